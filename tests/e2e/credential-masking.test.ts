@@ -74,7 +74,7 @@ function networkProxy(changes: Partial<Settings> = {}) {
   return { proxy };
 }
 
-/** What a program prints. */
+/** The output of a program. */
 async function printed(argv: string[], more: object = {}): Promise<string> {
   const processId = `p${client.received.length}`;
   await client.request('process/start', {
@@ -93,7 +93,7 @@ const FETCH = 'curl -sS -m 20 -H "Authorization: Bearer $ACME_KEY"';
 
 const SYSTEM_READ = ['/usr', '/bin', '/lib', '/lib64'].map((path) => at(path, 'read'));
 
-/** Behind the proxy, and with nothing else of the network. */
+/** Restricted to the proxy. */
 const enforced = {
   sandbox: managed([ROOT_READ], { network: 'enabled' }),
   enforceManagedNetwork: true,
@@ -105,7 +105,7 @@ describe.each([
   ['a program that has only its proxy', enforced],
   ['a program that may read little', { sandbox: managed(SYSTEM_READ, { network: 'enabled' }) }],
 ])('%s', (_name, more) => {
-  test('sends its credential where it belongs, and elsewhere what it has of it', async () => {
+  test('sends the credential to its destination, and the mask elsewhere', async () => {
     const script = `echo $ACME_KEY; ${FETCH} ${web.url}/v1/x; ${FETCH} ${web.url}/v2`;
     const [mask = '', ...answers] = (await printed(['/bin/sh', '-c', script], more)).split('\n');
     expect(mask).toMatch(/^acme_[a-z]{24}$/);
@@ -114,13 +114,13 @@ describe.each([
   });
 });
 
-test('a program in a sandbox cannot change whom programs trust', async () => {
+test('a sandboxed program cannot change the CA bundle', async () => {
   const script = 'cat "$SSL_CERT_FILE" | head -1; : >> "$SSL_CERT_FILE"';
   const tried = await printed(['/bin/sh', '-c', script], enforced);
   expect(tried).toMatch(/^-----BEGIN CERTIFICATE-----\n.*Read-only file system\n$/);
 });
 
-test('a program that may write around the file cannot have others trust whom it likes', async () => {
+test('a program that can write the CA bundle cannot make others trust it', async () => {
   await start('one');
   const sandbox = managed([ROOT_READ, at(home, 'write')], { network: 'enabled' });
   const [folder] = readdirSync(join(home, 'proxy'));
@@ -128,12 +128,12 @@ test('a program that may write around the file cannot have others trust whom it 
   const shown = ['/bin/sh', '-c', 'cat "$SSL_CERT_FILE"'];
   expect(await printed(['/bin/sh', '-c', script], { sandbox })).toMatch(/^mv: .* busy\n$/);
   expect(await printed(shown)).toMatch(/^-----BEGIN CERTIFICATE-----\n/);
-  // Without masks of its own it does not have to read the file, which is a place like others to it then.
+  // Without masks it need not read the file, which is then like any other.
   expect(await printed(['/bin/sh', '-c', script], { sandbox, networkProxy: null })).toBe('');
   await expect(printed(shown)).rejects.toThrow('was changed or removed by another process');
 });
 
-describe('no credential is in the environment', () => {
+describe('the environment contains no credential', () => {
   test.each([
     ['of a program without a shell', ['/usr/bin/env']],
     ['of a shell', ['/bin/sh', '-c', 'env']],
@@ -146,20 +146,20 @@ describe('no credential is in the environment', () => {
     for (const credential of [ACME, GITHUB]) expect(env).not.toContain(credential);
   });
 
-  test('of any process inside of its sandbox', async () => {
+  test('of any process inside the sandbox', async () => {
     const env = await printed(['/bin/sh', '-c', 'cat /proc/[0-9]*/environ | tr "\\0" "\\n"'], enforced);
     expect(env).toMatch(/^ACME_KEY=acme_[a-z]{24}$/m);
     for (const credential of [ACME, GITHUB]) expect(env).not.toContain(credential);
   });
 
-  test('that the server has itself and passes on', async () => {
+  test('that the server passes on from its own', async () => {
     const envPolicy = { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] };
     const env = await printed(['/usr/bin/env'], { envPolicy, env: {} });
     expect(env).toMatch(/^GITHUB_TOKEN=ghp_masked/m);
     expect(env).not.toContain(INHERITED);
   });
 
-  test('of a login shell whose state is wanted: it logs in by itself', async () => {
+  test('of a login shell whose state is captured: it logs in separately', async () => {
     const own = join(home, 'user');
     mkdirSync(own);
     writeFileSync(join(own, '.bash_profile'), 'env >> "$HOME/seen"\n');
@@ -174,7 +174,7 @@ describe('no credential is in the environment', () => {
   });
 });
 
-test('no credential is in a log, in the audit, in a message or in an error', async () => {
+test('logs, audit records, messages and errors contain no credential', async () => {
   await printed([
     '/bin/sh',
     '-c',
@@ -194,7 +194,7 @@ test('no credential is in a log, in the audit, in a message or in an error', asy
   }
 });
 
-describe('what cannot be masked is not started', () => {
+describe('is not started when credentials cannot be masked', () => {
   test.each([
     [{ credentialProviders: { acme: {} } }, 'credentialProviders["acme"]: no environment variable is named'],
     [
@@ -209,7 +209,7 @@ describe('what cannot be masked is not started', () => {
     await waitFor('the file to go', () => !existsSync(join(home, 'proxy')));
   });
 
-  test('where the file cannot be kept that programs have to read', async () => {
+  test('because the CA bundle cannot be written', async () => {
     writeFileSync(join(home, 'proxy'), '');
     await expect(printed(['/bin/true'])).rejects.toMatchObject({
       message: expect.stringMatching(/^networkProxy: credentialMasking: .*(?:EEXIST|ENOTDIR)/),
@@ -217,7 +217,7 @@ describe('what cannot be masked is not started', () => {
   });
 });
 
-/** Starts a program that goes on. */
+/** Starts a program that keeps running. */
 function start(processId: string, on = client) {
   return on.request('process/start', {
     processId,
@@ -230,7 +230,7 @@ function start(processId: string, on = client) {
   });
 }
 
-test('what a killed server has left goes with the next program, and what a living one has stays', async () => {
+test('removes the files of a killed server with the next program, and keeps those of a running one', async () => {
   const next = await startServerProcess([], {
     CODEX_HOME: home,
     SSL_CERT_FILE: certificates.path('upstream.pem'),
@@ -256,7 +256,7 @@ test('what a killed server has left goes with the next program, and what a livin
   }
 });
 
-test('nothing is left behind, neither by a program that ends nor by a server that does', async () => {
+test('leaves nothing behind after a program or a server ends', async () => {
   await start('one');
   expect(readdirSync(join(home, 'proxy'))).toHaveLength(1);
   await client.request('process/terminate', { processId: 'one' });

@@ -38,7 +38,7 @@ async function text(body: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
-/** Writes as fast as it is read, for ever; `written` counts. */
+/** Writes as fast as it is read, without end; `written` counts. */
 async function endless(): Promise<WebServer & { readonly written: () => number }> {
   let written = 0;
   const listener = (_: unknown, response: ServerResponse) => {
@@ -53,7 +53,7 @@ async function endless(): Promise<WebServer & { readonly written: () => number }
   return Object.assign(opened, { written: () => written });
 }
 
-/** Waits until a number stands still. */
+/** Waits until a number stops changing. */
 async function still(what: string, count: () => number): Promise<number> {
   let last = -1;
   await waitFor(what, async () => {
@@ -66,7 +66,7 @@ async function still(what: string, count: () => number): Promise<number> {
 }
 
 describe('a request through a server', () => {
-  test('is answered whole or in pieces', async () => {
+  test('returns the response whole or as a stream', async () => {
     const web = await kept(
       webServer((request, response) => request.pipe(response.setHeader('x-m', request.method ?? ''))),
     );
@@ -81,7 +81,7 @@ describe('a request through a server', () => {
     expect((await text(streamed.body)).length).toBe(body.length);
   });
 
-  test('hangs alone', async () => {
+  test('does not delay others when it hangs', async () => {
     const web = await kept(silentServer());
     const client = await connected({ concurrentRequests: 1 });
     const requests = new AbortController();
@@ -96,7 +96,7 @@ describe('a request through a server', () => {
     await waitFor('the ends of the connections', () => web.connections.size === 0);
   });
 
-  test('that is slow is waited for', async () => {
+  test('waits for a slow body', async () => {
     const web = await kept(
       webServer((_, response) => {
         response.write('slow');
@@ -108,7 +108,7 @@ describe('a request through a server', () => {
     await expect(http.request({ url: web.url }, { timeoutMs: 50 })).rejects.toThrow();
   });
 
-  test('streams two hundred bodies side by side', async () => {
+  test('streams two hundred bodies concurrently', async () => {
     const open: ServerResponse[] = [];
     const web = await kept(
       webServer((_, response) => {
@@ -124,7 +124,7 @@ describe('a request through a server', () => {
     expect(new Set(bodies)).toEqual(new Set(['begun done']));
   });
 
-  test('ends when the client goes', async () => {
+  test('ends when the client disconnects', async () => {
     const web = await kept(webServer((_, response) => response.write('begun')));
     const hung = await kept(silentServer());
     const client = await connected();
@@ -135,7 +135,7 @@ describe('a request through a server', () => {
     await waitFor('the end of both', () => web.connections.size + hung.connections.size === 0);
   });
 
-  test('ends when its reader leaves', async () => {
+  test('ends when its reader stops', async () => {
     const web = await endless();
     const { http } = await connected();
     for await (const piece of (await http.stream({ url: web.url })).body) {
@@ -146,8 +146,8 @@ describe('a request through a server', () => {
   });
 });
 
-describe('a body that nobody reads', () => {
-  test('stops at its source when the reader stops', async () => {
+describe('an unread body', () => {
+  test('applies back-pressure when the reader stops', async () => {
     const web = await endless();
     const { http } = await connected();
     const { body, cancel } = await http.stream({ url: web.url });
@@ -160,7 +160,7 @@ describe('a body that nobody reads', () => {
     cancel();
   });
 
-  test('stops at its source when the client reads nothing at all', async () => {
+  test('applies back-pressure when the client reads nothing at all', async () => {
     const web = await endless();
     const transport = await connectWebSocket(await server());
     cleanUps.push(() => transport.close({ code: 1000, reason: '' }));
@@ -184,7 +184,7 @@ describe('a body that nobody reads', () => {
     expect(await still('the source to stop', web.written)).toBeLessThan(64 * 1024 * 1024);
   });
 
-  test('is refused when it is too large to be held', async () => {
+  test('is rejected when it is too large to be kept', async () => {
     const web = await endless();
     const { http } = await connected({ maxHttpBodyBytes: 1024 * 1024 });
     await expect(http.request({ url: web.url })).rejects.toMatchObject({
@@ -195,8 +195,8 @@ describe('a body that nobody reads', () => {
   });
 });
 
-describe('the configuration', () => {
-  test('keeps requests from private addresses, whatever leads there', async () => {
+describe('configuration', () => {
+  test('blocks private addresses, whatever leads there', async () => {
     const web = await kept(webServer((_, response) => response.end('secret')));
     const { http } = await connected({ httpPrivateAddresses: false });
     const refusal = { code: -32600, message: expect.stringContaining('httpPrivateAddresses') };
@@ -206,7 +206,7 @@ describe('the configuration', () => {
     expect(web.opened).toBe(0);
   });
 
-  test('keeps requests to the hosts that are allowed', async () => {
+  test('limits requests to allowed hosts', async () => {
     const web = await kept(webServer((_, response) => response.end('hi')));
     const { http } = await connected({ httpAllowedHosts: '127.0.0.1', httpDeniedHosts: 'localhost' });
     expect((await http.request({ url: web.url })).status).toBe(200);
@@ -235,7 +235,7 @@ describe.each([
     return opened;
   }
 
-  test('asks and answers as fetch does', async () => {
+  test('sends and returns what fetch does', async () => {
     const web = await kept(
       webServer((request, response) => {
         response.setHeader('x-got', `${request.method} ${request.headers['content-type']}`);
@@ -255,7 +255,7 @@ describe.each([
     expect(await response.json()).toEqual({ a: 1 });
   });
 
-  test('follows redirects, stops at them or refuses them', async () => {
+  test('follows, stops at or rejects redirects', async () => {
     const web = await kept(
       webServer((request, response) => {
         if (request.url === '/there') response.end('there');
@@ -275,7 +275,7 @@ describe.each([
     expect([response.status, response.body]).toEqual([204, null]);
   });
 
-  test('is aborted before the answer and in the body, with the reason of the caller', async () => {
+  test("is aborted before the response and in the body, with the caller's reason", async () => {
     const hung = await kept(silentServer());
     const begun = await kept(webServer((_, response) => response.write('begun')));
     const { fetch } = await environment();
@@ -298,7 +298,7 @@ describe.each([
     await waitFor('the end of the connection', () => web.connections.size === 0);
   });
 
-  test('fails as fetch does, and says why', async () => {
+  test('fails like fetch, with the reason', async () => {
     const { fetch } = await environment();
     const failure = await fetch('http://127.0.0.1:1/?secret').catch((error: Error) => error);
     expect(failure).toBeInstanceOf(TypeError);

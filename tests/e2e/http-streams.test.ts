@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-/** The environment, and a web server whose answer begins and does not end. */
+/** The environment, and a web server whose response begins and does not end. */
 async function scene(id: 'local' | 'remote'): Promise<{ environment: Environment; url: string }> {
   const server = await startServer();
   cleanUps.push(() => server.close());
@@ -34,7 +34,7 @@ async function textOf(body: AsyncIterable<Uint8Array>, onPiece = () => {}): Prom
 }
 
 describe.each(['local', 'remote'] as const)('a stream of the %s environment', (id) => {
-  test('that is cancelled ends without an error, before it is read or while it is', async () => {
+  test('ends without an error when it is cancelled, before or during reading', async () => {
     const { environment, url } = await scene(id);
     const unread = await environment.http.stream({ url });
     unread.cancel();
@@ -43,7 +43,7 @@ describe.each(['local', 'remote'] as const)('a stream of the %s environment', (i
     expect(await textOf(body, cancel)).toBe('first');
   });
 
-  test('that takes too long fails with the time that it had', async () => {
+  test('fails with its timeout when it takes too long', async () => {
     const { environment, url } = await scene(id);
     const { body } = await environment.http.stream({ url }, { timeoutMs: 2_000 });
     await expect(textOf(body)).rejects.toMatchObject({ kind: 'timeout' });

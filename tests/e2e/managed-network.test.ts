@@ -34,22 +34,22 @@ const EVERYTHING: Settings = {
 };
 const LOOPBACK: Settings = { ...NOTHING, domains: { '127.0.0.1': 'allow' } };
 
-/** What arrived of an attempt: it says its name. */
+/** Which attempts arrived; each sends its name. */
 function madeBy(name: string, arrived: readonly string[]): readonly string[] {
   const exactly = new RegExp(`[ /]${slug(name)}(?![\\w-])`);
   return arrived.filter((arrival) => exactly.test(arrival));
 }
 
-/** Behind a proxy with these settings, and with nothing else of the network. */
+/** Restricted to a proxy with these settings. */
 const enforced = (proxy: Settings) => ({ networkProxy: { proxy }, enforceManagedNetwork: true });
 
-/** A server with programs that have other permissions, and what a program must not reach. */
+/** A server with programs of different permissions, and targets that a program must not reach. */
 class NetworkScene {
   readonly files: EscapeFixture;
   readonly server: EscapeServer;
   readonly witness: HostWitness;
   readonly good: WebServer;
-  /** What the good server was asked for. */
+  /** The requests that the allowed server received. */
   readonly asked: string[];
   readonly #sibling: string;
 
@@ -80,7 +80,7 @@ class NetworkScene {
       response.writeHead(location === undefined ? 200 : 302, location === undefined ? {} : { location });
       response.end('good');
     });
-    // One on the network of the host and one sandboxed, both with every permission.
+    // One on the host network and one sandboxed, both with every permission.
     const script = 'echo "$HTTP_PROXY "; exec sleep 1000';
     const network = { networkProxy: { proxy: EVERYTHING } };
     const shared = await server.start(['/bin/sh', '-c', script], null, { network });
@@ -110,7 +110,7 @@ class NetworkScene {
     return makeAttempts(this.files, this.server, attempts, sandbox, { env, network });
   }
 
-  /** Fails for an attempt that was noticed, or that came to an answer other than a refusal. */
+  /** Fails for an attempt that arrived, or that got a response other than a rejection. */
   expectHeld(report: AttemptReport, arrived: readonly string[], { name, answered }: NetworkAttempt): void {
     const { raised, output } = report[name]!;
     expect(madeBy(name, arrived)).toEqual([]);
@@ -125,7 +125,7 @@ class NetworkScene {
   }
 }
 
-// The numbers of the calls are those of x64.
+// The system call numbers are those of x64.
 describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', (user) => {
   let scene: NetworkScene;
   beforeAll(async () => {
@@ -154,7 +154,7 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
   describe.each([
     ['in a tree of its own', insideATree],
     ['with all files', withAllFiles],
-  ] as const)('keeps a program %s behind its proxy, though it tries', (_where, sandbox) => {
+  ] as const)('keeps a program %s behind its proxy against', (_where, sandbox) => {
     const all = [...DIRECT, ...LOCAL];
     let report: AttemptReport;
     let arrived: readonly string[];
@@ -166,11 +166,11 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
   });
 
-  describe('keeps a program behind the proxies that its environment names, though it tries', () => {
+  describe('keeps a program behind the proxies in its environment against', () => {
     let report: AttemptReport;
     let arrived: readonly string[];
     beforeAll(async () => {
-      // The good server takes the place of a proxy; the server itself is none.
+      // The allowed server acts as a proxy; the server itself is not one.
       const named = { HTTP_PROXY: scene.good.url, ALL_PROXY: scene.server.url.replace('ws:', 'socks5h:') };
       report = await scene.attempt(DIRECT, insideATree(), { enforceManagedNetwork: true }, named);
       arrived = await scene.witness.arrivals();
@@ -184,7 +184,7 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
   });
 
-  describe('lets a program past no proxy that allows one host by', () => {
+  describe('a proxy that allows one host withstands', () => {
     let report: AttemptReport;
     let arrived: readonly string[];
     beforeAll(async () => {
@@ -210,12 +210,12 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
       expect(report[name]!.raised).toBeNull();
       expect(madeBy(name, arrived)).not.toEqual([]);
     });
-    test.each(OWN)('this is refused all the same: $name', ({ name }) => {
+    test.each(OWN)('still rejects $name', ({ name }) => {
       expect(report[name]!.raised).not.toBeNull();
     });
   });
 
-  test('a program reaches a host that is allowed over HTTP, TLS and SOCKS5', async () => {
+  test('lets a program reach an allowed host over HTTP, TLS and SOCKS5', async () => {
     const certificates = new Certificates();
     const authority = certificates.authority('authority');
     const secure = await secureWebServer(

@@ -38,7 +38,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A proxy that allows nothing by itself, and lets local hosts be allowed: there are no others that a test can reach. */
+/** A proxy that allows nothing by itself, but lets local hosts be allowed: a test can reach no others. */
 function launch(
   policyDecisionTimeoutMs: number | null = 60_000,
   domains: Launch['proxy']['domains'] = {},
@@ -53,7 +53,7 @@ function launch(
   };
 }
 
-/** A shell script, restricted to its proxy. Its `fetch` asks the web server. */
+/** A shell script that can only use its proxy. Its `fetch` calls the web server. */
 function enforced(processId: string, script: string, networkProxy = launch()): StartParams {
   return {
     processId,
@@ -80,7 +80,7 @@ function enforced(processId: string, script: string, networkProxy = launch()): S
   };
 }
 
-/** A question as it arrives, and how it is answered. */
+/** A policy request and how it is answered. */
 async function question(client: TestClient, number = 1) {
   await waitFor(`question ${number}`, () => questions(client).length >= number);
   const { id, params } = questions(client)[number - 1] as { id: number; params: unknown };
@@ -129,7 +129,7 @@ describe('a host that no pattern allows', () => {
     [{ type: 'ask', reason: 'somebody else' }, 'ask', 'somebody else'],
     [{ type: 'deny', reason: 'x'.repeat(1025) }, 'deny', 'not_allowed'],
     [{ type: 'perhaps' }, 'deny', 'not_allowed'],
-  ])('is not reached when the client says %j', async (answer, decision, reason) => {
+  ])('is not reached when the client answers %j', async (answer, decision, reason) => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/`));
     (await question(client)).answer(answer);
@@ -139,18 +139,18 @@ describe('a host that no pattern allows', () => {
     expect(asked).toEqual([]);
   });
 
-  test('is not reached when no answer comes in time', async () => {
+  test('is not reached when the client does not answer in time', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/`, launch(1)));
     const { answer } = await question(client);
     expect((await client.closedProcess('p')).text('stdout')).toContain('"reason":"not_allowed"');
-    // A late answer changes nothing and ends nothing.
+    // A late answer is ignored.
     answer({ type: 'allow' });
     await client.call('environment/status', {});
     expect(asked).toEqual([]);
   });
 
-  test('is not reached when the client goes; who comes back is asked the next time', async () => {
+  test('is not reached when the client disconnects; the next client is asked again', async () => {
     const client = await server.connect({ handshake: false });
     const resumeSessionId = await client.handshake();
     const gate = join(folder, 'gate');
@@ -174,7 +174,7 @@ describe('a host that no pattern allows', () => {
     ]);
   });
 
-  test('is not reached for a program that has ended before the answer', async () => {
+  test('is not reached for a program that ended before the answer', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/ & sleep 1000`));
     const { answer } = await question(client);
@@ -203,7 +203,7 @@ describe('the client library', () => {
     return output;
   }
 
-  test('decides, and tells what was decided', async () => {
+  test('decides and receives the decisions', async () => {
     const [client] = await connect(({ host, port }) =>
       host === '127.0.0.1' && port === web.port ? { type: 'allow' } : { type: 'deny', reason: 'elsewhere' },
     );
@@ -217,13 +217,13 @@ describe('the client library', () => {
     expect(told).toEqual(['p 127.0.0.1 allow decider not_allowed', 'p a.example deny decider elsewhere']);
   });
 
-  test('goes on deciding on its next connection', async () => {
+  test('continues to decide on its next connection', async () => {
     const signals: AbortSignal[] = [];
     const [client, proxy] = await connect(({ host }, signal) => {
       signals.push(signal);
       return host === '127.0.0.1' ? { type: 'allow' } : new Promise(() => {});
     });
-    // Whoever asks while nobody is attached is denied at once: the program waits until somebody is.
+    // A request without an attached client is denied immediately, so the program waits for one.
     const script = `fetch http://a.example/; until [ -e ${folder}/go ]; do sleep 0.02; done; fetch ${web.url}/`;
     const process = await client.backend.start(enforced('p', script));
     await waitFor('the question', () => signals.length === 1);
@@ -237,8 +237,8 @@ describe('the client library', () => {
   });
 });
 
-describe('every decision is told', () => {
-  /** Asks for hosts that are denied, one after another, and says when it is done. */
+describe('decisions', () => {
+  /** Requests hosts that are denied, one after another, and reports when it is done. */
   const storm = (count: number) => `python3 - <<'END'
 import os, socket
 s = socket.create_connection(('127.0.0.1', int(os.environ['HTTP_PROXY'].rsplit(':', 1)[1])), 30)
@@ -255,7 +255,7 @@ END`;
   const numbers = (told: readonly NetworkPolicyDecisionEvent[]) =>
     told.map(({ host }) => Number(/\d+/.exec(host)));
 
-  test('in order to a client that reads', async () => {
+  test('are reported in order to a client that reads', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', storm(2000), launch(null)));
     await client.closedProcess('p');
@@ -264,7 +264,7 @@ END`;
     expect(told.some(({ droppedBefore }) => droppedBefore !== undefined)).toBe(false);
   });
 
-  test('or counted, when more come while the client is away than can be kept', async () => {
+  test('are counted when more of them occur than are kept for an absent client', async () => {
     const client = await server.connect({ handshake: false });
     const resumeSessionId = await client.handshake();
     const gate = join(folder, 'gate');

@@ -32,7 +32,7 @@ describe('process/closeStdin', () => {
     expect((await client.closedProcess('tty-cat')).text()).toContain('over');
   });
 
-  test('says so when there is nothing to close', async () => {
+  test('reports when there is nothing to close', async () => {
     await client.call('process/start', shell('no-stdin', 'cat'));
     await client.closedProcess('no-stdin');
     expect(await client.call('process/closeStdin', { processId: 'no-stdin' })).toEqual({
@@ -44,8 +44,8 @@ describe('process/closeStdin', () => {
   });
 });
 
-describe('requests that are sent together', () => {
-  test.each([false, true])('are carried out in their order (tty: %s)', async (tty) => {
+describe('pipelined requests', () => {
+  test.each([false, true])('are carried out in order (tty: %s)', async (tty) => {
     const processId = `together-${tty}`;
     const write = (writeId: string) => ({ processId, chunk: base64('x'), writeId });
     await client.call('process/start', { ...shell(processId, 'cat'), tty, pipeStdin: true });
@@ -63,7 +63,7 @@ describe('requests that are sent together', () => {
 });
 
 describe('process/resize', () => {
-  test('changes the size and tells the program', async () => {
+  test('changes the size and signals the program', async () => {
     const script = "trap 'stty size; exit 0' WINCH; stty size; while :; do sleep 0.01; done";
     await client.call('process/start', { ...terminal('sized', script), size: { rows: 40, cols: 100 } });
     await client.waitFor(
@@ -77,13 +77,13 @@ describe('process/resize', () => {
     [{ rows: 0, cols: 80 }, -32602],
     [{ rows: 24, cols: 65_536 }, -32602],
     [{ rows: 24, cols: 1.5 }, -32602],
-  ])('refuses %j', async (size, code) => {
+  ])('rejects %j', async (size, code) => {
     await expect(client.call('process/resize', { processId: 'sized', ...size })).rejects.toMatchObject({
       code,
     });
   });
 
-  test('refuses a process without a terminal, and an unknown one', async () => {
+  test('rejects a process without a terminal, and an unknown one', async () => {
     await client.call('process/start', shell('piped', 'true'));
     const size = { rows: 24, cols: 80 };
     await expect(client.call('process/resize', { processId: 'piped', ...size })).rejects.toMatchObject({
@@ -96,7 +96,7 @@ describe('process/resize', () => {
 });
 
 describe('process/wait', () => {
-  test('returns at the end, or when the time is up', async () => {
+  test('returns at the end, or after the timeout', async () => {
     await client.call('process/start', { ...shell('w', 'read x; exit 9'), pipeStdin: true });
     expect(await client.call('process/wait', { processId: 'w', timeoutMs: 0 })).toMatchObject({
       running: true,
@@ -133,7 +133,7 @@ describe('process/snapshot', () => {
     });
   });
 
-  test('keeps head and tail and counts what is missing between them', async () => {
+  test('keeps head and tail and counts the bytes between them', async () => {
     const small = await startServer({ retainedOutputBytesPerProcess: 10_000, snapshotHeadBytes: 1_000 });
     const other = await small.connect();
     await other.call('process/start', terminal('snap', 'stty -onlcr; seq 1 20000'));
@@ -183,7 +183,7 @@ describe('process/signal', () => {
     ['SIGUSR1', 138],
     ['SIGHUP', 129],
     ['SIGKILL', 137],
-  ])('%s ends a program with %i, on pipes and terminals alike', async (signal, exitCode) => {
+  ])('%s ends a program with %i, on pipes and terminals', async (signal, exitCode) => {
     for (const start of [shell, terminal]) {
       const processId = `${signal}-${start.name}`;
       await client.call('process/start', start(processId, 'echo up; exec sleep 600'));
@@ -206,7 +206,7 @@ describe('process/signal', () => {
     expect((await client.closedProcess('stop')).text()).toBe('again\n');
   });
 
-  test('refuses what is no signal; an unknown process is no error', async () => {
+  test('rejects an unknown signal; an unknown process is not an error', async () => {
     for (const signal of ['kill', 'SIGNOPE', '9', '']) {
       await expect(client.call('process/signal', { processId: 'x', signal })).rejects.toMatchObject({
         code: -32602,
@@ -238,13 +238,13 @@ describe('process/start', () => {
     }
   });
 
-  test('opens a terminal of the size that io asks for', async () => {
+  test('opens a terminal of the size in io', async () => {
     const io = { type: 'pty', rows: 40, cols: 100 } as const;
     await client.call('process/start', { direct: { processId: 'io', ...program, io } });
     expect((await client.closedProcess('io')).text()).toBe('40 100\r\nzero\r\n');
   });
 
-  test('refuses the forms that are switched off, with the switch in the message', async () => {
+  test('rejects disabled forms and names the option', async () => {
     const strict = await startServer({ allowDirectExec: false, allowPreparedExec: false });
     const other = await strict.connect();
     const io = { type: 'pipe', stdin: 'closed' } as const;
@@ -263,7 +263,7 @@ describe('process/start', () => {
     await strict.close();
   });
 
-  test('confines whatever form the start is asked in', async () => {
+  test('sandboxes a start in every form', async () => {
     const sandbox = { type: 'readOnly' } as const;
     const { processId: _, tty: _tty, ...program } = shell('', 'echo x > /dev/../confined-start');
     const io = { type: 'pipe', stdin: 'closed' } as const;
@@ -278,7 +278,7 @@ describe('process/start', () => {
     }
   });
 
-  test('refuses a sandbox that makes no sense and starts nothing', async () => {
+  test('rejects an invalid sandbox and starts nothing', async () => {
     const sandbox = {
       permissions: {
         type: 'managed',
@@ -298,7 +298,7 @@ describe('process/start', () => {
     });
   });
 
-  test('announces starts and failures only to a client that asked', async () => {
+  test('announces starts and failures only to a client that asked for it', async () => {
     const curious = await server.connect({ handshake: false });
     await curious.handshake({ capabilities: { lifecycleNotifications: true } });
     await curious.call('process/start', shell('p', 'true'));
@@ -313,7 +313,7 @@ describe('process/start', () => {
     expect(client.received.some((message) => message.method === 'process/started')).toBe(false);
   });
 
-  test('stops at the configured number of running processes; closed ones make room', async () => {
+  test('limits running processes; closed ones are evicted', async () => {
     const small = await startServer({ maxProcessesPerConnection: 2 });
     const other = await small.connect();
     await other.call('process/start', shell('a', 'sleep 600'));
@@ -335,7 +335,7 @@ describe('process/start', () => {
 });
 
 describe('without native calls', () => {
-  test('pipes work, and a terminal is refused with the reason', async () => {
+  test('supports pipes, and rejects a terminal with the reason', async () => {
     const fallback = await startServer({ nativeSpawn: false, logLevel: 'error' });
     const other = await fallback.connect();
     expect((await other.call('environment/info', {})).capabilities).toMatchObject({

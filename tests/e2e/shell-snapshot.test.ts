@@ -37,7 +37,7 @@ function login(processId: string, script: string) {
   };
 }
 
-/** A login shell that does not get ready; resolves to its pid once it runs. */
+/** A login shell that never becomes ready; resolves to its pid once it runs. */
 async function stuckLogin(processId: string): Promise<{ pid: number; started: Promise<unknown> }> {
   profile('echo $$ > "$HOME/pid"; sleep 1000');
   const started = client
@@ -48,8 +48,8 @@ async function stuckLogin(processId: string): Promise<{ pid: number; started: Pr
   return { pid: Number(readFileSync(file, 'utf8')), started };
 }
 
-describe('while a login shell gets ready', () => {
-  test('the start can be cancelled, which ends the shell', async () => {
+describe('while a login shell starts', () => {
+  test('cancelling the start ends the shell', async () => {
     await serve();
     const { pid, started } = await stuckLogin('p');
     expect(await client.call('process/terminate', { processId: 'p' })).toEqual({ running: true });
@@ -65,7 +65,7 @@ describe('while a login shell gets ready', () => {
     await waitFor('the end of the login shell', () => !isAlive(pid));
   });
 
-  test('other requests are served, whatever their number', async () => {
+  test('any number of other requests is served', async () => {
     await serve({ concurrentRequests: 1 });
     await stuckLogin('p');
     await client.call('fs/getMetadata', { path: 'file:///' });
@@ -75,7 +75,7 @@ describe('while a login shell gets ready', () => {
   });
 });
 
-test('a listing shows the command that was asked for', async () => {
+test('lists the requested command', async () => {
   await serve();
   profile('f() { echo f; }');
   await client.call('process/start', login('p', 'f'));
@@ -83,7 +83,7 @@ test('a listing shows the command that was asked for', async () => {
   expect((await client.call('process/list', {})).processes[0]!.argv).toEqual(['/bin/bash', '-lc', 'f']);
 });
 
-test('a session that is resumed keeps its states', async () => {
+test('keeps the states of a resumed session', async () => {
   await serve();
   profile('echo x >> "$HOME/logins"');
   const first = await server.connect({ handshake: false });
@@ -99,7 +99,7 @@ test('a session that is resumed keeps its states', async () => {
   expect((await second.closedProcess('q')).text()).toBe('1\n');
 });
 
-test('under a sandbox the login shell and the command are confined alike', async () => {
+test('sandboxes the login shell and the command alike', async () => {
   await serve();
   profile('touch "$HOME/written" 2>/dev/null || export DENIED=1; f() { echo "f $DENIED"; }');
   const sandbox = { type: 'readOnly' } as const;
@@ -114,7 +114,7 @@ test('under a sandbox the login shell and the command are confined alike', async
     expect(ended.exitCode).toBe(1);
   }
   expect(existsSync(join(home, 'written'))).toBe(false);
-  // Without a sandbox it is another state.
+  // Without a sandbox there is a separate state.
   await client.call('process/start', login('free', 'f'));
   expect((await client.closedProcess('free')).text()).toBe('f \n');
 });

@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-/** How a descendant tries to stay. Each is a program that starts it and stays or leaves; `sleep MARK` is what must die. */
+/** How a descendant tries to survive. Each program starts one and stays or exits; `sleep MARK` must die. */
 const TREES: readonly (readonly [string, (mark: string) => string])[] = [
   ['a grandchild that holds stdout', (mark) => `sleep ${mark} & exec sleep ${mark}`],
   ['a grandchild in a session of its own', (mark) => `setsid sleep ${mark} & exec sleep ${mark}`],
@@ -26,7 +26,7 @@ const TREES: readonly (readonly [string, (mark: string) => string])[] = [
 
 let counter = 0;
 
-/** A duration no other process on the machine sleeps for. */
+/** A duration that no other process on the machine uses. */
 function uniqueMark(): string {
   return `${100_000 + (process.pid % 10_000)}.${String(++counter).padStart(4, '0')}`;
 }
@@ -45,7 +45,7 @@ async function startTree(
 describe.each([
   ['pipe', false],
   ['terminal', true],
-])('on a %s, terminate leaves nothing of', (_kind, tty) => {
+])('on a %s, terminate kills', (_kind, tty) => {
   test.each(TREES)('%s', async (_name, script) => {
     const server = await startServer();
     servers.push(server);
@@ -57,7 +57,7 @@ describe.each([
     await waitFor('the tree to be gone', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('a leader that has already exited', async () => {
+  test('the rest after the leader has exited', async () => {
     const server = await startServer();
     servers.push(server);
     const client = await server.connect();
@@ -85,7 +85,7 @@ describe('nothing survives', () => {
     await waitFor('every descendant to be gone', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('a SIGTERMed server, not even what ignores TERM, and it says goodbye', async () => {
+  test('a server that gets SIGTERM, not even what ignores it, and the server reports its end', async () => {
     const server = await startServerProcess(['--shutdown-grace-period', '100ms']);
     const client = await server.connect();
     const mark = uniqueMark();
@@ -115,7 +115,7 @@ describe('nothing survives', () => {
     await waitFor('the tree to be gone', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('of other servers is touched', async () => {
+  test('does not touch other servers', async () => {
     const [doomed, healthy] = await Promise.all([startServerProcess(), startServerProcess()]);
     servers.push(healthy);
     const [first, second] = await Promise.all([doomed.connect(), healthy.connect()]);
@@ -139,7 +139,7 @@ describe('a program left in the background on purpose', () => {
     await client.call('process/start', shell('p', script));
     await client.closedProcess('p');
     expect(await client.call('process/terminate', { processId: 'p' })).toEqual({ running: false });
-    // A later start and end gives a kill, if there was one, the time to show.
+    // A kill, if there was one, would take effect during a later start and end.
     await client.call('process/start', shell('q', 'sleep 600'));
     await client.call('process/terminate', { processId: 'q' });
     await client.closedProcess('q');
@@ -150,7 +150,7 @@ describe('a program left in the background on purpose', () => {
 });
 
 describe('terminate', () => {
-  test('graceful lets a program clean up, and kills it when it does not', async () => {
+  test('graceful lets a program clean up, and kills it if it does not exit', async () => {
     const server = await startServer();
     servers.push(server);
     const client = await server.connect();
@@ -167,7 +167,7 @@ describe('terminate', () => {
     expect((await client.closedProcess('rude')).exitCode).toBe(137);
   });
 
-  test('graceful also ends what an exited program has left in its output', async () => {
+  test('graceful also ends processes that hold the output of an exited program', async () => {
     const server = await startServer();
     servers.push(server);
     const client = await server.connect();
@@ -187,7 +187,7 @@ describe('terminate', () => {
     }
   });
 
-  test('1,000 cycles leave no descriptor, zombie or process', async () => {
+  test('leaves no descriptor, zombie or process after 1,000 cycles', async () => {
     const server = await startServerProcess(['--closed-process-retention', '0']);
     servers.push(server);
     const client = await server.connect();

@@ -3,24 +3,24 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Where a certificate and its key are, as PEM files. */
+/** Paths of a certificate and its key, as PEM files. */
 export interface CertificateFiles {
   readonly cert: string;
   readonly key: string;
 }
 
-/** Certificates for one test, made by `openssl`, in a folder that `remove` takes away. */
+/** Certificates for one test, created by `openssl` in a folder that `remove` deletes. */
 export class Certificates {
   readonly folder = mkdtempSync(join(tmpdir(), 'certificates-'));
 
-  /** An authority of its own. */
+  /** A separate authority. */
   authority(name: string): CertificateFiles {
     const files = this.#files(name);
     this.#openssl('req', '-x509', ...NEW_KEY, '-subj', `/CN=${name}`, '-days', '2', ...out(files));
     return files;
   }
 
-  /** A certificate for 127.0.0.1 that an authority has signed. */
+  /** A certificate for 127.0.0.1, signed by an authority. */
   signedBy(authority: CertificateFiles, name: string): CertificateFiles {
     const files = this.#files(name);
     const [request, extensions] = [this.path(`${name}.csr`), this.path(`${name}.ext`)];
@@ -50,7 +50,7 @@ export class Certificates {
   }
 }
 
-/** The texts of both files, as a client passes them. */
+/** The contents of both files. */
 export function pem({ cert, key }: CertificateFiles): { cert: string; key: string } {
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -1,4 +1,4 @@
-/** What every request for a proxy has to say: one that allows nothing. */
+/** Required settings of a proxy; this one allows nothing. */
 export const CLOSED_PROXY = {
   enabled: true,
   enableSocks5: true,

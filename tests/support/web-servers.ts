@@ -10,9 +10,9 @@ export interface WebServer {
   /** Its origin. */
   readonly url: string;
   readonly port: number;
-  /** Connections that are open now. */
+  /** Open connections. */
   readonly connections: ReadonlySet<Duplex>;
-  /** Connections that there have been. */
+  /** All connections so far. */
   readonly opened: number;
   close(): Promise<void>;
 }
@@ -21,7 +21,7 @@ export function webServer(listener: RequestListener): Promise<WebServer> {
   return listening(createServer(listener), 'http');
 }
 
-/** Over TLS, HTTP/1.1 only. */
+/** With TLS, HTTP/1.1 only. */
 export function secureWebServer(
   certificate: { readonly cert: string; readonly key: string },
   listener: RequestListener,
@@ -29,7 +29,7 @@ export function secureWebServer(
   return listening(createSecureHttp1Server(certificate, listener), 'https');
 }
 
-/** Over TLS, HTTP/2 for those who can. */
+/** With TLS, and HTTP/2 for clients that support it. */
 export function http2WebServer(
   certificate: { readonly cert: string; readonly key: string },
   listener: RequestListener,
@@ -38,7 +38,7 @@ export function http2WebServer(
   return listening(server as unknown as Server, 'https');
 }
 
-/** A proxy that tunnels and forwards; `seen` has the first line of each request and who asked. */
+/** A proxy that tunnels and forwards; `seen` has the request line and credentials of each request. */
 export async function proxyServer(): Promise<
   WebServer & { readonly seen: readonly { line: string; authorization: string | undefined }[] }
 > {
@@ -65,9 +65,9 @@ export async function proxyServer(): Promise<
   return { ...(await listening(server, 'http')), seen };
 }
 
-/** Takes connections and never says a word. */
+/** Accepts connections and never responds. */
 export function silentServer(): Promise<WebServer> {
-  // It reads, or it would not see the end of a connection.
+  // Reads, because it would not notice the end of a connection otherwise.
   return listening(createTcpServer((socket) => socket.resume()) as Server, 'http');
 }
 

@@ -64,8 +64,8 @@ async function readSoname(file: FileHandle, segments: readonly Segment[]): Promi
     ({ type, address, size }) => type === PT_LOAD && strings >= address && strings < address + size,
   );
   if (loaded === undefined) return null;
-  const place = strings - loaded.address + loaded.offset + name;
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(NAME_BYTES), 0, NAME_BYTES, place);
+  const offset = strings - loaded.address + loaded.offset + name;
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(NAME_BYTES), 0, NAME_BYTES, offset);
   return textAt(buffer.subarray(0, bytesRead), 0);
 }
 

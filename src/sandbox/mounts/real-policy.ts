@@ -125,9 +125,9 @@ async function gitDirectoriesOf(
     entries.push({ path: withoutSlash(path), access: 'read', byName: false });
   };
   // Hiding the file from the program changes nothing for tools outside of the sandbox.
-  const isOfRoot = ({ path, access: said, byName }: PolicyEntry) =>
+  const isOfRoot = ({ path, access: entryAccess, byName }: PolicyEntry) =>
     byName ||
-    (said === 'deny' &&
+    (entryAccess === 'deny' &&
       named.some(({ entry }) => entry.access === 'write' && entry.path === parentPath(path)));
   for (const { entry, resolved } of named) {
     if (lastName(entry.path) !== '.git' || resolved.facts?.type !== 'file' || !isOfRoot(entry)) continue;

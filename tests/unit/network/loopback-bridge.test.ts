@@ -21,11 +21,11 @@ test.each([
   [{ HTTP_PROXY: 'http://127.0.0.1@evil.test:80' }, 'requires parseable loopback proxy endpoints'],
   [{ HTTP_PROXY: 'http://127.0.0.1:0' }, 'requires parseable loopback proxy endpoints'],
   [{ HTTP_PROXY: 'what?' }, 'requires parseable loopback proxy endpoints'],
-])('%o is refused', (env, message) => {
+])('rejects %o', (env, message) => {
   expect(() => loopbackProxyPorts(env as never)).toThrow(message);
 });
 
-test('their number is limited', () => {
+test('limits the number of ports', () => {
   const names = Array.from({ length: MAX_BRIDGED_PORTS + 1 }, (_, index) => [
     `X${index}_HTTP_PROXY`,
     `127.0.0.1:${index + 1}`,

@@ -22,7 +22,7 @@ test.each<[LogLevel, string[]]>([
   expect(lines.map((line) => JSON.parse(line).level)).toEqual(written);
 });
 
-test('a record is one line of JSON with its fields', () => {
+test('writes a record as one line of JSON with its fields', () => {
   const [line] = logged('info', (log) => log.info('hello', { count: 1, ok: true, none: null }));
   expect(line).toMatch(
     /^\{"time":"\d{4}-[^"]+Z","level":"info","message":"hello","count":1,"ok":true,"none":null\}\n$/,
@@ -34,20 +34,20 @@ test.each([
   ['a terminal escape', '\u001b[2J\u009b31m'],
   ['other line ends', '\u0085\u2028\u2029\u007f'],
   ['quotes', '","level":"error'],
-])('%s in a value forges nothing and comes back from the JSON', (_name, text) => {
+])('escapes %s in a value so that it cannot forge a line', (_name, text) => {
   const [line] = logged('info', (log) => log.info(text, { field: text }));
   expect(line?.slice(0, -1)).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
   expect(line?.endsWith('\n')).toBe(true);
   expect(JSON.parse(line!)).toMatchObject({ level: 'info', message: text, field: text });
 });
 
-test('marks that turn text round are escaped', () => {
+test('escapes bidi characters', () => {
   const [line] = logged('info', (log) => log.info('a\u202eb', { field: '\u2066x\ufeff' }));
   expect(line).toContain('a\\u202eb');
   expect(line).toContain('\\u2066x\\ufeff');
 });
 
-test('what looks like a secret is hidden, and long texts are cut', () => {
+test('hides what looks like a secret and truncates long texts', () => {
   const [line] = logged('info', (log) =>
     log.info('failed: token=hunter2', { url: 'https://joe:hunter2@x/', long: 'y'.repeat(100_000) }),
   );

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Metrics } from '../../../src/observability/metrics.ts';
 import { parseExposition } from './parse-exposition.ts';
 
-test('a counter', () => {
+test('prints a counter', () => {
   const metrics = new Metrics();
   const counter = metrics.counter('jobs_total', 'Jobs done.');
   expect(metrics.text()).toBe('# HELP jobs_total Jobs done.\n# TYPE jobs_total counter\n');
@@ -14,7 +14,7 @@ test('a counter', () => {
   );
 });
 
-test('a gauge is read when it is asked for', () => {
+test('reads a gauge when the metrics are read', () => {
   const metrics = new Metrics();
   let value = 1;
   metrics.gauge('open', 'Open.', () => [{ labels: { state: 'x' }, value }]);
@@ -22,7 +22,7 @@ test('a gauge is read when it is asked for', () => {
   expect(metrics.text()).toBe('# HELP open Open.\n# TYPE open gauge\nopen{state="x"} 7.5\n');
 });
 
-test('a histogram counts up to each bound, and all of it up to infinity', () => {
+test('counts histogram values up to each bound, and all in +Inf', () => {
   const metrics = new Metrics();
   const seconds = metrics.histogram('took_seconds', 'Time.', [0.1, 1]);
   for (const value of [0.05, 0.1, 0.5, 3]) seconds.observe({ method: 'm' }, value);
@@ -36,7 +36,7 @@ test('a histogram counts up to each bound, and all of it up to infinity', () => 
   ]);
 });
 
-test('what the format gives a meaning is escaped', () => {
+test('escapes special characters of the format', () => {
   const metrics = new Metrics();
   metrics.gauge('odd', 'A \\ and\na line end.', () => [
     { labels: { text: 'quote " back \\ line\nend' }, value: Number.POSITIVE_INFINITY },
@@ -49,7 +49,7 @@ test('what the format gives a meaning is escaped', () => {
   ]);
 });
 
-test('a reader that is strict about the format finds a wrong line', () => {
+test('rejects an invalid line in the strict parser', () => {
   for (const wrong of [
     'no_type 1\n',
     '# TYPE x counter\nx one\n',

@@ -1,10 +1,10 @@
-/** One line of measurements. */
+/** One sample line. */
 export interface ParsedSample {
   readonly labels: Record<string, string>;
   readonly value: number;
 }
 
-/** Reads the Prometheus exposition format 0.0.4 strictly: throws at the first line that does not belong to it. */
+/** Parses the Prometheus exposition format 0.0.4 strictly: throws on the first invalid line. */
 export function parseExposition(text: string): Map<string, ParsedSample[]> {
   if (!text.endsWith('\n')) throw new Error('the last line has no end');
   const types = new Map<string, string>();

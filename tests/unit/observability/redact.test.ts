@@ -31,23 +31,23 @@ test.each([
   'https://example.com/path?q=1 mail@example.com',
   'the keyboard is broken: see ticket 12',
   'npm run build && node dist/index.js --user-agent x',
-])('%s passes as it is', (text) => {
+])('keeps %s unchanged', (text) => {
   expect(redactText(text, MAX)).toBe(text);
 });
 
-test('an argument behind a flag that names a secret is hidden, another flag is not', () => {
+test('hides the argument after a flag that names a secret, but not another flag', () => {
   expect(
     redactArguments(['tool', '--token', 'abc', '--secret', '--verbose', 'x', '-u', 'joe:pw'], MAX),
   ).toEqual(['tool', '--token', '***', '--secret', '--verbose', 'x', '-u', '***']);
 });
 
-test('long text is cut and says how long it was; a secret at the cut is hidden first', () => {
+test('truncates long text with its length, after hiding a secret at the cut', () => {
   const text = `${'x'.repeat(95)} ghp_abcdefghijklmnop1234 ${'y'.repeat(5_000)}`;
   const redacted = redactText(text, 100);
   expect(redacted).toMatch(/^x{95} \*\*\* … \(5121 characters\)$/);
 });
 
-test('a text made to be slow is done within the time of a test', () => {
+test('handles a hostile text quickly', () => {
   const hostile = [
     'token'.repeat(50_000),
     `${'a'.repeat(100_000)}=`,

@@ -11,8 +11,8 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
 const PARENT = `00-${TRACE}-${SPAN}-01`;
 
-describe('a traceparent', () => {
-  test('has a trace, a span and flags', () => {
+describe('parseTraceparent', () => {
+  test('returns trace id, span id and flags', () => {
     const parsed = parseTraceparent(PARENT);
     expect(parsed).toEqual({ traceId: TRACE, spanId: SPAN, flags: 1 });
     expect(formatTraceparent(parsed!)).toBe(PARENT);
@@ -37,13 +37,13 @@ describe('a traceparent', () => {
     ` ${PARENT}`,
     `01-${TRACE}-${SPAN}-01-\0LD_PRELOAD=x`,
     `01-${TRACE}-${SPAN}-01-\u00e9`,
-  ])('%j is none', (text) => {
+  ])('rejects %j', (text) => {
     expect(parseTraceparent(text)).toBeNull();
     expect(traceHeaders({ traceparent: text, tracestate: 'a=b' })).toEqual({});
   });
 });
 
-test('a trace is carried on by headers and by variables', () => {
+test('propagates a trace in headers and variables', () => {
   const trace = { traceparent: PARENT, tracestate: 'a=b' };
   expect(traceHeaders(trace)).toEqual({ traceparent: PARENT, tracestate: 'a=b' });
   expect(traceEnvironment(trace)).toEqual({ TRACEPARENT: PARENT, TRACESTATE: 'a=b' });
@@ -52,7 +52,7 @@ test('a trace is carried on by headers and by variables', () => {
 });
 
 test.each(['', 'a=b\r\nx: y', 'a=é', 'x'.repeat(MAX_TRACESTATE_CHARS + 1)])(
-  'the state %j is left out',
+  'omits the state %j',
   (tracestate) => {
     expect(traceHeaders({ traceparent: PARENT, tracestate })).toEqual({ traceparent: PARENT });
   },

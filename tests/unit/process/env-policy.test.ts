@@ -38,12 +38,12 @@ function child(
 
 const names = (variables: Record<string, string>) => Object.keys(variables).sort();
 
-test('without a policy the environment is what was given and nothing else', () => {
+test('uses only the given variables without a policy', () => {
   expect(child(null, { A: '1', '': 'empty', 'A=B': 'odd' })).toEqual({ A: '1', '': 'empty', 'A=B': 'odd' });
   expect(child(null)).toEqual({});
 });
 
-describe('what is inherited', () => {
+describe('inheritance', () => {
   test.each([
     ['none', []],
     ['core', ['HOME', 'LANG', 'PATH', 'TMPDIR', 'path']],
@@ -51,15 +51,15 @@ describe('what is inherited', () => {
     expect(names(child({ inherit }))).toEqual(expected);
   });
 
-  test('all, but not what is unset', () => {
+  test('passes all variables except unset ones', () => {
     expect(child({})).toEqual(
       Object.fromEntries(Object.entries(SERVER).filter(([name]) => name !== 'UNSET')),
     );
   });
 });
 
-describe('the order of the steps', () => {
-  test('names with KEY, SECRET or TOKEN are dropped in any case, unless told otherwise', () => {
+describe('order of the steps', () => {
+  test('drops names with KEY, SECRET or TOKEN in any case by default', () => {
     const kept = names(child({ ignoreDefaultExcludes: false }));
     expect(kept).toEqual(['EDITOR', 'EMPTY', 'HOME', 'LANG', 'PATH', 'TMPDIR', 'path']);
     expect(names(child({}))).toContain('API_KEY');
@@ -84,23 +84,23 @@ describe('the order of the steps', () => {
     expect(names(child({ exclude }))).toEqual(names(child({})).filter((name) => !dropped.includes(name)));
   });
 
-  test('what is set passes both filters', () => {
+  test('applies `set` after both exclusions', () => {
     const set = { MY_TOKEN: '1', EDITOR: 'ed' };
     expect(child({ set, inherit: 'none', ignoreDefaultExcludes: false, exclude: ['*'] })).toEqual(set);
   });
 
-  test('what is set wins over what is inherited', () => {
+  test('prefers `set` to inherited variables', () => {
     expect(child({ set: { EDITOR: 'ed' } }).EDITOR).toBe('ed');
   });
 
-  test('includeOnly drops what is set too', () => {
+  test('drops `set` variables that includeOnly does not match', () => {
     expect(child({ set: { MINE: '1', OTHER: '2' }, includeOnly: ['mi*', 'home'] })).toEqual({
       HOME: '/root',
       MINE: '1',
     });
   });
 
-  test('the given variables pass every filter and win', () => {
+  test('keeps the given variables through every filter', () => {
     const env = { API_KEY: 'given', PATH: '/given', X: '1' };
     const policy = {
       ignoreDefaultExcludes: false,
@@ -112,7 +112,7 @@ describe('the order of the steps', () => {
   });
 });
 
-describe('what never reaches a child', () => {
+describe('variables that never reach a child', () => {
   const secrets = [
     'CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN',
     'NODE_REPL_AUTH_TOKEN',
@@ -158,13 +158,13 @@ describe('metadata', () => {
     expect(child(null, env, metadata)).toEqual(expected);
   });
 
-  test('it is not filtered', () => {
+  test('does not filter metadata', () => {
     const policy = { inherit: 'none', includeOnly: ['nothing'], exclude: ['*'] } as const;
     expect(child(policy, {}, { toolCallId: 't' })).toEqual({ CODEX_TOOL_CALL_ID: 't' });
   });
 });
 
-test('names that mean something to JavaScript are ordinary names', () => {
+test('treats names of JavaScript properties like any other', () => {
   const hostile = JSON.parse('{"__proto__":"p","constructor":"c","hasOwnProperty":"h"}') as Record<
     string,
     string
@@ -179,7 +179,7 @@ test('names that mean something to JavaScript are ordinary names', () => {
   expect(child(null, hostile, { threadId: null })).toEqual(hostile);
 });
 
-test('a glob matches exactly what the same pattern as a regular expression matches', () => {
+test('matches a glob exactly like the equivalent regular expression', () => {
   const text = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '.', '*', '?'), maxLength: 8 });
   const name = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '.'), minLength: 1, maxLength: 8 });
   fc.assert(
@@ -200,12 +200,12 @@ test('a glob matches exactly what the same pattern as a regular expression match
   );
 });
 
-describe('patterns made to take long', () => {
+describe('expensive patterns', () => {
   const refused = expect.objectContaining({ name: 'ProcessError', code: 'policyTooLarge' });
   const many = (count: number, text: string) =>
     Array.from({ length: count }, (_, index) => `${text}${index}`);
 
-  test('many stars are matched in a number of steps that is bounded', () => {
+  test('matches many stars in a bounded number of steps', () => {
     const variable = 'a'.repeat(2_000);
     expect(
       child({ inherit: 'none', set: { [variable]: '1' }, includeOnly: ['*a'.repeat(1_000)] }),
@@ -228,23 +228,23 @@ describe('patterns made to take long', () => {
       },
     ],
     ['many empty globs', { set: { ['a'.repeat(10_000)]: '1' }, includeOnly: Array(100_000).fill('') }],
-  ])('%s are refused', (_name, policy) => {
+  ])('rejects %s', (_name, policy) => {
     expect(() => child({ inherit: 'none', ...policy })).toThrow(refused);
   });
 
-  test('globs for exclusion are bounded too', () => {
+  test('bounds globs for exclusion too', () => {
     const variables = Object.fromEntries(many(20_000, 'variable').map((name) => [name, '']));
     const policy = { ...EVERYTHING, exclude: many(20_000, '*x') };
     expect(() => childEnvironment({ env: {}, policy, metadata: null }, variables)).toThrow(refused);
   });
 
-  test('a large environment with a few globs is fine', () => {
+  test('accepts a large environment with a few globs', () => {
     const env = Object.fromEntries(many(20_000, 'N').map((name) => [name, '']));
     expect(names(child({ inherit: 'none', set: env, includeOnly: ['N1*', 'X'] }))).toHaveLength(11_111);
   });
 });
 
-test("what concerns the server's own process is not inherited, and passes when a caller names it", () => {
+test('does not inherit variables of the server process, but passes them when a caller sends them', () => {
   const server = {
     LD_PRELOAD: '/evil.so',
     LD_LIBRARY_PATH: '/lib',

@@ -8,7 +8,7 @@ import type {
   StreamName,
 } from '../../../src/process/spawn/spawner.ts';
 
-/** A stream whose content a test decides. What is written while it is paused waits, as in a pipe. */
+/** A stream whose content the test controls. Writes wait while it is paused, as in a pipe. */
 export class FakeSource implements OutputSource {
   readonly name: StreamName;
   paused = true;
@@ -54,7 +54,7 @@ export class FakeSource implements OutputSource {
     this.#deliver();
   }
 
-  /** The last writer has gone. */
+  /** The last writer closes the stream. */
   end(): void {
     this.#waiting.push(null);
     this.#deliver();
@@ -75,7 +75,7 @@ export class FakeSource implements OutputSource {
   }
 }
 
-/** A stdin whose reader is the test. */
+/** A stdin that the test reads. */
 export class FakeSink implements InputSink {
   readonly written: string[] = [];
   ended = false;
@@ -100,7 +100,7 @@ export class FakeSink implements InputSink {
     return this.#pending.length;
   }
 
-  /** The program reads so many writes. */
+  /** The program reads this many writes. */
   read(count: number): void {
     for (const { bytes, done } of this.#pending.splice(0, count)) {
       this.written.push(Buffer.from(bytes).toString());
@@ -109,7 +109,7 @@ export class FakeSink implements InputSink {
   }
 }
 
-/** A program that does what the test says. `killTree` is answered with its death unless `immortal`. */
+/** A program that the test controls. `killTree` kills it unless it is `immortal`. */
 export class FakeChild implements Child {
   readonly pid = 1;
   readonly outputs: readonly FakeSource[];
@@ -179,14 +179,14 @@ export class FakeChild implements Child {
     for (const source of this.outputs) source.end();
   }
 
-  /** The program ends and everything is read. */
+  /** The program exits and all of its streams end. */
   finish(code = 0): void {
     this.endStreams();
     this.exit(code);
   }
 }
 
-/** A spawner whose starts succeed or fail when the test says so. */
+/** A spawner whose starts succeed or fail as the test decides. */
 export class FakeSpawner implements Spawner {
   readonly pty = { available: true } as const;
   readonly starts: PendingStart[] = [];
@@ -197,7 +197,7 @@ export class FakeSpawner implements Spawner {
 
   async close(): Promise<void> {}
 
-  /** Lets the latest start succeed. */
+  /** Makes the latest start succeed. */
   succeed(child = new FakeChild()): FakeChild {
     this.starts.at(-1)!.resolve(child);
     return child;

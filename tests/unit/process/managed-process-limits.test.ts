@@ -29,7 +29,7 @@ function start(limits: Partial<RunLimits>, child = new FakeChild(), paused = fal
 
 const settled = () => new Promise(setImmediate);
 
-test('a program that runs too long is killed, and its end says why', async () => {
+test('kills a program that runs too long and reports the limit', async () => {
   const { child, process, events } = start({ wallMs: 100 });
   child.stdout.write('busy');
   vi.advanceTimersByTime(99);
@@ -41,7 +41,7 @@ test('a program that runs too long is killed, and its end says why', async () =>
   expect(process.reason).toBe('timeout');
 });
 
-test('a silent program is killed; one whose output nobody reads is not silent', async () => {
+test('kills a program without output, but not one whose output is not read', async () => {
   const { child, process, events } = start({ idleMs: 100 }, new FakeChild(), true);
   vi.advanceTimersByTime(1_000);
   process.setPaused(false);
@@ -55,7 +55,7 @@ test('a silent program is killed; one whose output nobody reads is not silent', 
   expect(events).toEqual(['output sign', 'exited 137 idle', 'closed idle']);
 });
 
-test('output up to the limit is told before the end, and nothing beyond it', async () => {
+test('delivers output up to the limit before the end, and nothing beyond it', async () => {
   const { child, process, events } = start({ outputBytes: 6 });
   child.stdout.write('1234');
   child.stderr.write('56789');
@@ -70,7 +70,7 @@ test('output up to the limit is told before the end, and nothing beyond it', asy
   expect(page).toMatchObject({ reason: 'outputLimit', exitCode: 137, closed: true });
 });
 
-test('a program within its limits ends without a reason and leaves no timer', async () => {
+test('reports no reason and leaves no timer for a program within its limits', async () => {
   const { child, process, events } = start({ wallMs: 100, idleMs: 50, outputBytes: 10 });
   child.stdout.write('1234567890');
   child.finish(0);
@@ -79,7 +79,7 @@ test('a program within its limits ends without a reason and leaves no timer', as
   expect(process.reason).toBeNull();
 });
 
-test('what a program leaves behind is held to the same time; the end of its streams tells so', async () => {
+test('applies the time limit to processes that a program leaves behind, and reports it with the close', async () => {
   const child = new FakeChild();
   child.onKill = () => child.endStreams();
   const { events } = start({ wallMs: 100 }, child);
@@ -89,7 +89,7 @@ test('what a program leaves behind is held to the same time; the end of its stre
   expect(events).toEqual(['exited 0 null', 'closed timeout']);
 });
 
-test('a kill for want of memory is told as such', async () => {
+test('reports an OOM kill', async () => {
   const { child, events } = start({ wallMs: 100 });
   child.endStreams();
   child.exit({ code: null, signal: 9, outOfMemory: true });

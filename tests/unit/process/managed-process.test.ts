@@ -44,7 +44,7 @@ async function isPending(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe('exited and closed', () => {
-  test('output, exit, then the end of the streams', () => {
+  test('reports output, exit, then the end of the streams', () => {
     const { child, process, events } = start();
     child.stdout.write('out');
     child.stderr.write('err');
@@ -58,7 +58,7 @@ describe('exited and closed', () => {
     expect([process.closed, process.nextSeq, child.released]).toEqual([true, 6, 1]);
   });
 
-  test('streams that end before the exit close nothing', () => {
+  test('does not close when the streams end before the exit', () => {
     const { child, process, events } = start();
     child.endStreams();
     expect(events).toEqual([]);
@@ -73,14 +73,14 @@ describe('exited and closed', () => {
     [{ code: null, signal: 2 }, 130],
     [{ code: null, signal: 9 }, 137],
     [{ code: null, signal: 11 }, 139],
-  ])('%j is reported as %s', (status, exitCode) => {
+  ])('reports %j as %s', (status, exitCode) => {
     const { child, process } = start();
     child.exit(status);
     expect(process.exitCode).toBe(exitCode);
     child.endStreams();
   });
 
-  test('a child that was gone before anyone listened is reported', async () => {
+  test('reports a child that exited before the listener was added', async () => {
     const child = new FakeChild();
     child.finish(7);
     const { events } = start(child);
@@ -88,7 +88,7 @@ describe('exited and closed', () => {
     expect(events).toEqual(['1 exited 7', '2 closed']);
   });
 
-  test('large output is cut into chunks, none larger than what is retained unless that is tiny', () => {
+  test('splits large output into chunks of the retained size, with a minimum', () => {
     const { child, events } = start();
     child.stdout.write(Buffer.alloc(MAX_CHUNK_BYTES * 2 + 1));
     expect(events).toHaveLength(3);
@@ -101,7 +101,7 @@ describe('exited and closed', () => {
     expect(tiny.events).toHaveLength(3);
   });
 
-  test('output is cut into chunks that a reader can take', () => {
+  test('splits output into chunks that a reader accepts', () => {
     const { child, events } = start(new FakeChild(), { retention: { ...RETENTION, maxChunkBytes: 3 } });
     child.stdout.write('abcdefg');
     expect(events).toEqual(['1 stdout abc', '2 stdout def', '3 stdout g']);
@@ -109,7 +109,7 @@ describe('exited and closed', () => {
 });
 
 describe('pausing', () => {
-  test('nothing is read while paused, and nothing is lost', () => {
+  test('reads nothing while paused, and loses nothing', () => {
     const { child, process, events } = start(new FakeChild(), { paused: true });
     child.stdout.write('one');
     expect(events).toEqual([]);
@@ -125,7 +125,7 @@ describe('pausing', () => {
 });
 
 describe('read', () => {
-  test('what is there is returned at once, with the state', async () => {
+  test('returns available output immediately, with the state', async () => {
     const { child, read } = start();
     child.stdout.write('aaaa');
     child.stderr.write('bbbb');
@@ -138,7 +138,7 @@ describe('read', () => {
     expect(await read({ afterSeq: 99, waitMs: 60_000 })).toMatchObject({ chunks: [], nextSeq: 5 });
   });
 
-  test('a page that ends for want of room has the state at its end, and the next one goes on there', async () => {
+  test('returns the state at the end of a page limited by its budget, and continues there', async () => {
     const { child, read } = start();
     const pageAfter = (afterSeq: number, maxBytes: number | null = null) =>
       read({ afterSeq, maxBytes, waitMs: 60_000, budget: { size: 2, sizeOf: () => 1 } });
@@ -161,7 +161,7 @@ describe('read', () => {
     });
   });
 
-  test('an empty wait ends with its time and the state of that moment', async () => {
+  test('ends an empty wait at the timeout with the current state', async () => {
     const { read } = start();
     const page = read({ waitMs: 1_000 });
     vi.advanceTimersByTime(999);
@@ -170,7 +170,7 @@ describe('read', () => {
     expect(await page).toMatchObject({ chunks: [], nextSeq: 1 });
   });
 
-  test('output behind the wanted place ends the wait, output before it does not', async () => {
+  test('ends a wait on output after the given sequence number, but not before it', async () => {
     const { child, read } = start();
     const page = read({ afterSeq: 2, waitMs: 1_000 });
     child.stdout.write('1');
@@ -180,7 +180,7 @@ describe('read', () => {
     expect((await page).chunks.map(({ seq }) => seq)).toEqual([3]);
   });
 
-  test('the exit ends a wait, unless it is known; then only the end does', async () => {
+  test('ends a wait on an exit that is not known yet, otherwise on the close', async () => {
     const { child, read } = start();
     const [waitsForNews, knowsExit] = [read({ waitMs: 2 ** 64 }), read({ afterSeq: 1, waitMs: 2 ** 64 })];
     child.exit(0);
@@ -191,7 +191,7 @@ describe('read', () => {
     expect(await knowsExit).toMatchObject({ nextSeq: 3, closed: true });
   });
 
-  test('who waits is told so, and an abort ends it', async () => {
+  test('calls onWait, and stops waiting on abort', async () => {
     const { process, read, child } = start();
     const giveUp = new AbortController();
     const onWait = vi.fn();
@@ -205,7 +205,7 @@ describe('read', () => {
     expect(onWait).toHaveBeenCalledOnce();
   });
 
-  test('any number of readers is woken by one chunk', async () => {
+  test('wakes any number of readers with one chunk', async () => {
     const { child, read } = start();
     const pages = Array.from({ length: 100 }, () => read({ waitMs: 1_000 }));
     child.stdout.write('x');
@@ -213,7 +213,7 @@ describe('read', () => {
   });
 });
 
-test('wait is for the exit or the end, with or without a limit', async () => {
+test('waits for the exit or the close, with or without a timeout', async () => {
   const { child, process } = start();
   const exited = process.wait('exited', null, FOREVER);
   const closed = process.wait('closed', MAX_TIMER_MS + 1, FOREVER);
@@ -228,7 +228,7 @@ test('wait is for the exit or the end, with or without a limit', async () => {
   expect(await process.wait('closed', 0, AbortSignal.abort())).toBe(true);
 });
 
-test('signals reach a running program only', () => {
+test('signals only a running program', () => {
   const { child, process } = start();
   process.signal(2);
   child.exit(0);
@@ -237,7 +237,7 @@ test('signals reach a running program only', () => {
   child.endStreams();
 });
 
-test('only a terminal has a size', () => {
+test('resizes only a terminal', () => {
   const terminal = start(new FakeChild({ streams: ['pty'] }));
   terminal.process.resize(40, 100);
   terminal.child.finish();
@@ -247,13 +247,13 @@ test('only a terminal has a size', () => {
 });
 
 describe('stdin', () => {
-  test('without a pipe it is closed', () => {
+  test('is closed without a pipe', () => {
     const { process } = start();
     expect(process.write(Buffer.from('x'), null, vi.fn())).toBe('stdinClosed');
     expect(process.closeStdin()).toBe(false);
   });
 
-  test('after an exit it is accepted and cannot be closed; after a kill it is gone', async () => {
+  test('accepts writes after an exit but cannot be closed, and rejects writes after a kill', async () => {
     const exited = start(new FakeChild({ stdin: true }));
     exited.child.finish();
     expect(exited.process.write(Buffer.from('x'), null, vi.fn())).toBe('accepted');
@@ -265,7 +265,7 @@ describe('stdin', () => {
     expect(() => killed.process.write(Buffer.from('x'), null, vi.fn())).toThrow(/stdin is gone/);
   });
 
-  test('is closed by a kill only when the program can no longer exit because of it', async () => {
+  test('is closed after the kill, when the program can no longer exit because of it', async () => {
     const { child, process } = start(new FakeChild({ stdin: true }));
     const die = child.onKill;
     let closedBefore: boolean | undefined;
@@ -278,7 +278,7 @@ describe('stdin', () => {
     expect(child.stdin?.destroyed).toBe(true);
   });
 
-  test('a terminal is closed by its end-of-file character', () => {
+  test('sends a terminal its end-of-file character', () => {
     const { child, process } = start(new FakeChild({ streams: ['pty'], stdin: true }));
     expect(process.closeStdin()).toBe(true);
     child.stdin?.read(1);
@@ -287,7 +287,7 @@ describe('stdin', () => {
 });
 
 describe('terminate', () => {
-  test('by force the tree is killed at once, however often it is asked', async () => {
+  test('kills the tree immediately with force, however often it is called', async () => {
     const { child, process, events } = start();
     child.onKill = () => undefined;
     expect([process.terminate({ type: 'force' }), process.terminate({ type: 'force' })]).toEqual([
@@ -303,7 +303,7 @@ describe('terminate', () => {
     await settled();
   });
 
-  test('with grace it is asked to end, and killed when its time is up', async () => {
+  test('sends SIGTERM with grace, and kills after the timeout', async () => {
     const { child, process } = start();
     expect(process.terminate({ type: 'graceful', timeoutMs: 500 })).toBe(true);
     expect(process.terminate({ type: 'graceful', timeoutMs: 9_000 })).toBe(true);
@@ -316,7 +316,7 @@ describe('terminate', () => {
     expect(process.exitCode).toBe(137);
   });
 
-  test('force cuts a grace short', async () => {
+  test('ends a grace period early with force', async () => {
     const { child, process } = start();
     process.terminate({ type: 'graceful', timeoutMs: 2 ** 53 });
     process.terminate({ type: 'force' });
@@ -324,7 +324,7 @@ describe('terminate', () => {
     expect(child.killed).toBe(1);
   });
 
-  test('what outlives a graceful end is killed when its time is up or the process is forgotten', async () => {
+  test('kills what survives SIGTERM after the timeout or when the process is forgotten', async () => {
     for (const end of ['time', 'forget'] as const) {
       const { child, process } = start();
       process.terminate({ type: 'graceful', timeoutMs: 60_000 });
@@ -337,14 +337,14 @@ describe('terminate', () => {
     }
   });
 
-  test('forgetting a process that nobody asked to end kills nothing', async () => {
+  test('kills nothing when a process that was not terminated is forgotten', async () => {
     const { child, process } = start();
     child.finish(0);
     await process.forget();
     expect(child.killed).toBe(0);
   });
 
-  test('an exited program whose descendants hold its output is not running, and they are killed', async () => {
+  test('returns false after the exit and kills descendants that hold the output', async () => {
     const { child, process } = start();
     child.exit(0);
     expect(process.terminate({ type: 'force' })).toBe(false);
@@ -352,7 +352,7 @@ describe('terminate', () => {
     expect([child.killed, process.closed]).toEqual([1, true]);
   });
 
-  test('with grace they are asked to end, and killed when their time is up', async () => {
+  test('sends them SIGTERM with grace, and kills them after the timeout', async () => {
     const { child, process } = start();
     child.exit(0);
     expect(process.terminate({ type: 'graceful', timeoutMs: 500 })).toBe(false);
@@ -363,8 +363,8 @@ describe('terminate', () => {
   });
 });
 
-describe('a stream that someone from outside holds open', () => {
-  test('is given up a while after everything was killed', async () => {
+describe('a stream that a process outside the tree holds open', () => {
+  test('is destroyed a while after everything was killed', async () => {
     const { child, process, events } = start();
     child.onKill = () => child.exit({ code: null, signal: 9 });
     const killed = process.kill();
@@ -378,7 +378,7 @@ describe('a stream that someone from outside holds open', () => {
     expect(events).toEqual(['1 exited 137', '2 closed']);
   });
 
-  test('is not given up while a slow client keeps it paused', async () => {
+  test('is not destroyed while a slow client keeps it paused', async () => {
     const { child, process, events } = start();
     child.onKill = () => child.finish(9);
     process.setPaused(true);
@@ -392,7 +392,7 @@ describe('a stream that someone from outside holds open', () => {
     expect(events).toEqual(['1 exited 9', '2 stdout unread', '3 closed']);
   });
 
-  test('is given up only when it has been read for a while since', async () => {
+  test('is destroyed only after it has been read for a while', async () => {
     const { child, process } = start();
     child.onKill = () => child.exit({ code: null, signal: 9 });
     process.setPaused(true);

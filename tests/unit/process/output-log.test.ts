@@ -15,7 +15,7 @@ function logOf(chunks: readonly string[], limits: Partial<RetentionLimits> = {})
 const seqs = (log: OutputLog, afterSeq = 0, maxBytes: number | null = null) =>
   log.read(afterSeq, maxBytes).map(({ seq }) => seq);
 
-describe('read, with three chunks of four bytes and two marks behind them', () => {
+describe('read, with three chunks of four bytes followed by two marks', () => {
   const log = logOf(['aaaa', 'bbbb', 'cccc']);
   log.mark();
   log.mark();
@@ -42,12 +42,12 @@ describe('read, with three chunks of four bytes and two marks behind them', () =
     expect(log.hasAfter(afterSeq)).toBe(expected.length > 0);
   });
 
-  test('the next number counts the marks', () => {
+  test('counts marks in the next sequence number', () => {
     expect(log.nextSeq).toBe(6);
   });
 });
 
-describe('read into little room, where each chunk takes two more than its bytes', () => {
+describe('read with a small budget, where each chunk costs two more than its bytes', () => {
   const log = logOf(['aaaa', 'bbbb', 'c', 'dddd']);
   const read = (size: number, afterSeq = 0, maxBytes: number | null = null) =>
     log.read(afterSeq, maxBytes, { size, sizeOf: (chunkBytes) => chunkBytes + 2 }).map(({ seq }) => seq);
@@ -67,13 +67,13 @@ describe('read into little room, where each chunk takes two more than its bytes'
     expect(read(size, afterSeq)).toEqual(expected);
   });
 
-  test('the smaller of budget and budget holds', () => {
+  test('applies the smaller of maxBytes and the budget', () => {
     expect(read(20, 0, 8)).toEqual([1, 2]);
     expect(read(14, 0, 100)).toEqual([1, 2]);
   });
 });
 
-test('a chunk keeps its stream and its bytes', () => {
+test('keeps the stream and the bytes of a chunk', () => {
   const log = new OutputLog(ROOMY);
   const bytes = Buffer.from([0, 255, 10]);
   expect(log.append('stderr', bytes)).toBe(1);
@@ -82,31 +82,31 @@ test('a chunk keeps its stream and its bytes', () => {
 });
 
 describe('eviction', () => {
-  test('the oldest whole chunks make room', () => {
+  test('evicts the oldest whole chunks', () => {
     const log = logOf(['aaaa', 'bbbb', 'cccc'], { maxBytes: 10 });
     expect(seqs(log)).toEqual([2, 3]);
     log.append('stdout', Buffer.from('dddddddd'));
     expect(seqs(log)).toEqual([4]);
   });
 
-  test('as many bytes as allowed are kept', () => {
+  test('keeps as many bytes as allowed', () => {
     expect(seqs(logOf(['aaaaa', 'bbbbb'], { maxBytes: 10 }))).toEqual([1, 2]);
   });
 
-  test('no more chunks than allowed are kept', () => {
+  test('keeps as many chunks as allowed', () => {
     const log = logOf(Array(53_144).fill('x'));
     expect(seqs(log)).toHaveLength(50_000);
     expect(seqs(log)[0]).toBe(3_145);
   });
 
-  test('a chunk beyond the limit is numbered and not kept', () => {
+  test('numbers a chunk beyond the limit without keeping it', () => {
     const log = logOf(['aa', 'xxxxxxxxxxx', 'bb'], { maxBytes: 10 });
     expect(seqs(log)).toEqual([3]);
     expect(log.nextSeq).toBe(4);
     expect(log.snapshot('stdout')).toMatchObject({ omittedBytes: 0 });
   });
 
-  test('a log that may keep nothing still numbers', () => {
+  test('numbers chunks without any retention', () => {
     const log = logOf(['a', 'b'], { maxBytes: 0, headBytes: 0 });
     expect(seqs(log)).toEqual([]);
     expect(log.nextSeq).toBe(3);
@@ -130,7 +130,7 @@ describe('head and tail', () => {
     ]);
   });
 
-  test('streams are kept apart', () => {
+  test('keeps streams apart', () => {
     const log = new OutputLog({ ...ROOMY, headBytes: 2 });
     for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.append(stream, Buffer.from(stream));
     expect(log.snapshot('stdout').tail.toString()).toBe('doutstdout');
@@ -138,7 +138,7 @@ describe('head and tail', () => {
     expect(log.snapshot('pty')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 0 });
   });
 
-  test('a head taken early is not changed by what follows', () => {
+  test('does not change a head that was read earlier', () => {
     const log = logOf(['ab'], { headBytes: 100 });
     const { head } = log.snapshot('stdout');
     for (let index = 0; index < 50; index++) log.append('stdout', Buffer.from('xyz'));
@@ -146,7 +146,7 @@ describe('head and tail', () => {
     expect(log.snapshot('stdout').head.toString()).toBe(`ab${'xyz'.repeat(50)}`.slice(0, 100));
   });
 
-  test('a head that arrives byte by byte costs its bytes and not a buffer for each', () => {
+  test('does not allocate a buffer for each byte of a head', () => {
     const byte = Buffer.from('x');
     const kept = retainedBytes(() => {
       const log = new OutputLog({ ...ROOMY, maxBytes: 1, headBytes: 65_536 });
@@ -157,7 +157,7 @@ describe('head and tail', () => {
   });
 });
 
-/** What the log promises, done the slow way. */
+/** A slow model of the log. */
 class Model {
   #chunks: { seq: number; stream: StreamName; bytes: Buffer }[] = [];
   readonly #limits: RetentionLimits;
@@ -201,7 +201,7 @@ class Model {
   }
 }
 
-test('the log does what the model does, whatever is appended, however small the limits', () => {
+test('behaves like the model for any input and small limits', () => {
   const streams = fc.constantFrom<StreamName>('stdout', 'stderr');
   const step = fc.oneof(
     { weight: 5, arbitrary: fc.tuple(streams, fc.integer({ min: 1, max: 30 })) },
@@ -242,7 +242,7 @@ test('the log does what the model does, whatever is appended, however small the 
   );
 });
 
-test('the ring wraps and grows without mixing anything up', () => {
+test('wraps and grows the ring buffer without mixing chunks', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 5, maxLength: 60 }), (sizes) => {
       const limits = { maxBytes: 20_000, maxChunks: 1_000, headBytes: 0 };

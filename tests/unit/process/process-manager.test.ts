@@ -31,7 +31,7 @@ function createManager(options: Partial<ProcessManagerOptions> = {}) {
     ...options,
   });
   const events: string[] = [];
-  /** Asks for a process; the start is under way when this returns. */
+  /** Requests a process; the start is in progress when this returns. */
   const start = (processId: string) =>
     manager.start({
       processId,
@@ -56,7 +56,7 @@ const settled = () => new Promise(setImmediate);
 const refused = (code: string) => expect.objectContaining({ name: 'ProcessError', code });
 
 describe('ids', () => {
-  test('an id is taken from the first moment, and refused to others', async () => {
+  test('reserves an id immediately and rejects a duplicate', async () => {
     const { spawner, start } = createManager();
     const first = start('p');
     await expect(start('p')).rejects.toThrow('process p already exists');
@@ -67,7 +67,7 @@ describe('ids', () => {
   });
 
   test.each(['', '__proto__', 'constructor', '\u0000', 'x'.repeat(65_536)])(
-    '%j is an id like any other',
+    'accepts %j as an id',
     async (id) => {
       const { manager, running } = createManager();
       expect(await manager.find(id)).toBeUndefined();
@@ -76,7 +76,7 @@ describe('ids', () => {
     },
   );
 
-  test('a failed start frees the id at once and tells why', async () => {
+  test('frees the id and reports the reason when a start fails', async () => {
     const { spawner, manager, start, running } = createManager();
     const failing = start('p');
     const found = manager.find('p');
@@ -87,7 +87,7 @@ describe('ids', () => {
     await running('p');
   });
 
-  test('a closed process keeps its id until its retention is over, and the exit does not start that time', async () => {
+  test('keeps the id of a closed process until its retention ends, which starts with the close', async () => {
     const { manager, start, running } = createManager();
     const child = await running('p');
     child.exit(0);
@@ -102,7 +102,7 @@ describe('ids', () => {
     expect((await manager.get('p')).nextSeq).toBe(1);
   });
 
-  test('an eviction that comes late leaves the next process of that id alone', async () => {
+  test('does not evict the next process with the same id', async () => {
     const { manager, start, spawner } = createManager();
     const first = start('p');
     const cancelled = manager.terminate('p', FORCE);
@@ -116,7 +116,7 @@ describe('ids', () => {
     expect((await manager.get('p')).closed).toBe(false);
   });
 
-  test('only so many processes may run; closed ones make room, the oldest first', async () => {
+  test('limits the number of processes; evicts closed ones, the oldest first', async () => {
     const { manager, start, running } = createManager({ maxProcesses: 2 });
     const a = await running('a');
     const b = await running('b');
@@ -128,8 +128,8 @@ describe('ids', () => {
   });
 });
 
-describe('a start that is under way', () => {
-  test('is waited for by who looks for the process', async () => {
+describe('a start in progress', () => {
+  test('is awaited by find', async () => {
     const { spawner, manager, start } = createManager();
     const started = start('p');
     const found = [manager.find('p'), manager.get('p')];
@@ -152,7 +152,7 @@ describe('a start that is under way', () => {
     ]);
   });
 
-  test('that finishes in time is terminated as a running process', async () => {
+  test('is terminated as a running process if it finishes in time', async () => {
     const { spawner, manager, start } = createManager();
     const started = start('p');
     const terminated = manager.terminate('p', FORCE);
@@ -163,7 +163,7 @@ describe('a start that is under way', () => {
     expect(vi.getTimerCount()).toBe(1); // The retention of the closed process.
   });
 
-  test('that fails in time has nothing to terminate', async () => {
+  test('has nothing to terminate if it fails in time', async () => {
     const { spawner, manager, start } = createManager();
     const started = start('p');
     const terminated = manager.terminate('p', FORCE);
@@ -173,7 +173,7 @@ describe('a start that is under way', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('that takes too long is cancelled, and its id is free at once', async () => {
+  test('is cancelled if it takes too long, and its id is free immediately', async () => {
     const { spawner, manager, start, events } = createManager();
     const started = start('p');
     const found = manager.find('p');
@@ -197,7 +197,7 @@ describe('a start that is under way', () => {
     expect(events).toEqual([]);
   });
 
-  test('that is cancelled is told so, whatever the spawner says', async () => {
+  test('reports the cancellation, whatever error the spawner returns', async () => {
     const { spawner, manager, start } = createManager();
     const started = start('p');
     const terminated = manager.terminate('p', FORCE);
@@ -209,7 +209,7 @@ describe('a start that is under way', () => {
 });
 
 test.each(['running', 'starting'])(
-  'requests about a %s process are carried out in their order',
+  'carries out requests about a %s process in their order',
   async (state) => {
     const { spawner, manager, start } = createManager();
     const started = start('p');
@@ -238,14 +238,14 @@ test.each(['running', 'starting'])(
   },
 );
 
-test('terminating what does not exist or is closed is no error', async () => {
+test('ignores terminating a missing or closed process', async () => {
   const { manager, running } = createManager();
   (await running('p')).finish();
   expect(await manager.terminate('p', FORCE)).toBe(false);
   expect(await manager.terminate('q', FORCE)).toBe(false);
 });
 
-test('a process that is forgotten ends its grace', async () => {
+test('ends the grace period of a forgotten process', async () => {
   const { manager, running } = createManager();
   const child = await running('p');
   await manager.terminate('p', { type: 'graceful', timeoutMs: RETENTION_MS * 1_000 });
@@ -256,7 +256,7 @@ test('a process that is forgotten ends its grace', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('pausing reaches every process, those that start later too', async () => {
+test('pauses every process, including those that start later', async () => {
   const { manager, running, events } = createManager();
   const early = await running('early');
   manager.setPaused(true);
@@ -268,7 +268,7 @@ test('pausing reaches every process, those that start later too', async () => {
   expect(events).toEqual(['early 1 1', 'late 1 2']);
 });
 
-test('signals reach the running ones; what starts is cancelled, and nothing new is taken', async () => {
+test('signals running processes, cancels starts and rejects new ones', async () => {
   const { manager, spawner, start, running } = createManager();
   const [first, second] = [await running('a'), await running('b')];
   second.exit(0);
@@ -280,7 +280,7 @@ test('signals reach the running ones; what starts is cancelled, and nothing new 
   await expect(start('d')).rejects.toThrow(refused('shuttingDown'));
 });
 
-test('allClosed waits for the last one, or until it is told to stop', async () => {
+test('allClosed waits for the last process, or until the signal aborts', async () => {
   const { manager, running } = createManager();
   const child = await running('p');
   (await running('q')).finish();
@@ -299,7 +299,7 @@ test('allClosed waits for the last one, or until it is told to stop', async () =
 });
 
 describe('closing', () => {
-  test('kills what runs, cancels what starts, forgets what is closed and takes nothing new', async () => {
+  test('kills running processes, cancels starts, forgets closed processes and rejects new ones', async () => {
     const { spawner, manager, start, running } = createManager();
     const alive = await running('alive');
     const done = await running('done');
@@ -319,7 +319,7 @@ describe('closing', () => {
     await manager.close();
   });
 
-  test('of many processes at once warns of nothing', async () => {
+  test('many processes emits no warning', async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error) => warnings.push(warning);
     process.on('warning', onWarning);

@@ -54,7 +54,7 @@ function gate() {
   return { passed, open: () => open() };
 }
 
-/** Two ends of a real connection: what one end writes is readable at the other immediately. */
+/** Both ends of a real connection: a write on one end is readable at the other immediately. */
 async function socketPair() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -110,7 +110,7 @@ describe('an exit with a denial detector', () => {
     expect(process.closed).toBe(true);
   });
 
-  test('comes after the output that is readable when the event loop was blocked', async () => {
+  test('comes after output that became readable while the event loop was blocked', async () => {
     vi.useRealTimers();
     const { near, far, close } = await socketPair();
     const { child, events } = start({ denialDetector: detectorOf() });

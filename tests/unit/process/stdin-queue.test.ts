@@ -20,7 +20,7 @@ function createQueue(isTerminal = false) {
 
 const settled = () => new Promise(setImmediate);
 
-/** Whether each of the acknowledgements has arrived by now. */
+/** Whether each ack has arrived by now. */
 async function arrived(
   acknowledgements: readonly (Promise<WriteStatus> | WriteStatus)[],
 ): Promise<boolean[]> {
@@ -34,14 +34,14 @@ async function arrived(
   return flags;
 }
 
-test('writes reach the program in call order', () => {
+test('writes in call order', () => {
   const { sink, write } = createQueue();
   expect(['a', 'b', 'c'].map((text) => write(text))).toEqual(['accepted', 'accepted', 'accepted']);
   sink.read(3);
   expect(sink.written).toEqual(['a', 'b', 'c']);
 });
 
-test('an empty write is accepted and does nothing, even when others are withheld', () => {
+test('accepts an empty write without effect, even while acks are withheld', () => {
   const { sink, queue, write, onWithheld } = createQueue();
   expect(write('')).toBe('accepted');
   expect(sink.waiting).toBe(0);
@@ -53,7 +53,7 @@ test('an empty write is accepted and does nothing, even when others are withheld
 });
 
 describe('a program that does not read', () => {
-  test('acknowledgements are withheld beyond a number, and come one by one as it reads', async () => {
+  test('withholds acks beyond a number, and sends them one by one as it reads', async () => {
     const { sink, write, onWithheld } = createQueue();
     for (let index = 0; index < STDIN_ACCEPTED_CHUNKS; index++) expect(write('x')).toBe('accepted');
     expect(onWithheld).not.toHaveBeenCalled();
@@ -69,7 +69,7 @@ describe('a program that does not read', () => {
     expect(await Promise.all(withheld)).toEqual(['accepted', 'accepted', 'accepted']);
   });
 
-  test('too many chunks are refused, and there is room again after a read', () => {
+  test('rejects too many chunks, and accepts more after a read', () => {
     const { sink, write } = createQueue();
     for (let index = 0; index < STDIN_QUEUE_MAX_CHUNKS; index++) void write('x');
     expect(() => write('y', 'refused')).toThrow(expect.objectContaining({ code: 'stdinFull' }));
@@ -81,7 +81,7 @@ describe('a program that does not read', () => {
     expect(sink.written.at(-1)).toBe('z');
   });
 
-  test('too many bytes are refused', () => {
+  test('rejects too many bytes', () => {
     const { queue, write } = createQueue();
     const half = Buffer.alloc(STDIN_QUEUE_MAX_BYTES / 2);
     void queue.write(half, null, vi.fn());
@@ -89,7 +89,7 @@ describe('a program that does not read', () => {
     expect(() => write('x')).toThrow(/stdin is full: 67108864 bytes/);
   });
 
-  test.each(['release', 'abandon'] as const)('%s lets everyone go who waits', async (how) => {
+  test.each(['release', 'abandon'] as const)('%s releases all withheld acks', async (how) => {
     const { sink, queue, write } = createQueue();
     for (let index = 0; index < STDIN_ACCEPTED_CHUNKS; index++) void write('x');
     const withheld = [write('1'), write('2')];
@@ -100,7 +100,7 @@ describe('a program that does not read', () => {
 });
 
 describe('write ids', () => {
-  test('an id that was accepted is not written again, whatever the bytes', () => {
+  test('does not write an accepted id again, whatever the bytes', () => {
     const { sink, write } = createQueue();
     expect([write('a', '1'), write('a', '1'), write('b', '1'), write('c', '2')]).toEqual(
       Array(4).fill('accepted'),
@@ -109,7 +109,7 @@ describe('write ids', () => {
     expect(sink.written).toEqual(['a', 'c']);
   });
 
-  test('the last ids are remembered, the oldest is forgotten first', () => {
+  test('remembers the latest ids and evicts the oldest first', () => {
     const { sink, write } = createQueue();
     const step = (text: string, id: string) => {
       void write(text, id);
@@ -124,7 +124,7 @@ describe('write ids', () => {
     expect(sink.written.filter((text) => text === 'again')).toHaveLength(1);
   });
 
-  test('a repeat does not make an id young again', () => {
+  test('does not refresh an id that is repeated', () => {
     const { sink, write } = createQueue();
     void write('first', 'first');
     for (let index = 1; index < MAX_REMEMBERED_WRITE_IDS; index++) {
@@ -137,7 +137,7 @@ describe('write ids', () => {
     expect(sink.written).toEqual(['first', 'again']);
   });
 
-  test('long ids are told apart by all of their characters, and cost little', () => {
+  test('distinguishes long ids by all of their characters at little cost', () => {
     const { sink, write } = createQueue();
     const long = 'x'.repeat(60_000);
     void write('a', `${long}1`);
@@ -152,7 +152,7 @@ describe('write ids', () => {
     expect(kept).toBeLessThan(10_000_000);
   });
 
-  test('an id of a refused write is not remembered', () => {
+  test('does not remember the id of a rejected write', () => {
     const { queue, write } = createQueue();
     void queue.write(Buffer.alloc(STDIN_QUEUE_MAX_BYTES), null, vi.fn());
     expect(() => write('x', 'id')).toThrow('stdin is full');
@@ -160,8 +160,8 @@ describe('write ids', () => {
   });
 });
 
-describe('the end', () => {
-  test('a pipe is closed once, behind what was written; later writes are told', () => {
+describe('end', () => {
+  test('closes a pipe once after the queued writes; later writes return stdinClosed', () => {
     const { sink, queue, write } = createQueue();
     void write('a', 'id');
     expect([queue.end(), queue.end()]).toEqual([true, false]);
@@ -170,7 +170,7 @@ describe('the end', () => {
     expect(write('b', 'id')).toBe('accepted');
   });
 
-  test('a terminal gets its end-of-file character in its turn, and stays open', () => {
+  test('queues the end-of-file character of a terminal, which stays open', () => {
     const { sink, queue, write } = createQueue(true);
     void write('a');
     expect([queue.end(), queue.end()]).toEqual([true, true]);
@@ -180,7 +180,7 @@ describe('the end', () => {
     expect(sink.ended).toBe(false);
   });
 
-  test('after a kill writes fail, but an id that was accepted is still accepted', () => {
+  test('rejects writes after a kill, but accepts a repeated id', () => {
     const { queue, write } = createQueue();
     void write('a', 'known');
     queue.abandon();
@@ -190,7 +190,7 @@ describe('the end', () => {
     expect(queue.end()).toBe(false);
   });
 
-  test('after an exit writes are accepted and go nowhere, without end', async () => {
+  test('accepts and drops any number of writes after an exit', async () => {
     const { sink, queue, write } = createQueue();
     queue.release();
     for (let round = 0; round < 10; round++) {

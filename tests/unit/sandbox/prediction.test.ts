@@ -19,8 +19,8 @@ test.each([
   ['user namespaces switched off', '/usr/bin', settings('none', '0\n'), false],
   ['no bwrap', '/nonexistent:/etc', settings('many', '15000\n'), false],
   ['no path', '', settings('many', '15000\n'), false],
-])('with %s', (_, searchPath, place, likely) => {
-  expect(sandboxIsLikely(searchPath, place)).toBe(likely);
+])('with %s', (_, searchPath, settings, likely) => {
+  expect(sandboxIsLikely(searchPath, settings)).toBe(likely);
 });
 
 test('ignores other directories, which may hang', () => {

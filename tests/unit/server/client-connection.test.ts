@@ -26,7 +26,7 @@ async function refusal(request: Promise<unknown>): Promise<Pick<RpcError, 'code'
   return { code, message };
 }
 
-/** Valid params for every method, as far as validation is concerned. */
+/** Params that pass validation, by method. */
 const params: Readonly<Record<string, unknown>> = {
   'process/start': { processId: 'p', argv: ['true'], cwd: 'file:///', env: {}, tty: false },
   'process/write': { processId: 'p', chunk: '', writeId: 'w' },
@@ -62,7 +62,7 @@ const params: Readonly<Record<string, unknown>> = {
 const methods = Object.entries(METHODS).filter(([name]) => name !== 'initialize');
 
 describe('the handshake', () => {
-  test.each(methods)('%s must wait for initialize, then for initialized', async (method, { family }) => {
+  test.each(methods)('refuses %s before initialize and before initialized', async (method, { family }) => {
     const { client } = connect();
     const call = () =>
       refusal(client.request(method, params[method] ?? { processId: 'p', path: 'file:///' }));
@@ -85,7 +85,7 @@ describe('the handshake', () => {
     expect(METHODS[method].family).toBe(family);
   });
 
-  test('bad params and unknown methods are told in any state', async () => {
+  test('reports bad params and unknown methods in any state', async () => {
     const { client } = connect();
     expect(await refusal(client.request('process/read', {}))).toMatchObject({ code: -32602 });
     expect(await refusal(client.request('nope', {}))).toMatchObject({ code: -32601 });
@@ -95,7 +95,7 @@ describe('the handshake', () => {
     expect(await refusal(client.request('nope'))).toMatchObject({ code: -32601 });
   });
 
-  test('a second initialize is refused and changes nothing', async () => {
+  test('refuses a second initialize, which changes nothing', async () => {
     const { client } = connect();
     await client.handshake();
     expect(await refusal(client.request('initialize', { clientName: 'again' }))).toEqual({
@@ -105,7 +105,7 @@ describe('the handshake', () => {
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
   });
 
-  test('an initialize that failed may be tried again', async () => {
+  test('accepts initialize again after one that failed', async () => {
     const { client } = connect();
     for (const id of ['nope', '']) {
       expect(await refusal(client.request('initialize', { resumeSessionId: id }))).toEqual({
@@ -123,7 +123,7 @@ describe('the handshake', () => {
     ['an array', '{"method":"initialized","params":[]}'],
     ['a string', '{"method":"initialized","params":"x"}'],
     ['a number', '{"method":"initialized","params":5}'],
-  ])('the params of initialized may be %s, and it may come again', async (_name, text) => {
+  ])('accepts initialized with %s params, also repeatedly', async (_name, text) => {
     const { client } = connect();
     await client.call('initialize', {});
     client.sendText(text);
@@ -131,7 +131,7 @@ describe('the handshake', () => {
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
   });
 
-  test('everything may be sent without waiting for answers', async () => {
+  test('serves requests that are sent without waiting for responses', async () => {
     const { client } = connect();
     client.sendText('{"id":1,"method":"initialize","params":{"clientName":"x"}}');
     client.sendText('{"method":"initialized"}');
@@ -142,7 +142,7 @@ describe('the handshake', () => {
     ]);
   });
 
-  test('the answer tells the environment as environment/info does', async () => {
+  test('returns the same environment info as environment/info', async () => {
     const { client } = connect();
     const { environmentInfo } = await client.call('initialize', {});
     client.notify('initialized');
@@ -150,16 +150,16 @@ describe('the handshake', () => {
   });
 });
 
-describe('what only a broken client sends', () => {
+describe('protocol violations', () => {
   const violations: [string, string][] = [
     ['an unknown notification', '{"method":"foo/bar"}'],
     ['a request without an id', '{"method":"process/terminate","params":{"processId":"p"}}'],
     ['initialize without an id', '{"method":"initialize","params":{"clientName":"x"}}'],
     ['a response to nothing', '{"id":1,"result":{}}'],
-    ['an error for nothing', '{"id":"x","error":{"code":1,"message":"m"}}'],
+    ['an error response to nothing', '{"id":"x","error":{"code":1,"message":"m"}}'],
   ];
 
-  test.each(violations)('%s is answered with id -1 and ends the connection', async (_name, text) => {
+  test.each(violations)('%s gets an error with id -1 and closes the connection', async (_name, text) => {
     const { client } = connect();
     await client.handshake();
     client.sendText(text);
@@ -167,7 +167,7 @@ describe('what only a broken client sends', () => {
     expect(client.received.at(-1)).toMatchObject({ id: -1, error: { code: -32600 } });
   });
 
-  test('initialized before initialize ends the connection, also after one that failed', async () => {
+  test('initialized before a successful initialize closes the connection', async () => {
     const early = connect().client;
     early.notify('initialized');
     expect(await early.closed).toMatchObject({ code: 1008 });
@@ -177,7 +177,7 @@ describe('what only a broken client sends', () => {
     expect(await failed.closed).toMatchObject({ code: 1008 });
   });
 
-  test.each(violations)('%s is only answered by a lenient server', async (_name, text) => {
+  test.each(violations)('%s gets an error only, with lenientNotifications', async (_name, text) => {
     const { client } = connect({ lenientNotifications: true });
     await client.handshake();
     client.sendText(text);
@@ -185,13 +185,13 @@ describe('what only a broken client sends', () => {
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
   });
 
-  test('a hostile name is shown without its control characters', async () => {
+  test('replaces control characters in a method name', async () => {
     const { client } = connect();
     client.notify('\u001b[2J\n');
     expect(await client.closed).toMatchObject({ reason: 'unexpected notification `?[2J?`' });
   });
 
-  test('garbage is answered with id -1 and the connection goes on', async () => {
+  test('answers invalid JSON with id -1 and keeps the connection', async () => {
     const { client } = connect();
     for (const text of ['{', '[]', '', '{"id":null,"method":"m"}']) client.sendText(text);
     for (let index = 0; index < 4; index++) expect(await client.next()).toMatchObject({ id: -1 });
@@ -199,7 +199,7 @@ describe('what only a broken client sends', () => {
   });
 });
 
-test('an answer that cannot be encoded is refused like any other failure', async () => {
+test('answers with an error when a result cannot be encoded', async () => {
   const { client } = connect({ logLevel: 'error' });
   await client.handshake();
   const respond = vi.spyOn(RpcConnection.prototype, 'respond').mockImplementation(() => {
@@ -221,22 +221,22 @@ test('an answer that cannot be encoded is refused like any other failure', async
   expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
 });
 
-test('the pace of a client is that of its requests and their answers, refusals included', async () => {
+test('reports requests and responses, including errors, to the busy poll', async () => {
   const { client } = connect();
   await client.handshake();
-  const asked = vi.spyOn(BusyPollClient.prototype, 'requestReceived');
-  const answered = vi.spyOn(BusyPollClient.prototype, 'responseSent');
+  const received = vi.spyOn(BusyPollClient.prototype, 'requestReceived');
+  const sent = vi.spyOn(BusyPollClient.prototype, 'responseSent');
   await client.call('environment/status', {});
   await refusal(client.request('no/such/method', {}));
   await refusal(client.request('fs/readFile', { path: 'file:///no/such/file' }));
-  expect([asked.mock.calls.length, answered.mock.calls.length]).toEqual([3, 3]);
+  expect([received.mock.calls.length, sent.mock.calls.length]).toEqual([3, 3]);
   vi.restoreAllMocks();
 });
 
-describe('a client that does not read its answers', () => {
+describe('a client that does not read its responses', () => {
   const REQUESTS = 2_000;
 
-  /** Sends requests as a socket delivers them, some at a time; returns how many the server has answered in the end. */
+  /** Sends requests in portions, as a socket delivers them. Returns how many the server has answered. */
   async function flood({ client, serverEnd }: MemoryConnection, text: string): Promise<number> {
     let answers = 0;
     const send = serverEnd.send.bind(serverEnd);
@@ -260,7 +260,7 @@ describe('a client that does not read its answers', () => {
   test.each([
     ['control requests', '{"id":"ID","method":"environment/status"}'],
     ['refused requests', '{"id":"ID","method":"nope"}'],
-  ])('cannot make the server keep them without limit: %s', async (_name, text) => {
+  ])('cannot make the server queue them without a limit: %s', async (_name, text) => {
     const connection = connect();
     const { client, serverEnd } = connection;
     await client.handshake();

@@ -23,26 +23,29 @@ const codes: Record<ProcessErrorCode, number> = {
   stdinFull: -32603,
 };
 
-test.each(Object.entries(codes) as [ProcessErrorCode, number][])('%s is %s on the wire', (code, wireCode) => {
-  expect(domainErrorToRpc(new ProcessError(code, 'why'))).toMatchObject({ code: wireCode, message: 'why' });
-});
+test.each(Object.entries(codes) as [ProcessErrorCode, number][])(
+  'maps the process error %s to %s',
+  (code, wireCode) => {
+    expect(domainErrorToRpc(new ProcessError(code, 'why'))).toMatchObject({ code: wireCode, message: 'why' });
+  },
+);
 
 test.each([
-  ['a start that failed', new SpawnError('ENOENT', 'why'), -32603],
+  ['a failed start', new SpawnError('ENOENT', 'why'), -32603],
   ['a bad URI', new PathUriError('syntax', 'why'), -32602],
   ['a URI of another system', new PathUriError('foreign', 'why'), -32600],
   ['a missing file', new FileError('notFound', 'why'), -32004],
-  ['a file operation that makes no sense', new FileError('refused', 'why'), -32600],
-  ['a file operation that failed', new FileError('failed', 'why'), -32603],
-  ['a request to the network that makes no sense', new NetworkError('invalid', 'why'), -32602],
-  ['a request to the network that is not allowed', new NetworkError('refused', 'why'), -32600],
-  ['a request to the network that failed', new NetworkError('failed', 'why'), -32603],
-  ['a request to the network too many', new NetworkError('limit', 'why'), -32001],
-])('%s', (_name, error, code) => {
+  ['a refused file operation', new FileError('refused', 'why'), -32600],
+  ['a failed file operation', new FileError('failed', 'why'), -32603],
+  ['an invalid network request', new NetworkError('invalid', 'why'), -32602],
+  ['a refused network request', new NetworkError('refused', 'why'), -32600],
+  ['a failed network request', new NetworkError('failed', 'why'), -32603],
+  ['a network request beyond a limit', new NetworkError('limit', 'why'), -32001],
+])('maps %s to its code', (_name, error, code) => {
   expect(domainErrorToRpc(error)).toMatchObject({ code, message: 'why' });
 });
 
-test('an error of the wire stays as it is', () => {
+test('returns an RpcError unchanged', () => {
   const error = new RpcError(-32010, 'why', { data: 1 });
   expect(domainErrorToRpc(error)).toBe(error);
 });
@@ -54,6 +57,6 @@ test.each([
   null,
   undefined,
   { code: -32600 },
-])('%s is a defect', (error) => {
+])('returns null for %s', (error) => {
   expect(domainErrorToRpc(error)).toBeNull();
 });

@@ -25,7 +25,7 @@ afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.close()));
 });
 
-/** A server on a pair of streams, and what it has said. `say` makes a request of each line. */
+/** A server on a pair of streams and the messages that it has sent. `say` sends a request for each line. */
 async function stdioServer() {
   const input = new PassThrough();
   const output = new PassThrough();
@@ -59,7 +59,7 @@ async function stdioServer() {
   return { server, say, end, read, messages, answer, answered };
 }
 
-/** A web server that answers when the test does. */
+/** A web server that answers when the test calls its response. */
 async function patientWebServer() {
   const asked: ServerResponse[] = [];
   const server = await webServer((_, response) => asked.push(response));
@@ -70,7 +70,7 @@ async function patientWebServer() {
 const get = (url: string, more: object = {}) => ({ requestId: 'r', method: 'GET', url, ...more });
 
 describe('at the end of input', () => {
-  test('a request to a web server is answered, and then the server ends', async () => {
+  test('answers an HTTP request, then ends the server', async () => {
     const { asked, url } = await patientWebServer();
     const { server, say, end, read, answer } = await stdioServer();
     read();
@@ -82,7 +82,7 @@ describe('at the end of input', () => {
     expect(answer(id)?.result).toMatchObject({ status: 200, bodyBase64: base64('hello') });
   });
 
-  test('a streamed body comes to its end, for a slow reader too', async () => {
+  test('sends a streamed body to its end, also to a slow reader', async () => {
     const { asked, url } = await patientWebServer();
     const { server, say, end, read, messages, answered } = await stdioServer();
     const id = say('http/request', get(url, { streamResponse: true }));
@@ -100,7 +100,7 @@ describe('at the end of input', () => {
     expect(deltas.at(-1)?.params).toMatchObject({ done: true, error: null });
   });
 
-  test('what waits for a program is answered with what there is', async () => {
+  test('answers requests that wait for a program with what is available', async () => {
     const { server, say, end, read, answer, answered } = await stdioServer();
     read();
     await answered(say('process/start', { ...shell('p', 'exec sleep 600'), pipeStdin: true }));
@@ -120,7 +120,7 @@ describe('at the end of input', () => {
     expect(answer(write)?.result).toEqual({ status: 'accepted' });
   });
 
-  test('a request that nobody answers is given up', async () => {
+  test('aborts a request that the web server does not answer', async () => {
     const { asked, url } = await patientWebServer();
     const { server, say, end, read, answer } = await stdioServer();
     read();
@@ -136,7 +136,7 @@ describe('at the end of input', () => {
     expect(answer(id)?.error?.message).toContain('the connection has ended');
   });
 
-  test('each answer renews the time for the next', async () => {
+  test('restarts the timeout with each response', async () => {
     const { asked, url } = await patientWebServer();
     const { server, say, end, read, answer, answered } = await stdioServer();
     read();
@@ -154,7 +154,7 @@ describe('at the end of input', () => {
     expect(ids.map((id) => answer(id)?.result?.status)).toEqual([200, 200]);
   });
 
-  test('so does each piece of a body', async () => {
+  test('restarts the timeout with each piece of a body', async () => {
     const { asked, url } = await patientWebServer();
     const { server, say, end, read, messages } = await stdioServer();
     read();
@@ -178,7 +178,7 @@ describe('at the end of input', () => {
     expect(deltas().at(-1)?.params).toMatchObject({ seq: 5, done: true, error: null });
   });
 
-  test('what a program prints without end does not keep the connection', async () => {
+  test('closes the connection although a program prints without end', async () => {
     const { server, say, end, read, messages, answered } = await stdioServer();
     await say('process/start', shell('p', 'exec yes'));
     const wait = say('process/wait', { processId: 'p', until: 'exited' });

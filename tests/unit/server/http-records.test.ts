@@ -55,7 +55,7 @@ async function recorded(count: number) {
 }
 
 test.each([false, true])(
-  'a request is recorded with host and status, and no path (streamed: %j)',
+  'records a request with host and status, without its path (streamed: %j)',
   async (streamed) => {
     await connect({});
     await request(`http://user:hunter2@127.0.0.1:${port}/secret-path?key=hunter3`, streamed);
@@ -72,7 +72,7 @@ test.each([false, true])(
   },
 );
 
-test('one that is not allowed is recorded once and counted as refused', async () => {
+test('records a refused request once and counts it as refused', async () => {
   await connect({ httpDeniedHosts: '127.0.0.1' });
   await expect(request(`http://127.0.0.1:${port}/x`)).rejects.toMatchObject({ code: -32600 });
   expect(await recorded(1)).toMatchObject([
@@ -84,14 +84,14 @@ test('one that is not allowed is recorded once and counted as refused', async ()
   expect(metrics).toContain('exec_server_requests_total{method="http/request",result="error"} 1');
 });
 
-test('one that fails is recorded without its words, which have the path', async () => {
+test('records a failed request without the error text, which contains the path', async () => {
   await connect({});
   web.closeAllConnections();
   web.close();
   await expect(request(`http://127.0.0.1:${port}/secret-path`)).rejects.toMatchObject({ code: -32603 });
   await expect(request('not a url')).rejects.toMatchObject({ code: -32602 });
-  const [failed, nonsense] = await recorded(2);
+  const [failed, invalid] = await recorded(2);
   expect(failed).toMatchObject({ host: `127.0.0.1:${port}`, outcome: 'failed' });
-  expect(nonsense).toMatchObject({ host: null, outcome: 'failed' });
+  expect(invalid).toMatchObject({ host: null, outcome: 'failed' });
   expect(readFileSync(audit, 'utf8')).not.toMatch(/secret-path|not a url/);
 });

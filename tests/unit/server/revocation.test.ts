@@ -43,7 +43,7 @@ async function connect(url: string, jti: string): Promise<TestClient> {
   return client;
 }
 
-test('a revoked token opens nothing, and a reload closes what it has opened', async () => {
+test('refuses a revoked token and closes its connections on reload', async () => {
   const url = await start();
   await expect(connect(url, 'old')).rejects.toThrow(/401/);
   const [lost, kept] = [await connect(url, 'lost'), await connect(url, 'kept')];
@@ -67,7 +67,7 @@ test('a revoked token opens nothing, and a reload closes what it has opened', as
   ]);
 });
 
-test('a list that cannot be read any more stays in use', async () => {
+test('keeps the old list when it can no longer be read', async () => {
   const url = await start();
   rmSync(list);
   expect(await server?.reload()).toBe(true);

@@ -33,7 +33,7 @@ const start = (processId: string, script: string, pipeStdin = false) => ({
 });
 
 describe('resuming a session', () => {
-  test('works once its connection is gone, and needs initialized again', async () => {
+  test('works after its connection is closed, and needs initialized again', async () => {
     const { connect } = createServer();
     const first = connect();
     const sessionId = await first.client.handshake();
@@ -50,7 +50,7 @@ describe('resuming a session', () => {
     await expect(client.request('process/read', { processId: 'p' })).rejects.toThrow('unknown process id p');
   });
 
-  test('a process belongs to its session, and its output meanwhile can be read', async () => {
+  test('keeps the process and the output that it writes while detached', async () => {
     const { connect } = createServer();
     const first = connect();
     const sessionId = await first.client.handshake();
@@ -78,8 +78,8 @@ describe('resuming a session', () => {
   });
 
   test.each([
-    ['the client asked for that', 0, {}],
-    ['the server keeps none, whatever the client asks', 60_000, { detachedSessionTtlMs: 0 }],
+    ['the client asks for a TTL of 0', 0, {}],
+    ['the server is configured with a TTL of 0', 60_000, { detachedSessionTtlMs: 0 }],
   ])('is not possible when %s', async (_name, detachedSessionTtlMs, config) => {
     const { connect } = createServer(config);
     const first = connect();
@@ -93,7 +93,7 @@ describe('resuming a session', () => {
 });
 
 describe('closing a server', () => {
-  test('ends connections with the reason and leaves no timer behind', async () => {
+  test('closes connections with the reason and leaves no timer', async () => {
     const { server, connect } = createServer({ detachedSessionTtlMs: 3_600_000 });
     const { client } = connect();
     await client.handshake();
@@ -104,7 +104,7 @@ describe('closing a server', () => {
     expect(timers()).toBeLessThanOrEqual(before);
   });
 
-  test('ends a connection that is brought when it has begun', async () => {
+  test('closes a connection that is accepted after it has begun', async () => {
     const { server, connect } = createServer();
     void server.close();
     const early = connect().client;
@@ -115,13 +115,13 @@ describe('closing a server', () => {
     }
   });
 
-  test('is done once, however often it is asked', async () => {
+  test('happens once, however often close is called', async () => {
     const { server } = createServer();
     expect(server.close()).toBe(server.close('again'));
     await server.close();
   });
 
-  test('lets programs end in their time and starts none that would not be asked to', async () => {
+  test('lets programs end within the grace period and starts no new ones', async () => {
     const { server, connect } = createServer({ shutdownGracePeriodMs: 3_600_000 });
     const { client } = connect();
     await client.handshake();
@@ -141,7 +141,7 @@ describe('closing a server', () => {
     );
   });
 
-  test('ends programs, and connections that have no session', async () => {
+  test('kills programs and closes connections without a session', async () => {
     const { server, connect } = createServer();
     const { client } = connect();
     const silent = connect().client;
@@ -167,7 +167,7 @@ describe('over a pair of streams', () => {
     return { input, output, server, send, text };
   }
 
-  test('the end of the input ends the server behind the answers', async () => {
+  test('ends the server after the last responses when the input ends', async () => {
     const { input, server, send, text } = connectStdio();
     send({ id: 2, method: 'process/start', params: start('p', 'sleep 600') });
     send({ id: 3, method: 'process/wait', params: { processId: 'p' } });
@@ -181,7 +181,7 @@ describe('over a pair of streams', () => {
     expect(answers.find(({ id }) => id === 3)).toMatchObject({ result: { running: true } });
   });
 
-  test('a program that does not read its stdin does not keep the server alive', async () => {
+  test('ends although a program does not read its stdin', async () => {
     const { input, server, send } = connectStdio();
     send({ id: 2, method: 'process/start', params: start('p', 'sleep 600', true) });
     const chunk = Buffer.alloc(64 * 1024).toString('base64');
@@ -190,7 +190,7 @@ describe('over a pair of streams', () => {
     await (await server).closed;
   });
 
-  test('a client that does not read its answers does not keep the server alive', async () => {
+  test('ends although the client does not read its responses', async () => {
     const { input, server, send } = connectStdio();
     const id = 'x'.repeat(30_000);
     for (let count = 0; count < 200; count++) send({ id, method: 'process/list' });
@@ -199,7 +199,7 @@ describe('over a pair of streams', () => {
   });
 });
 
-/** How many timers keep this process alive. */
+/** Number of timers that keep this process alive. */
 function timers(): number {
   return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
 }

@@ -40,7 +40,7 @@ const lines = () =>
 const recorded = (event: string) =>
   waitFor(`the record of ${event}`, () => lines().find((line) => line.event === event));
 
-test('a server that cannot listen closes its records', async () => {
+test('closes the audit log when the server cannot listen', async () => {
   const occupied = await serve({ ...DEFAULT_CONFIG, logLevel: 'error' });
   try {
     await expect(start({ listen: occupied.url! })).rejects.toThrow(/EADDRINUSE/);
@@ -50,7 +50,7 @@ test('a server that cannot listen closes its records', async () => {
   expect(lines().map(({ event }) => event)).toEqual(['opened', 'closed']);
 });
 
-test('all that a token allows is on record', async () => {
+test('records the access rights of a token', async () => {
   const wsSharedSecretFile = join(folder, 'secret');
   writeFileSync(wsSharedSecretFile, SECRET);
   server = await start({ wsAuth: 'signed-bearer-token', wsSharedSecretFile });
@@ -61,7 +61,7 @@ test('all that a token allows is on record', async () => {
   expect(access).toEqual({ exec: false, files: 'read', net: true, metrics: false, below: null });
 });
 
-test('the sandbox type of a program is on record', async () => {
+test('records the sandbox type of a program', async () => {
   server = await start();
   client = await TestClient.connect(server.url!);
   await client.handshake();

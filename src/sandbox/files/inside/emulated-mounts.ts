@@ -259,8 +259,8 @@ function withWalkedDirectories(
     const after = entries.findIndex((entry) => isSibling(entry) && entry.uri > uri);
     const end = entries.findLastIndex(isSibling) + 1;
     const isFirst = end === 0 && parent === uriFromPath(root);
-    const place = after >= 0 ? after : end > 0 ? end : isFirst ? 0 : entries.length;
-    entries.splice(place, 0, { uri, kind: 'directory' });
+    const index = after >= 0 ? after : end > 0 ? end : isFirst ? 0 : entries.length;
+    entries.splice(index, 0, { uri, kind: 'directory' });
   }
   return { ...result, entries };
 }

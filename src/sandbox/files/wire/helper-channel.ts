@@ -54,7 +54,7 @@ export class HelperChannel {
     this.#onBroken = onBroken;
     this.#writer = new FrameWriter(sink, onBroken);
     this.#reader = new FrameReader(
-      (kind, operation, length) => this.#place(kind, operation, length),
+      (kind, operation, length) => this.#allocate(kind, operation, length),
       (message) => this.#receive(message),
     );
   }
@@ -121,7 +121,7 @@ export class HelperChannel {
     }
   }
 
-  #place(kind: MessageKind, operation: number, length: number): Buffer {
+  #allocate(kind: MessageKind, operation: number, length: number): Buffer {
     const pending = this.#pending.get(operation);
     if (pending === undefined || kind !== MessageKind.answer) throw new FrameError('unexpected content');
     const { into, expected = ANSWER_CONTENT_BYTES } = pending.options;

@@ -133,8 +133,8 @@ class HelperFile implements OpenFile {
   }
 
   async read(position: number, length: number, into?: Buffer): Promise<Buffer> {
-    const place = into === undefined ? { expected: length } : { into: into.subarray(0, length) };
-    return (await this.#channel.request(['read', this.#file, position, length], place)).content;
+    const options = into === undefined ? { expected: length } : { into: into.subarray(0, length) };
+    return (await this.#channel.request(['read', this.#file, position, length], options)).content;
   }
 
   async write(position: number, bytes: Uint8Array): Promise<void> {

@@ -9,7 +9,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 
 const TOO_LARGE = 'HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\n\r\ntoo large';
 
-/** Refuses whatever it is sent as soon as it hears anything, and resets the connection. Tells its port. */
+/** Rejects every request at its first byte and resets the connection. Prints its port. */
 const ABRUPT_SERVER = `
   const server = require('node:net').createServer((socket) => {
     socket.on('error', () => {});
@@ -35,8 +35,8 @@ async function textOf({ body }: HttpResponse): Promise<string> {
   return text;
 }
 
-test('a server that refuses an upload and resets the connection has its answer heard, each time', async () => {
-  // In a process of its own, so that its reset meets the client at any moment.
+test('receives the response of a server that rejects an upload and resets the connection', async () => {
+  // In a separate process, so that its reset arrives at any moment.
   const server = spawn(process.execPath, ['-e', ABRUPT_SERVER], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(async () => {
     const exited = once(server, 'exit');
@@ -53,7 +53,7 @@ test('a server that refuses an upload and resets the connection has its answer h
   }
 });
 
-test('a server that answers and neither reads the rest nor ends the connection is left', async () => {
+test('closes the connection to a server that responds without reading the rest', async () => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     sockets.push(socket.on('error', () => {}));
@@ -70,6 +70,6 @@ test('a server that answers and neither reads the rest nor ends the connection i
   });
   const { port } = server.address() as AddressInfo;
   expect(await textOf(await client.send(upload(port), new AbortController().signal))).toBe('too large');
-  // It does not read, so that it finds out by writing only.
+  // It does not read, so it notices the end only by writing.
   await waitFor('the end of the connection', () => !sockets[0]!.write(' ') && sockets[0]!.destroyed);
 });

@@ -8,8 +8,8 @@ import {
 
 const ENV = { TOKEN: 'secret', EMPTY: '', OPENAI_API_KEY: 'own', EXEC_SERVER_WS_TOKEN_FILE: '/own' };
 
-describe('headers of a request', () => {
-  test('stand together by name in the place of the first, in lower case', () => {
+describe('requestFields', () => {
+  test('groups names at the position of the first, in lower case', () => {
     const headers = [
       { name: 'X-A', value: '1' },
       { name: 'X-B', value: 'b' },
@@ -22,7 +22,7 @@ describe('headers of a request', () => {
     ]);
   });
 
-  test('end with the value of a variable', () => {
+  test('appends the value of a variable', () => {
     const fields = requestFields([{ name: 'X-T', value: 'Bearer ', valueEnvVar: 'TOKEN' }], ENV);
     expect(fields).toEqual([{ name: 'x-t', value: 'Bearer secret' }]);
     expect(requestFields([{ name: 'X-T', value: 'v', valueEnvVar: null }], ENV)[0]?.value).toBe('v');
@@ -36,12 +36,12 @@ describe('headers of a request', () => {
     ['EXEC_SERVER_WS_TOKEN_FILE', 'cannot use executor environment variable EXEC_SERVER_WS_TOKEN_FILE'],
     ['__proto__', 'requires executor environment variable __proto__'],
     ['toString', 'requires executor environment variable toString'],
-  ])('cannot have the variable %s', (valueEnvVar, problem) => {
+  ])('rejects the variable %s', (valueEnvVar, problem) => {
     const headers = [{ name: 'X-T', value: 'v', valueEnvVar }];
     expect(() => requestFields(headers, ENV)).toThrow(`http/request header X-T ${problem}`);
   });
 
-  test('are refused with a control character, also one of a variable', () => {
+  test('rejects control characters, including those of a variable', () => {
     const problem = 'http/request header value is invalid for X-A: failed to parse header value';
     expect(() => requestFields([{ name: 'X-A', value: 'a\r\nb: c' }], ENV)).toThrow(problem);
     const headers = [{ name: 'X-A', value: '', valueEnvVar: 'LINES' }];
@@ -50,7 +50,7 @@ describe('headers of a request', () => {
   });
 });
 
-test('headers of an answer are left out when their value is not ASCII', () => {
+test('omits response headers whose value is not ASCII', () => {
   const raw = ['X-B', '1', 'X-A', '\u00e9', 'x-b', '2', 'Empty', ''];
   expect(responseFields(raw)).toEqual([
     { name: 'x-b', value: '1' },
@@ -60,7 +60,7 @@ test('headers of an answer are left out when their value is not ASCII', () => {
   expect(valuesOf(responseFields(raw), 'x-b')).toEqual(['1', '2']);
 });
 
-test('a header that is set takes the place of those that were there', () => {
+test('replaces existing headers with the same name', () => {
   const fields = ['a', 'b', 'c', 'b'].map((name) => ({ name, value: name }));
   const set = withField(fields, { name: 'b', value: 'new' });
   expect(set.map(({ value }) => value)).toEqual(['a', 'new', 'c']);

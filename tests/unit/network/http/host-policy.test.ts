@@ -8,8 +8,8 @@ import {
 
 const NO_PRIVATE = { ...ANY_HOST, privateAddresses: false };
 
-describe('a policy', () => {
-  test('lets everything through unless told otherwise', () => {
+describe('host policy', () => {
+  test('allows everything by default', () => {
     for (const url of ['http://127.0.0.1/', 'http://169.254.169.254/', 'http://[::1]/', 'http://x.example/'])
       expect(() => requireHost(ANY_HOST, new URL(url))).not.toThrow();
   });
@@ -34,11 +34,11 @@ describe('a policy', () => {
     'http://[fd00::1]/',
     'http://[64:ff9b::7f00:1]/',
     'http://[2002:7f00:1::]/',
-  ])('without private addresses refuses %s', (url) => {
+  ])('rejects %s without private addresses', (url) => {
     expect(() => requireHost(NO_PRIVATE, new URL(url))).toThrow('httpPrivateAddresses');
   });
 
-  test('without private addresses refuses what a name leads to', () => {
+  test('rejects names that resolve to private addresses', () => {
     expect(() => requireHost(NO_PRIVATE, new URL('http://inside.example/'))).not.toThrow();
     expect(() => requireAddress(NO_PRIVATE, 'inside.example', '10.0.0.1')).toThrow('inside.example');
     expect(() => requireAddress(NO_PRIVATE, 'inside.example', 'fe80::1%eth0')).toThrow();
@@ -46,7 +46,7 @@ describe('a policy', () => {
     expect(() => requireAddress(NO_PRIVATE, 'outside.example', '2606:4700::1')).not.toThrow();
   });
 
-  test('with lists lets through what is allowed and not denied', () => {
+  test('allows hosts that are allowed and not denied', () => {
     const policy = {
       ...ANY_HOST,
       allowed: hostPatterns('a.example, *.b.example ,'),
@@ -65,7 +65,7 @@ describe('a policy', () => {
   });
 
   test.each(['http://1.2.3.4/', 'http://0x1020304/', 'http://[::ffff:1.2.3.4]/', 'http://[::ffff:102:304]/'])(
-    'that denies an address denies it as %s, too',
+    'also denies an address written as %s',
     (url) => {
       const policy = { ...ANY_HOST, denied: hostPatterns('1.2.3.4') };
       expect(() => requireHost(policy, new URL(url))).toThrow('httpDeniedHosts');
@@ -73,7 +73,7 @@ describe('a policy', () => {
   );
 
   test.each(['1.2.3.4', '::ffff:1.2.3.4', '::ffff:102:304', 'fe80::1%eth0'])(
-    'that denies an address denies the names that lead to it as %s',
+    'denies names that resolve to a denied address as %s',
     (address) => {
       const policy = { ...ANY_HOST, denied: hostPatterns('1.2.3.4, fe80::1, a.example') };
       expect(() => requireAddress(policy, 'b.example', address)).toThrow('httpDeniedHosts');
@@ -81,7 +81,7 @@ describe('a policy', () => {
     },
   );
 
-  test('reads no list as none, and refuses what is no pattern', () => {
+  test('parses an empty list as null, and rejects invalid patterns', () => {
     expect(hostPatterns(' , ')).toBeNull();
     expect(() => hostPatterns('a b')).toThrow();
   });

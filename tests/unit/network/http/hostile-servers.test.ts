@@ -66,14 +66,14 @@ async function textOf({ body }: HttpResponse): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
-test('a server that resets connections before TLS has begun only fails its request', async () => {
+test('fails only the request when a server resets connections before TLS', async () => {
   const port = await listening(createServer((socket) => socket.resetAndDestroy()));
   for (let count = 0; count < 3; count++) {
     await expect(ask(client(), get(`https://127.0.0.1:${port}/`))).rejects.toThrow('error sending request');
   }
 });
 
-test('an answer has all of its headers, however many', async () => {
+test('returns any number of response headers', async () => {
   const server = await webServer((_, response) => {
     for (let index = 0; index < 3_000; index++) response.setHeader(`x-${index}`, '');
     response.end();
@@ -84,7 +84,7 @@ test('an answer has all of its headers, however many', async () => {
   expect(fields.filter(({ name }) => name.startsWith('x-'))).toHaveLength(3_000);
 });
 
-test('an answer over HTTP/2 has all of its headers, as many as there may be', async () => {
+test('returns HTTP/2 response headers up to the limit', async () => {
   const server = await http2WebServer(files, ({ url = '' }, response) => {
     for (let index = 0; index < Number(url.slice(1)); index++) response.setHeader(`x-${index}`, '');
     response.end();
@@ -100,7 +100,7 @@ test('an answer over HTTP/2 has all of its headers, as many as there may be', as
   await expect(headers(most + 1)).rejects.toThrow('ENHANCE_YOUR_CALM');
 });
 
-test('certificates are checked even where Node is told not to', async () => {
+test("verifies certificates even when Node's own setting disables that", async () => {
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
   cleanUps.push(() => vi.unstubAllEnvs());
   const server = await secureWebServer(files, (_, response) => response.end('hi'));
@@ -109,7 +109,7 @@ test('certificates are checked even where Node is told not to', async () => {
   expect((await ask(client(), get(server.url))).text).toBe('hi');
 });
 
-test('a handshake that hangs holds up no other request', async () => {
+test('does not delay other requests when a handshake hangs', async () => {
   const server = await secureWebServer(files, (_, response) => response.end('hi'));
   cleanUps.push(() => server.close());
   let connections = 0;
@@ -131,7 +131,7 @@ test('a handshake that hangs holds up no other request', async () => {
   await expect(first).rejects.toThrow('enough');
 });
 
-test('the time limit of an answer that nobody reads ends with its signal', async () => {
+test('ends the timeout of an unread response with its signal', async () => {
   const server = await webServer((_, response) => response.write('begun'));
   cleanUps.push(() => server.close());
   const [set, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')];
@@ -145,14 +145,14 @@ test('the time limit of an answer that nobody reads ends with its signal', async
   expect(cleared).toHaveBeenCalledWith(limit);
 });
 
-test('an HTTP/2 connection on which a silent request was given up is closed when it is idle', async () => {
+test('closes an idle HTTP/2 connection after a silent request was cancelled', async () => {
   const server = await http2WebServer(files, () => {});
   cleanUps.push(() => server.close());
   const given = new AbortController();
   const silent = ask(client(), get(server.url), given.signal);
   silent.catch(() => {});
   await waitFor('the connection', () => server.connections.size > 0);
-  // Longer than an idle connection is kept.
+  // Longer than the idle timeout.
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(server.connections.size).toBe(1);
   given.abort(new Error('enough'));
@@ -160,7 +160,7 @@ test('an HTTP/2 connection on which a silent request was given up is closed when
   await waitFor('the end of the connection', () => server.connections.size === 0);
 });
 
-test.each(['constructor', '__proto__', 'valueof'])('HTTP/2 has a header called %s', async (name) => {
+test.each(['constructor', '__proto__', 'valueof'])('accepts an HTTP/2 header named %s', async (name) => {
   const seen: string[][] = [];
   const server = await http2WebServer(files, (request, response) => {
     seen.push(request.rawHeaders);
@@ -175,7 +175,7 @@ const [DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY] = [0, 1, 3, 4, 7] as const;
 const [END_STREAM, END_HEADERS] = [1, 4] as const;
 const STATUS_200 = Buffer.from([0x88]);
 
-/** What an HTTP/2 server may do in the middle of a body. */
+/** Failures of an HTTP/2 server in the middle of a body. */
 const BREAKS: Record<string, (socket: TLSSocket) => void> = {
   'a reset with "cancel"': (socket) => socket.write(frame(RST_STREAM, 0, 1, word(8))),
   'a reset with "internal error"': (socket) => socket.write(frame(RST_STREAM, 0, 1, word(2))),
@@ -191,12 +191,12 @@ test.each(Object.keys(BREAKS))('%s in the middle of an HTTP/2 body is an error',
   );
 });
 
-test('an HTTP/2 body that ends as it should before its connection does is whole', async () => {
+test('accepts an HTTP/2 body that ends before its connection closes', async () => {
   const port = await http2Script((socket) => socket.end(frame(DATA, END_STREAM, 1, Buffer.from('!'))));
   expect(await ask(client(), get(`https://127.0.0.1:${port}/`))).toEqual({ status: 200, text: 'begun!' });
 });
 
-test('a server that chooses another protocol for another connection is asked on it', async () => {
+test('uses the protocol that a server chooses for each connection', async () => {
   let endAnswer = () => {};
   const full = { maxConcurrentStreams: 1 };
   const http2 = createHttp2Server({ ...files, settings: full }, (_, response) => {
@@ -210,11 +210,11 @@ test('a server that chooses another protocol for another connection is asked on 
   });
   const url = `https://127.0.0.1:${await listening(front)}/`;
   const via = client();
-  // With the beginning of the answer it is known that there is no room for another.
+  // The beginning of the response shows that the connection has no free stream.
   const first = await via.send(get(url), new AbortController().signal);
   const second = ask(via, get(url));
   await waitFor('another connection', () => arrived.length === 2);
-  // When it is ready there is room on the first one.
+  // By the time it is ready the first one has a free stream.
   endAnswer();
   expect(await textOf(first)).toBe('HTTP/2');
   http1.emit('connection', arrived[1]);
@@ -223,7 +223,7 @@ test('a server that chooses another protocol for another connection is asked on 
   await waitFor('both connections to end', () => arrived.every(({ closed }) => closed));
 });
 
-/** A server of HTTP/2 that answers the first request with the beginning of a body and then goes on with `end`. */
+/** An HTTP/2 server that sends the beginning of a body to the first request and then calls `end`. */
 function http2Script(end: (socket: TLSSocket) => void): Promise<number> {
   const server = createTlsServer({ ...files, ALPNProtocols: ['h2'] }, (socket) => {
     socket.on('error', () => {});

@@ -51,7 +51,7 @@ async function ask(via: HttpClient, url: string, changes?: Partial<HttpRequest>)
 }
 
 describe('connections', () => {
-  test('are used again, and end with the client', async () => {
+  test('are reused, and closed with the client', async () => {
     const server = await kept(webServer((_, response) => response.end('hi')));
     const via = client();
     for (let count = 0; count < 5; count++) expect(await ask(via, server.url)).toBe('hi');
@@ -67,7 +67,7 @@ describe('connections', () => {
     expect(server.opened).toBe(2);
   });
 
-  test('that the server closed meanwhile cost no request that can be repeated', async () => {
+  test('that the server closed are replaced for repeatable requests', async () => {
     const server = await kept(webServer((_, response) => response.end('hi')));
     const via = client();
     for (let count = 0; count < 5; count++) {
@@ -76,7 +76,7 @@ describe('connections', () => {
     }
   });
 
-  test('carry many requests at once', async () => {
+  test('carry many concurrent requests', async () => {
     const server = await kept(webServer((request, response) => response.end(request.url)));
     const via = client();
     const paths = Array.from({ length: 100 }, (_, index) => `/${index}`);
@@ -84,8 +84,8 @@ describe('connections', () => {
   });
 });
 
-describe('the end of a request', () => {
-  test('comes when its time is up, at the beginning', async () => {
+describe('a request ends', () => {
+  test('when its timeout passes before the response', async () => {
     const server = await kept(silentServer());
     await expect(
       client().send(get(`${server.url}/p?secret`, { timeoutMs: 50 }), NEVER),
@@ -96,14 +96,14 @@ describe('the end of a request', () => {
     await waitFor('the end of the connection', () => server.connections.size === 0);
   });
 
-  test('comes when its time is up, in the body', async () => {
+  test('when its timeout passes in the body', async () => {
     const server = await kept(webServer((_, response) => response.write('begun')));
     const answer = await client().send(get(server.url, { timeoutMs: 500 }), NEVER);
     await expect(text(answer)).rejects.toThrow('error decoding response body: it took longer than 500 ms');
     await waitFor('the end of the connection', () => server.connections.size === 0);
   });
 
-  test('comes when it is aborted, before the answer and in the body', async () => {
+  test('when it is aborted, before the response and in the body', async () => {
     const silent = await kept(silentServer());
     const endless = await kept(webServer((_, response) => response.write('begun')));
     const via = client();
@@ -119,7 +119,7 @@ describe('the end of a request', () => {
     await waitFor('the end of both', () => silent.connections.size + endless.connections.size === 0);
   });
 
-  test('comes when its body is not read to the end', async () => {
+  test('when its body is not read to the end', async () => {
     const server = await kept(webServer((_, response) => response.write('begun')));
     const via = client();
     for await (const piece of (await via.send(get(server.url), NEVER)).body) {
@@ -130,7 +130,7 @@ describe('the end of a request', () => {
     await waitFor('the end of the connections', () => server.connections.size === 0);
   });
 
-  test('comes after a switch of protocols too, and harms nobody', async () => {
+  test('after a switch of protocols, without affecting others', async () => {
     const server = await kept(silentServer());
     const wanted = new AbortController();
     const sending = client().send(get(server.url), wanted.signal);
@@ -143,13 +143,13 @@ describe('the end of a request', () => {
     await expect(text(answer)).rejects.toThrow('not wanted');
   });
 
-  test('leaves a time of weeks alone', async () => {
+  test('only after weeks with a timeout of weeks', async () => {
     const server = await kept(webServer((_, response) => response.end('hi')));
     expect(await ask(client(), server.url, { timeoutMs: 2 ** 40 })).toBe('hi');
   });
 });
 
-test('a body is read from the server only as fast as from here', async () => {
+test('applies back-pressure to the body', async () => {
   let written = 0;
   const server = await kept(
     webServer((_, response) => {
@@ -175,10 +175,10 @@ test('a body is read from the server only as fast as from here', async () => {
   answer.cancel();
 });
 
-describe('a policy', () => {
+describe('host policy', () => {
   const noPrivate: HostPolicy = { ...ANY_HOST, privateAddresses: false };
 
-  test('is asked for the address that a name has', async () => {
+  test('checks the address of a name', async () => {
     const server = await kept(webServer((_, response) => response.end('hi')));
     const refusal = { kind: 'refused', message: expect.stringContaining('httpPrivateAddresses') };
     const url = `http://localhost:${server.port}/`;
@@ -192,7 +192,7 @@ describe('a policy', () => {
     expect(server.opened).toBe(1);
   });
 
-  test('is asked at every redirect', async () => {
+  test('checks every redirect', async () => {
     const target = await kept(webServer((_, response) => response.end('secret')));
     const server = await kept(
       webServer((_, response) =>
@@ -207,7 +207,7 @@ describe('a policy', () => {
     expect(target.opened).toBe(0);
   });
 
-  test('is asked before a proxy is', async () => {
+  test('is checked before a proxy is used', async () => {
     const proxy = await kept(proxyServer());
     const via = client({ ALL_PROXY: proxy.url }, noPrivate);
     await expect(via.send(get('http://localhost:1/'), NEVER)).rejects.toMatchObject({ kind: 'refused' });
@@ -217,8 +217,8 @@ describe('a policy', () => {
   });
 });
 
-describe('a proxy', () => {
-  test('is asked by the whole URL, with who asks', async () => {
+describe('proxy', () => {
+  test('gets the whole URL and the credentials', async () => {
     const proxy = await kept(proxyServer());
     const via = client({ http_proxy: `http://us%40er:pass@127.0.0.1:${proxy.port}` });
     expect(await ask(via, 'http://nowhere.invalid/p?q')).toBe(
@@ -229,7 +229,7 @@ describe('a proxy', () => {
     ]);
   });
 
-  test('that cannot be used is an error without its password', async () => {
+  test('reports an unusable proxy without its password', async () => {
     const via = client({ ALL_PROXY: 'socks5://user:hidden@127.0.0.1:1' });
     await expect(via.send(get('http://a.invalid/'), NEVER)).rejects.toMatchObject({
       kind: 'failed',
@@ -262,18 +262,18 @@ describe('over TLS', () => {
     return answer.fields.find(({ name }) => name === 'x-version')?.value;
   }
 
-  test.each(['CODEX_CA_CERTIFICATE', 'SSL_CERT_FILE'])('authorities of %s are trusted', async (variable) => {
+  test.each(['CODEX_CA_CERTIFICATE', 'SSL_CERT_FILE'])('trusts the authorities of %s', async (variable) => {
     const server = await kept(secureWebServer(files, echo));
     expect(await version(server, { [variable]: authority })).toBe('1.1');
   });
 
-  test('a server of an unknown authority is not trusted', async () => {
+  test('does not trust a server of an unknown authority', async () => {
     const server = await kept(secureWebServer(files, echo));
     await expect(client().send(get(server.url), NEVER)).rejects.toThrow('certificate');
     expect(server.connections.size).toBeLessThanOrEqual(1);
   });
 
-  test('a file of authorities that cannot be read fails each request until it can', async () => {
+  test('fails each request until an unreadable CA file can be read', async () => {
     const server = await kept(secureWebServer(files, echo));
     const env = { CODEX_CA_CERTIFICATE: '/no/such', SSL_CERT_FILE: authority };
     const via = client(env);
@@ -284,14 +284,14 @@ describe('over TLS', () => {
     expect(await ask(via, server.url, { method: 'POST', body: Buffer.from('x') })).toBe('x');
   });
 
-  test.each(['/dev/zero', '/etc/hostname'])('%s is no file of authorities', async (path) => {
+  test.each(['/dev/zero', '/etc/hostname'])('rejects %s as a CA file', async (path) => {
     const server = await kept(secureWebServer(files, echo));
     await expect(client({ SSL_CERT_FILE: path }).send(get(server.url), NEVER)).rejects.toThrow(
       `Failed to read CA certificate file ${path}`,
     );
   });
 
-  test('a server that can is asked by HTTP/2, on one connection', async () => {
+  test('uses HTTP/2 on one connection if the server supports it', async () => {
     const server = await kept(http2WebServer(files, echo));
     expect(await version(server, { SSL_CERT_FILE: authority })).toBe('2.0');
     const via = client({ SSL_CERT_FILE: authority });
@@ -302,7 +302,7 @@ describe('over TLS', () => {
     expect(server.opened).toBe(opened);
   });
 
-  test('HTTP/2 has the headers of the request but those about a connection', async () => {
+  test('sends all headers over HTTP/2 except connection headers', async () => {
     const seen: Record<string, unknown>[] = [];
     const server = await kept(
       http2WebServer(files, (request, response) => {
@@ -331,7 +331,7 @@ describe('over TLS', () => {
     expect(seen[0]).not.toHaveProperty('connection');
   });
 
-  test('a body of HTTP/2 is read from the server only as fast as from here', async () => {
+  test('applies back-pressure to an HTTP/2 body', async () => {
     let written = 0;
     const server = await kept(
       http2WebServer(files, (_, response) => {
@@ -353,7 +353,7 @@ describe('over TLS', () => {
     answer.cancel();
   });
 
-  test('an HTTP/2 request ends when it is aborted, and the next is answered', async () => {
+  test('ends an aborted HTTP/2 request and serves the next one', async () => {
     const open = new Set<unknown>();
     const server = await kept(
       http2WebServer(files, (request, response) => {
@@ -379,7 +379,7 @@ describe('over TLS', () => {
     expect(await ask(via, `${server.url}/hi`)).toBe('hi');
   });
 
-  test('a request that HTTP/2 refused is sent again, whatever it is', async () => {
+  test('repeats any request that an HTTP/2 server refused', async () => {
     let refused = 0;
     const server = await kept(
       http2WebServer(files, (request, response) => {
@@ -393,7 +393,7 @@ describe('over TLS', () => {
     expect(refused).toBe(2);
   });
 
-  test('a full HTTP/2 connection is joined by another', async () => {
+  test('opens another HTTP/2 connection when one is full', async () => {
     let waiting = 0;
     const server = await kept(
       http2WebServer(files, () => {
@@ -411,7 +411,7 @@ describe('over TLS', () => {
     await Promise.allSettled(asked);
   });
 
-  test('a proxy makes a tunnel, and only the name goes through it in the clear', async () => {
+  test('tunnels through a proxy, which sees only the host name', async () => {
     const server = await kept(secureWebServer(files, echo));
     const proxy = await kept(proxyServer());
     const env = { SSL_CERT_FILE: authority, HTTPS_PROXY: `http://u:p@127.0.0.1:${proxy.port}` };
@@ -421,7 +421,7 @@ describe('over TLS', () => {
     ]);
   });
 
-  test('a proxy that refuses, says nothing or makes no sense is an error', async () => {
+  test('reports a proxy that refuses, is silent or sends an invalid response', async () => {
     const answers = ['HTTP/1.1 407 No\r\n\r\n', 'nonsense\r\n\r\n', `HTTP/1.1 200 ${'x'.repeat(20_000)}`];
     for (const answer of answers) {
       const proxy = await kept(silentServer());

@@ -16,7 +16,7 @@ function names(next: Hop | null): string[] {
   return (next?.fields ?? []).map(({ name }) => name);
 }
 
-describe('a redirect', () => {
+describe('nextHop', () => {
   test.each([
     [301, 'POST', 'GET'],
     [302, 'POST', 'GET'],
@@ -27,14 +27,14 @@ describe('a redirect', () => {
     [302, 'DELETE', 'DELETE'],
     [307, 'POST', 'POST'],
     [308, 'PATCH', 'PATCH'],
-  ])('with %i makes of %s a %s', (status, method, expected) => {
+  ])('with %i turns %s into %s', (status, method, expected) => {
     const next = nextHop(hop({ method }), status, '/next');
     expect(next?.method).toBe(expected);
     expect(next?.body === null).toBe(status === 303 || method !== expected);
     expect(next?.url.href).toBe('https://a.example/next');
   });
 
-  test('without a body has no headers about one', () => {
+  test('removes headers that describe the dropped body', () => {
     const fields = ['content-type', 'content-encoding', 'content-length', 'transfer-encoding', 'x-k'].map(
       (name) => ({ name, value: 'v' }),
     );
@@ -58,7 +58,7 @@ describe('a redirect', () => {
     expect(next).toContain('x-api-key');
   });
 
-  test('tells the page to its own server, the origin to others, and nothing over an open line', () => {
+  test('sends the page as referrer to the same server, the origin to others, and nothing from https to http', () => {
     const referer = (location: string) =>
       nextHop(hop(), 307, location)?.fields.find(({ name }) => name === 'referer')?.value;
     expect(referer('/next')).toBe('https://a.example/p?q');
@@ -66,17 +66,17 @@ describe('a redirect', () => {
     expect(referer('http://b.example/')).toBeUndefined();
   });
 
-  test('drops user, password and fragment of its target', () => {
+  test('drops user, password and fragment of the target', () => {
     expect(nextHop(hop(), 307, 'https://u:p@b.example/x#y')?.url.href).toBe('https://b.example/x');
   });
 
-  test('is none without a readable target or with another status', () => {
+  test('returns null without a valid target or with another status', () => {
     expect(nextHop(hop(), 302, undefined)).toBeNull();
     expect(nextHop(hop(), 302, 'http://[bad')).toBeNull();
     for (const status of [200, 300, 304, 305, 306]) expect(nextHop(hop(), status, '/next')).toBeNull();
   });
 
-  test('to what is no web server is an error', () => {
+  test('rejects a target that is not http or https', () => {
     expect(() => nextHop(hop(), 302, 'file:///etc/passwd')).toThrow(
       'http/request failed: redirect target uses unsupported URL scheme: file',
     );

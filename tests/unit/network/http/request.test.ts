@@ -12,8 +12,8 @@ function sent(changes: Partial<HttpRequest> = {}): string[] {
 
 const BODY = new TextEncoder().encode('body');
 
-describe('what is sent', () => {
-  test('ends with what every request needs', () => {
+describe('wireFields', () => {
+  test('adds what every request needs', () => {
     expect(sent()).toEqual(['accept: */*', 'host: a.example:81']);
     expect(sent({ method: 'POST', body: BODY, headers: [{ name: 'X', value: 'y' }] })).toEqual([
       'x: y',
@@ -25,7 +25,7 @@ describe('what is sent', () => {
     expect(sent({ url: 'https://a.example:443/' })).toContain('host: a.example');
   });
 
-  test('has one length that is right', () => {
+  test('has one correct content-length', () => {
     const withLength = (...values: string[]) => values.map((value) => ({ name: 'Content-Length', value }));
     expect(sent({ body: BODY, headers: withLength('4') })).toContain('content-length: 4');
     for (const headers of [withLength('2'), withLength('5'), withLength('4', '4'), withLength('+4')]) {
@@ -34,7 +34,7 @@ describe('what is sent', () => {
     expect(() => sent({ headers: withLength('1') })).toThrow('content-length contradicts the body');
   });
 
-  test('has no length beside a transfer encoding, and no encoding without a body', () => {
+  test('has no content-length with a transfer-encoding, and neither without a body', () => {
     const headers = [
       { name: 'Content-Length', value: '99' },
       { name: 'Transfer-Encoding', value: 'gzip' },
@@ -47,7 +47,7 @@ describe('what is sent', () => {
     expect(sent({ headers })).toEqual(['accept: */*', 'host: a.example:81']);
   });
 
-  test('names who asks when the URL does', () => {
+  test('sends the credentials of the URL', () => {
     expect(sent({ url: 'http://us%20er:p%40ss@h/' })[0]).toBe('authorization: Basic dXMgZXI6cEBzcw==');
     expect(sent({ url: 'http://u@h/' })[0]).toBe('authorization: Basic dTo=');
     const headers = [{ name: 'Authorization', value: 'mine' }];
@@ -59,7 +59,7 @@ describe('what is sent', () => {
   });
 });
 
-test('a URL for messages has neither user, query nor fragment', () => {
+test('shows a URL without user, query and fragment', () => {
   const { url } = firstHop(request({ url: 'http://u:p@a.example:81/path?secret#part' }), {});
   expect(url.href).toBe('http://a.example:81/path?secret');
   expect(shownUrl(url)).toBe('http://a.example:81/path');
@@ -69,6 +69,6 @@ test.each([
   [{ method: 'A B' }, 'http/request method is invalid: invalid HTTP method'],
   [{ url: 'nope' }, 'http/request url is invalid: '],
   [{ url: 'file:///etc/passwd' }, 'http/request only supports http and https URLs, got file'],
-])('%j is refused', (changes, problem) => {
+])('rejects %j', (changes, problem) => {
   expect(() => firstHop(request(changes), {})).toThrow(problem);
 });

@@ -4,8 +4,8 @@ import { proxyFor, routeTo } from '../../../../src/network/http/route.ts';
 const PLAIN = new URL('http://a.example/');
 const SECURE = new URL('https://a.example/');
 
-describe('the proxy for a URL', () => {
-  test('is the one of its scheme, else the one for all; capitals go first', () => {
+describe('proxyFor', () => {
+  test('uses the variable of the scheme, then ALL_PROXY; upper case first', () => {
     const env = { HTTP_PROXY: 'p1', http_proxy: 'p2', HTTPS_PROXY: 'p3', ALL_PROXY: 'p4' };
     expect(proxyFor(PLAIN, env)).toBe('p1');
     expect(proxyFor(SECURE, env)).toBe('p3');
@@ -15,7 +15,7 @@ describe('the proxy for a URL', () => {
     expect(proxyFor(PLAIN, {})).toBeNull();
   });
 
-  test('is not the one that a CGI program was sent', () => {
+  test('ignores HTTP_PROXY in a CGI program', () => {
     expect(proxyFor(PLAIN, { REQUEST_METHOD: 'GET', HTTP_PROXY: 'p1' })).toBeNull();
   });
 
@@ -36,14 +36,14 @@ describe('the proxy for a URL', () => {
     ['[fd00::1]', 'fd00::/8', true],
     ['127.0.0.1', '127.0.0.0/99', false],
     ['a.example', '', false],
-  ])('of %s with NO_PROXY=%s is left out: %s', (host, list, exempt) => {
+  ])('exempts %s with NO_PROXY=%s: %s', (host, list, exempt) => {
     const url = new URL(`http://${host}/`);
     expect(proxyFor(url, { HTTP_PROXY: 'p', NO_PROXY: list }) === null).toBe(exempt);
   });
 });
 
-describe('a route', () => {
-  test('is shared by requests to one server, and to all through one proxy without TLS', () => {
+describe('routeTo', () => {
+  test('is shared by requests to one server, and to all servers through one proxy without TLS', () => {
     const key = (url: string, env = {}) => routeTo(new URL(url), env).key;
     expect(key('http://a/x')).toBe(key('http://a:80/y'));
     expect(key('http://a/')).not.toBe(key('http://b/'));
@@ -54,7 +54,7 @@ describe('a route', () => {
     expect(routeTo(PLAIN, proxied).proxy?.href).toBe('http://proxy:3128/');
   });
 
-  test('does not begin with what is no web proxy', () => {
+  test('rejects a proxy that is not http or https', () => {
     expect(() => routeTo(PLAIN, { ALL_PROXY: 'socks5://proxy:1080' })).toThrow('not an http or https URL');
   });
 });

@@ -3,21 +3,21 @@ import { LOOKUP_CONCURRENCY, MAX_WAITING_LOOKUPS } from '../../../../src/network
 import { ProxyResources, ServerPorts, systemLookup } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkPolicyDecision } from '../../../../src/protocol/network.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';
+import { blockOf, closeFixtures, get, Names, openFixture, openWebServer } from './proxy-fixture.ts';
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
-test('a host that no pattern allows is put to the client, and its permission is reported as such', async () => {
+test('asks the client about a host that no pattern allows, and reports its decision', async () => {
   const web = await openWebServer();
   const names = new Names({ 'a.test': ['127.0.0.1'] });
-  const scene = await openScene(
+  const fixture = await openFixture(
     { allowLocalBinding: true },
     { names, answer: async () => ({ type: 'allow' }) },
   );
-  expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
-  expect(scene.questions).toEqual([{ protocol: 'http', host: 'a.test', port: web.port }]);
+  expect(await get(fixture, `a.test:${web.port}`)).toContain('from upstream');
+  expect(fixture.questions).toEqual([{ protocol: 'http', host: 'a.test', port: web.port }]);
   const about = { source: 'decider', reason: 'not_allowed', decision: 'allow', policyOverride: true };
-  expect(scene.decisions).toMatchObject([{ scope: 'domain', ...about }]);
+  expect(fixture.decisions).toMatchObject([{ scope: 'domain', ...about }]);
 });
 
 test.each([
@@ -26,17 +26,17 @@ test.each([
   [{ type: 'deny', reason: 'not_allowed' }, 'blocked-by-allowlist', 'Domain not in allowlist.'],
   [{ type: 'deny', reason: 'constructor' }, 'blocked-by-policy', 'Request blocked by network policy.'],
 ] as const)('%o blocks', async (answer, proxyError, message) => {
-  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyDecision });
-  const text = await get(scene, 'a.test');
+  const fixture = await openFixture({}, { answer: async () => answer as NetworkPolicyDecision });
+  const text = await get(fixture, 'a.test');
   expect(text).toContain(`x-proxy-error: ${proxyError}\r\n`);
   const about = { reason: answer.reason, decision: answer.type, source: 'decider' };
   expect(blockOf(text)).toMatchObject({ ...about, message });
-  expect(scene.decisions).toMatchObject([{ ...about, policyOverride: false }]);
+  expect(fixture.decisions).toMatchObject([{ ...about, policyOverride: false }]);
 });
 
-test('only hosts that are not allowed are asked about, and reviewed ones', async () => {
+test('asks only about hosts that are not allowed or are reviewed', async () => {
   const names = new Names({ 'ok.test': ['127.0.0.3'], 'seen.test': ['127.0.0.3'] });
-  const scene = await openScene(
+  const fixture = await openFixture(
     {
       domains: { '**.test': 'allow', 'bad.test': 'deny' },
       reviewDomains: ['seen.test'],
@@ -44,13 +44,13 @@ test('only hosts that are not allowed are asked about, and reviewed ones', async
     },
     { names, answer: async () => ({ type: 'deny', reason: 'no' }) },
   );
-  for (const host of ['bad.test', 'ok.test:1', 'seen.test:1', 'other.example']) await get(scene, host);
-  expect(scene.questions.map(({ host }) => host)).toEqual(['seen.test', 'other.example']);
+  for (const host of ['bad.test', 'ok.test:1', 'seen.test:1', 'other.example']) await get(fixture, host);
+  expect(fixture.questions.map(({ host }) => host)).toEqual(['seen.test', 'other.example']);
 });
 
-test('a question is taken back when the client of the proxy goes, and when the proxy closes', async () => {
+test('cancels a policy request when the program disconnects or the proxy closes', async () => {
   const signals: AbortSignal[] = [];
-  const scene = await openScene(
+  const fixture = await openFixture(
     {},
     {
       answer: (_question, signal) => {
@@ -61,14 +61,14 @@ test('a question is taken back when the client of the proxy goes, and when the p
       },
     },
   );
-  const answer = get(scene, 'a.test');
+  const answer = get(fixture, 'a.test');
   await waitFor('the question', () => signals.length === 1);
-  await scene.proxy.close();
+  await fixture.proxy.close();
   expect(signals[0]?.aborted).toBe(true);
   expect(await answer).not.toContain('200');
 });
 
-test('names are resolved a few at a time, and a place is given on', async () => {
+test('limits concurrent name lookups and passes slots on', async () => {
   const resolve = systemLookup();
   const names = Array.from({ length: LOOKUP_CONCURRENCY * 3 }, () => 'localhost');
   const answers = await Promise.all(names.map((name) => resolve(name)));
@@ -78,7 +78,7 @@ test('names are resolved a few at a time, and a place is given on', async () => 
   expect(await resolve('127.0.0.1')).toEqual(['127.0.0.1']);
 });
 
-test('so many names may wait to be resolved, and no more', async () => {
+test('limits waiting name lookups', async () => {
   const resolve = systemLookup();
   const names = Array.from({ length: LOOKUP_CONCURRENCY + MAX_WAITING_LOOKUPS + 1 }, () => '127.0.0.1');
   const answers = await Promise.allSettled(names.map((name) => resolve(name)));
@@ -86,7 +86,7 @@ test('so many names may wait to be resolved, and no more', async () => {
   expect(answers.at(-1)).toMatchObject({ status: 'rejected' });
 });
 
-test('a port is the server’s own until everyone who added it has removed it', () => {
+test('reserves a port until every holder has removed it', () => {
   const { serverPorts } = new ProxyResources(async () => []);
   const [first, second] = [serverPorts.add(7), serverPorts.add(7)];
   first();

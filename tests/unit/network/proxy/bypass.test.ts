@@ -5,26 +5,29 @@ import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import {
   ask,
-  closeScenes,
+  closeFixtures,
   exchange,
   get,
   Names,
-  openScene,
+  openFixture,
   openWebServer,
-  type Scene,
+  type ProxyFixture,
   settings,
   type WebServer,
-} from './scene.ts';
+} from './proxy-fixture.ts';
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
-/** Everything public is allowed, and a web server on 127.0.0.1 is what must not be reached. */
-async function openTarget(names?: Names): Promise<{ web: WebServer; scene: Scene }> {
+/** Everything public is allowed; a web server on 127.0.0.1 must not be reached. */
+async function openTarget(names?: Names): Promise<{ web: WebServer; fixture: ProxyFixture }> {
   const web = await openWebServer();
-  return { web, scene: await openScene({ domains: { '*': 'allow' } }, names === undefined ? {} : { names }) };
+  return {
+    web,
+    fixture: await openFixture({ domains: { '*': 'allow' } }, names === undefined ? {} : { names }),
+  };
 }
 
-describe('ways to a local address', () => {
+describe('paths to a local address', () => {
   test.each([
     ...[
       '127.0.0.1',
@@ -50,17 +53,17 @@ describe('ways to a local address', () => {
     ],
     ...['169.254.169.254', '[fe80::1]', '[fd00::1]', '10.0.0.1', '192.168.0.1', '172.16.0.1', '100.64.0.1'],
   ])('%s is blocked over HTTP and CONNECT', async (host) => {
-    const { web, scene } = await openTarget();
+    const { web, fixture } = await openTarget();
     const authority = `${host}:${web.port}`;
     const answers = [
-      await get(scene, authority),
-      await exchange(scene.httpPort, [`CONNECT ${authority} HTTP/1.1\r\n${scene.authorization}\r\n\r\n`]),
-      await ask(scene, `GET / HTTP/1.1\nHost: ${authority}`),
+      await get(fixture, authority),
+      await exchange(fixture.httpPort, [`CONNECT ${authority} HTTP/1.1\r\n${fixture.authorization}\r\n\r\n`]),
+      await ask(fixture, `GET / HTTP/1.1\nHost: ${authority}`),
     ];
     for (const answer of answers)
       expect(answer).toMatch(/^HTTP\/1\.1 403 .*local\/private network addresses/s);
-    expect(scene.decisions.map(({ reason }) => reason)).toEqual(Array(3).fill('not_allowed_local'));
-    expect(scene.names.asked).toEqual([]);
+    expect(fixture.decisions.map(({ reason }) => reason)).toEqual(Array(3).fill('not_allowed_local'));
+    expect(fixture.names.asked).toEqual([]);
     expect(web.received).toEqual([]);
   });
 
@@ -72,62 +75,62 @@ describe('ways to a local address', () => {
     ['a name of an address that others translate', ['64:ff9b::7f00:1']],
     ['a name without any', []],
   ])('%s is blocked', async (_name, addresses) => {
-    const { web, scene } = await openTarget(new Names({ 'a.test': addresses }));
-    expect(await get(scene, `a.test:${web.port}`)).toMatch(/^HTTP\/1\.1 403 /);
+    const { web, fixture } = await openTarget(new Names({ 'a.test': addresses }));
+    expect(await get(fixture, `a.test:${web.port}`)).toMatch(/^HTTP\/1\.1 403 /);
     expect(web.received).toEqual([]);
   });
 
-  test('a name that changes its address after the check does not change where the request goes', async () => {
+  test('connects to the checked address even if the name changes', async () => {
     const web = await openWebServer();
     const names = new Names();
-    const scene = await openScene({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
-    expect(await get(scene, `rebind.test:${web.port}`)).toMatch(/^HTTP\/1\.1 502 /);
+    const fixture = await openFixture({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
+    expect(await get(fixture, `rebind.test:${web.port}`)).toMatch(/^HTTP\/1\.1 502 /);
     expect(names.asked).toEqual(['rebind.test']);
     expect(web.received).toEqual([]);
   });
 
-  test('a name server that never answers blocks the host', async () => {
+  test('blocks a host when the name server does not respond', async () => {
     const host = new ProxyResources(() => new Promise(() => {}));
-    const scene = await openScene({ domains: { '*': 'allow' } }, { host });
-    expect(await get(scene, 'a.test')).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
+    const fixture = await openFixture({ domains: { '*': 'allow' } }, { host });
+    expect(await get(fixture, 'a.test')).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
   });
 
-  test('what the client allows is checked like everything else', async () => {
+  test('checks hosts that the client allows', async () => {
     const web = await openWebServer();
     const names = new Names({ 'a.test': ['127.0.0.1'] });
-    const scene = await openScene({ domains: {} }, { names, answer: async () => ({ type: 'allow' }) });
-    expect(await get(scene, `a.test:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
-    expect(await get(scene, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
-    expect(scene.questions).toHaveLength(1);
+    const fixture = await openFixture({ domains: {} }, { names, answer: async () => ({ type: 'allow' }) });
+    expect(await get(fixture, `a.test:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
+    expect(await get(fixture, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
+    expect(fixture.questions).toHaveLength(1);
     expect(web.received).toEqual([]);
   });
 
-  test('a name that leads to a denied address is denied, whoever allows the name', async () => {
+  test('denies a name that resolves to a denied address, even if the name is allowed', async () => {
     const web = await openWebServer();
     const names = new Names({ 'a.test': ['127.0.0.1'], 'b.test': ['127.0.0.2', '::ffff:127.0.0.1'] });
-    const scene = await openScene(
+    const fixture = await openFixture(
       { allowLocalBinding: true, domains: { 'a.test': 'allow', '127.0.0.1': 'deny' } },
       { names, answer: async () => ({ type: 'allow' }) },
     );
     for (const host of ['a.test', 'b.test']) {
-      expect(await get(scene, `${host}:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*"reason":"denied"/s);
+      expect(await get(fixture, `${host}:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*"reason":"denied"/s);
     }
-    expect(scene.decisions.map(({ decision, reason }) => `${decision} ${reason}`)).toEqual(
+    expect(fixture.decisions.map(({ decision, reason }) => `${decision} ${reason}`)).toEqual(
       Array(2).fill('deny denied'),
     );
     expect(web.received).toEqual([]);
   });
 
-  test('denial holds for every spelling', async () => {
-    const scene = await openScene({ domains: { '*': 'allow', '1.0.0.1': 'deny', 'bad.test': 'deny' } });
+  test('denies every spelling of a host', async () => {
+    const fixture = await openFixture({ domains: { '*': 'allow', '1.0.0.1': 'deny', 'bad.test': 'deny' } });
     for (const host of ['1.1', '0x01000001', '16777217', 'BAD.test', 'bad.TEST.']) {
-      expect(await get(scene, host)).toMatch(/^HTTP\/1\.1 403 .*"reason":"denied"/s);
+      expect(await get(fixture, host)).toMatch(/^HTTP\/1\.1 403 .*"reason":"denied"/s);
     }
   });
 });
 
-describe('ways to the server itself', () => {
-  test('no proxy forwards to itself, to another proxy, or to the server', async () => {
+describe('paths to the server itself', () => {
+  test('are blocked: the same proxy, another proxy, and the server', async () => {
     const host = new ProxyResources(async () => ['127.0.0.1']);
     const domains = {
       '127.0.0.1': 'allow',
@@ -135,7 +138,10 @@ describe('ways to the server itself', () => {
       '0.0.0.0': 'allow',
       '[::1]': 'allow',
     } as const;
-    const [mine, other] = [await openScene({ domains }, { host }), await openScene({ domains }, { host })];
+    const [mine, other] = [
+      await openFixture({ domains }, { host }),
+      await openFixture({ domains }, { host }),
+    ];
     const web = await openWebServer();
     const remove = host.serverPorts.add(web.port);
     for (const port of [mine.httpPort, mine.socksPort, other.httpPort, other.socksPort, web.port]) {
@@ -150,29 +156,29 @@ describe('ways to the server itself', () => {
     expect(await get(mine, `127.0.0.1:${web.port}`)).toContain('from upstream');
   });
 
-  test('a request that comes back through something else is recognised', async () => {
+  test('recognises a request that comes back through another server', async () => {
     const host = new ProxyResources(async () => []);
-    const scene = await openScene({ domains: { '127.0.0.1': 'allow' } }, { host });
+    const fixture = await openFixture({ domains: { '127.0.0.1': 'allow' } }, { host });
     const web = await openWebServer();
-    await get(scene, `127.0.0.1:${web.port}`);
+    await get(fixture, `127.0.0.1:${web.port}`);
     const { rawHeaders } = web.received[0]!;
     const via = rawHeaders[rawHeaders.findIndex((name) => name.toLowerCase() === 'via') + 1];
-    const again = await ask(scene, `GET http://127.0.0.1:${web.port}/ HTTP/1.1\nVia: 1.0 x, ${via}`);
+    const again = await ask(fixture, `GET http://127.0.0.1:${web.port}/ HTTP/1.1\nVia: 1.0 x, ${via}`);
     expect(again).toMatch(/^HTTP\/1\.1 508 /);
     expect(web.received).toHaveLength(1);
   });
 
-  test('ports are given back with the proxy', async () => {
+  test('frees its ports when the proxy closes', async () => {
     const host = new ProxyResources(async () => []);
-    const scene = await openScene({}, { host });
-    expect(host.serverPorts.includes('127.0.0.1', scene.httpPort)).toBe(true);
-    await scene.proxy.close();
-    expect(host.serverPorts.includes('127.0.0.1', scene.httpPort)).toBe(false);
-    await expect(exchange(scene.httpPort, [''])).rejects.toThrow('ECONNREFUSED');
+    const fixture = await openFixture({}, { host });
+    expect(host.serverPorts.includes('127.0.0.1', fixture.httpPort)).toBe(true);
+    await fixture.proxy.close();
+    expect(host.serverPorts.includes('127.0.0.1', fixture.httpPort)).toBe(false);
+    await expect(exchange(fixture.httpPort, [''])).rejects.toThrow('ECONNREFUSED');
   });
 });
 
-describe('requests that two readers may read differently', () => {
+describe('ambiguous requests', () => {
   test.each([
     ['a length and chunks', 'Content-Length: 3\r\nTransfer-Encoding: chunked', '0\r\n\r\n'],
     ['chunks and a length', 'Transfer-Encoding: chunked\r\nContent-Length: 3', '0\r\n\r\n'],
@@ -185,24 +191,24 @@ describe('requests that two readers may read differently', () => {
     ['a folded header', 'X-A: 1\r\n Transfer-Encoding: chunked', ''],
     ['a bare line feed', 'X-A: 1\nTransfer-Encoding: chunked', '0\r\n\r\n'],
     ['a NUL', 'X-A: a\0b', ''],
-  ])('%s: refused', async (_name, headers, body) => {
+  ])('rejects %s', async (_name, headers, body) => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: { '127.0.0.1': 'allow' } });
+    const fixture = await openFixture({ domains: { '127.0.0.1': 'allow' } });
     const head = `POST http://127.0.0.1:${web.port}/ HTTP/1.1\r\nHost: 127.0.0.1:${web.port}\r\nConnection: close\r\n`;
     const smuggled = `GET http://127.0.0.1:${web.port}/smuggled HTTP/1.1\r\nHost: 127.0.0.1:${web.port}\r\n\r\n`;
-    const text = await exchange(scene.httpPort, [
-      `${head}${scene.authorization}\r\n${headers}\r\n\r\n${body}${smuggled}`,
+    const text = await exchange(fixture.httpPort, [
+      `${head}${fixture.authorization}\r\n${headers}\r\n\r\n${body}${smuggled}`,
     ]);
     expect(text).toMatch(/^HTTP\/1\.1 (400|501) /);
     expect(web.received).toEqual([]);
   });
 
-  test('a header that Connection lists cannot take the length of the body away', async () => {
+  test('keeps the content-length that Connection lists', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: { '127.0.0.1': 'allow' } });
+    const fixture = await openFixture({ domains: { '127.0.0.1': 'allow' } });
     const authority = `127.0.0.1:${web.port}`;
     const head = `POST http://${authority}/ HTTP/1.1\nHost: ${authority}\nConnection: content-length, host\nContent-Length: 3`;
-    await ask(scene, head, 'abc');
+    await ask(fixture, head, 'abc');
     expect(web.received).toMatchObject([{ body: 'abc' }]);
     expect(web.received[0]?.rawHeaders.join(' ')).toContain(authority);
   });
@@ -213,14 +219,14 @@ describe('requests that two readers may read differently', () => {
     'http://good.test\\@127.0.0.1:9/',
     'http:///127.0.0.1:9/',
     '//127.0.0.1:9/',
-  ])('%s does not lead to 127.0.0.1', async (url) => {
-    const scene = await openScene({ domains: { 'good.test': 'allow' } });
-    expect(await ask(scene, `GET ${url} HTTP/1.1`)).toMatch(/^HTTP\/1\.1 (400|403) /);
-    expect(scene.decisions.filter(({ decision }) => decision === 'allow')).toEqual([]);
+  ])('does not reach 127.0.0.1 with %s', async (url) => {
+    const fixture = await openFixture({ domains: { 'good.test': 'allow' } });
+    expect(await ask(fixture, `GET ${url} HTTP/1.1`)).toMatch(/^HTTP\/1\.1 (400|403) /);
+    expect(fixture.decisions.filter(({ decision }) => decision === 'allow')).toEqual([]);
   });
 });
 
-describe('whose proxy it is', () => {
+describe('proxy credentials', () => {
   const NOBODY = [
     '',
     'Proxy-Authorization: Basic ZXhlYzp3cm9uZw==',
@@ -228,21 +234,21 @@ describe('whose proxy it is', () => {
     'Proxy-Authorization: Basic !',
   ];
 
-  test.each(NOBODY)('without its password (%j) nothing is done', async (header) => {
+  test.each(NOBODY)('rejects requests without the password (%j)', async (header) => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: { '127.0.0.1': 'allow' } });
+    const fixture = await openFixture({ domains: { '127.0.0.1': 'allow' } });
     const authority = `127.0.0.1:${web.port}`;
     const lines = `Host: ${authority}\r\nConnection: close\r\n${header === '' ? '' : `${header}\r\n`}\r\n`;
     for (const first of [`GET http://${authority}/`, `CONNECT ${authority}`]) {
-      const text = await exchange(scene.httpPort, [`${first} HTTP/1.1\r\n${lines}`]);
+      const text = await exchange(fixture.httpPort, [`${first} HTTP/1.1\r\n${lines}`]);
       expect(text).toMatch(/^HTTP\/1\.1 407 .*proxy-authenticate: Basic realm="exec-server"/is);
     }
-    expect(scene.decisions).toEqual([]);
+    expect(fixture.decisions).toEqual([]);
     expect(web.received).toEqual([]);
   });
 
-  test('the password of another proxy does not help', async () => {
-    const [mine, other] = [await openScene(), await openScene()];
+  test('rejects the password of another proxy', async () => {
+    const [mine, other] = [await openFixture(), await openFixture()];
     expect(mine.password).toMatch(/^[0-9a-f]{32}$/);
     expect(await get({ ...mine, authorization: other.authorization }, 'a.test')).toMatch(/^HTTP\/1\.1 407 /);
   });
@@ -255,11 +261,11 @@ describe('real programs', () => {
     ['HTTP', ['http']],
     ['CONNECT', ['http', '--proxytunnel']],
     ['SOCKS5', ['all', '--noproxy', '']],
-  ])('curl uses its environment over %s', async (_name, [variable = '', ...options]) => {
+  ])('lets curl use its environment over %s', async (_name, [variable = '', ...options]) => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: { '127.0.0.1': 'allow' } });
+    const fixture = await openFixture({ domains: { '127.0.0.1': 'allow' } });
     const name = `${variable}_proxy`;
-    const env = { PATH: process.env.PATH ?? '', [name]: scene.proxy.environment[name] ?? '' };
+    const env = { PATH: process.env.PATH ?? '', [name]: fixture.proxy.environment[name] ?? '' };
     const { stdout } = await run(
       'curl',
       ['-sS', '--max-time', '10', ...options, `http://127.0.0.1:${web.port}/`],
@@ -268,7 +274,7 @@ describe('real programs', () => {
     expect(stdout).toBe('from upstream');
     const blocked = run('curl', ['-sS', '--fail', ...options, 'http://nope.test/'], { env });
     await expect(blocked).rejects.toMatchObject({ code: expect.any(Number) });
-    expect(scene.decisions).toMatchObject([{ decision: 'allow' }, { decision: 'deny', host: 'nope.test' }]);
+    expect(fixture.decisions).toMatchObject([{ decision: 'allow' }, { decision: 'deny', host: 'nope.test' }]);
   });
 });
 
@@ -277,7 +283,7 @@ test.each([
   ['allows a relative unix socket', { unixSockets: { 'a/b': 'allow' } }],
   ['denies everything', { domains: { '*': 'deny' } }],
   ['has a pattern that is none', { reviewDomains: ['['] }],
-] as const)('a proxy that %s is not started', async (_name, changes) => {
+] as const)('does not start a proxy that %s', async (_name, changes) => {
   const peer = { decided: () => {}, ask: null };
   const options = { settings: settings(changes as never), resources: new ProxyResources(), peer };
   await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'invalid' });

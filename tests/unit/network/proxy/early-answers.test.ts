@@ -4,8 +4,8 @@ import { createServer as createTlsServer } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
 import { keepReadableAfterWriteError } from '../../../../src/network/failed-writes.ts';
 import { pem } from '../../../support/certificates.ts';
-import { EchoServers, maskedScene } from './interception/masked-scene.ts';
-import { closeScenes, exchange, openScene, openWebServer, type Scene } from './scene.ts';
+import { EchoServers, openMaskingFixture } from './interception/masking-fixture.ts';
+import { closeFixtures, exchange, openFixture, openWebServer, type ProxyFixture } from './proxy-fixture.ts';
 
 const LOOPBACK = { '127.0.0.1': 'allow' } as const;
 const UPLOAD = Buffer.alloc(8 * 1024 * 1024, 'u');
@@ -14,17 +14,17 @@ const TOO_LARGE = 'HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\n\r\nto
 const cleanUps: (() => unknown)[] = [];
 
 afterEach(async () => {
-  await closeScenes();
+  await closeFixtures();
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-/** A web server that says the same to everybody as soon as it hears anything, and resets the connection. */
+/** A web server that sends the same response at the first byte and resets the connection. */
 async function abruptServer(answer: string, certificate?: { cert: string; key: string }): Promise<number> {
   const secure = certificate === undefined ? null : createTlsServer(certificate);
   const server = secure ?? createServer();
   server.on(secure === null ? 'connection' : 'secureConnection', (socket) => {
     socket.on('error', () => {});
-    // One that is closed with something unread is reset, too; what speaks TLS can only be closed.
+    // Closing with unread data also resets; a TLS connection can only be closed.
     const reset = () => (secure === null ? socket.resetAndDestroy() : socket.destroy());
     socket.once('data', () => socket.pause().write(answer, reset));
   });
@@ -34,55 +34,55 @@ async function abruptServer(answer: string, certificate?: { cert: string; key: s
   return (server.address() as AddressInfo).port;
 }
 
-function upload(scene: Scene, port: number, more = ''): Buffer {
+function upload(fixture: ProxyFixture, port: number, more = ''): Buffer {
   const authority = `127.0.0.1:${port}`;
-  const lines = [`POST http://${authority}/ HTTP/1.1`, `Host: ${authority}`, scene.authorization];
+  const lines = [`POST http://${authority}/ HTTP/1.1`, `Host: ${authority}`, fixture.authorization];
   const head = `${lines.join('\r\n')}\r\nContent-Length: ${UPLOAD.length}\r\n${more}\r\n`;
   return Buffer.concat([Buffer.from(head), UPLOAD]);
 }
 
-test('a web server that refuses an upload and resets the connection has its answer heard', async () => {
-  const scene = await openScene({ domains: LOOPBACK });
+test('forwards the response of a web server that rejects an upload and resets the connection', async () => {
+  const fixture = await openFixture({ domains: LOOPBACK });
   const port = await abruptServer(TOO_LARGE);
-  const answer = await exchange(scene.httpPort, [upload(scene, port, 'Connection: close\r\n')]);
+  const answer = await exchange(fixture.httpPort, [upload(fixture, port, 'Connection: close\r\n')]);
   expect(answer).toMatch(/^HTTP\/1\.1 413 Payload Too Large\r\n.*\r\n\r\ntoo large$/s);
 });
 
-test('the rest of a refused upload is dropped, and the connection serves the next request', async () => {
-  const scene = await openScene({ domains: LOOPBACK });
+test('drops the rest of a rejected upload and serves the next request', async () => {
+  const fixture = await openFixture({ domains: LOOPBACK });
   const port = await abruptServer(TOO_LARGE);
   const { port: next } = await openWebServer();
-  const then = `GET http://127.0.0.1:${next}/ HTTP/1.1\r\nHost: 127.0.0.1:${next}\r\n${scene.authorization}\r\n\r\n`;
-  const answers = await exchange(scene.httpPort, [upload(scene, port), then], (text) =>
+  const then = `GET http://127.0.0.1:${next}/ HTTP/1.1\r\nHost: 127.0.0.1:${next}\r\n${fixture.authorization}\r\n\r\n`;
+  const answers = await exchange(fixture.httpPort, [upload(fixture, port), then], (text) =>
     text.endsWith('from upstream'),
   );
   expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
 });
 
-test('a refusal that breaks off arrives as far as it came', async () => {
-  const scene = await openScene({ domains: LOOPBACK });
+test('forwards an incomplete response as far as it was received', async () => {
+  const fixture = await openFixture({ domains: LOOPBACK });
   const port = await abruptServer(TOO_LARGE.replace('Length: 9', 'Length: 99'));
-  const answer = await exchange(scene.httpPort, [upload(scene, port)]);
+  const answer = await exchange(fixture.httpPort, [upload(fixture, port)]);
   expect(answer).toMatch(/^HTTP\/1\.1 413 Payload Too Large\r\n.*\r\n\r\ntoo large$/s);
 });
 
-test('an upload that is cut off without an answer is a 502', async () => {
-  const scene = await openScene({ domains: LOOPBACK });
+test('returns 502 when an upload breaks off without a response', async () => {
+  const fixture = await openFixture({ domains: LOOPBACK });
   const port = await abruptServer('');
-  const answer = await exchange(scene.httpPort, [upload(scene, port, 'Connection: close\r\n')]);
+  const answer = await exchange(fixture.httpPort, [upload(fixture, port, 'Connection: close\r\n')]);
   expect(answer).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
 });
 
 test.each([
   ['the web server', 413],
   ['the proxy', 403],
-])('a client that reads when it has sent everything gets the refusal of %s', async (who, status) => {
-  const scene = await openScene({ domains: who === 'the proxy' ? {} : LOOPBACK });
+])('sends the rejection of %s to a client that reads after sending everything', async (who, status) => {
+  const fixture = await openFixture({ domains: who === 'the proxy' ? {} : LOOPBACK });
   const port = await abruptServer(TOO_LARGE);
-  const client = connect(scene.httpPort, '127.0.0.1').pause();
+  const client = connect(fixture.httpPort, '127.0.0.1').pause();
   cleanUps.push(() => client.destroy());
   await new Promise<void>((resolve, reject) => {
-    client.write(upload(scene, port, 'Connection: close\r\n'), (error) =>
+    client.write(upload(fixture, port, 'Connection: close\r\n'), (error) =>
       error == null ? resolve() : reject(error),
     );
   });
@@ -90,7 +90,7 @@ test.each([
   expect(String(answer)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
 });
 
-test('a refusal is heard inside of a connection that is looked into', async () => {
+test('forwards a rejection inside an intercepted connection', async () => {
   const echo = await new EchoServers().listen();
   cleanUps.push(() => echo.close());
   const port = await abruptServer(TOO_LARGE, pem(echo.certificates.signedBy(echo.authority, 'abrupt')));
@@ -100,14 +100,14 @@ test('a refusal is heard inside of a connection that is looked into', async () =
     auth: ['bearer' as const],
     url_prefixes: [`https://127.0.0.1:${port}/v1`],
   };
-  const scene = await maskedScene(echo, { credentialProviders: { acme } });
-  cleanUps.push(() => scene.close());
+  const fixture = await openMaskingFixture(echo, { credentialProviders: { acme } });
+  cleanUps.push(() => fixture.close());
   const url = `https://127.0.0.1:${port}/v1/x`;
   const sending = ['-H', 'Expect:', '--data-binary', 'u'.repeat(100_000)];
-  expect(await scene.curl(...sending, '-w', ' %{http_code}', url)).toBe('too large 413');
+  expect(await fixture.curl(...sending, '-w', ' %{http_code}', url)).toBe('too large 413');
 });
 
-test('a socket whose write fails is read to its end, and ends', async () => {
+test('reads a socket to its end after a write error', async () => {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   cleanUps.push(() => new Promise((resolve) => server.close(resolve)));
@@ -124,7 +124,7 @@ test('a socket whose write fails is read to its end, and ends', async () => {
   socket.on('error', (error) => errors.push(error));
   other.write('refused');
   other.resetAndDestroy();
-  // The answer and the reset have arrived by now, and neither has been looked at.
+  // The response and the reset have arrived by now and have not been read.
   for (const part of ['a', 'b', 'c']) socket.write(part);
   await once(socket, 'close');
   expect({ text, errors }).toEqual({ text: 'refused', errors: [] });

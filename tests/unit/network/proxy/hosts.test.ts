@@ -23,7 +23,7 @@ describe('hosts', () => {
     ['::1', '::1', '::1'],
     ['[0:0:0:0:0:0:0:1]', '0:0:0:0:0:0:0:1', '::1'],
     ['[::FFFF:127.0.0.1]', '::ffff:127.0.0.1', '::ffff:7f00:1'],
-  ])('%s is a host', (text, name, address) => {
+  ])('parses the host %s', (text, name, address) => {
     expect(parseHost(text)).toEqual({ name, address });
   });
 
@@ -43,7 +43,7 @@ describe('hosts', () => {
     'a\nb',
     'a#b',
     'x'.repeat(MAX_HOST_BYTES + 1),
-  ])('%j is no host', (text) => {
+  ])('rejects the host %j', (text) => {
     expect(parseHost(text)).toBeNull();
   });
 
@@ -51,18 +51,18 @@ describe('hosts', () => {
     ['a:1', 'a', 1],
     ['[::1]:65535', '::1', 65_535],
     ['a', 'a', 80],
-  ])('%s is an authority', (text, name, port) => {
+  ])('parses the authority %s', (text, name, port) => {
     expect(parseAuthority(text, 80)).toMatchObject({ host: { name }, port });
   });
 
   test.each(['a:', 'a:0', 'a:65536', 'a:-1', 'a:1x', '::1:80', 'u@a:1', 'a:1:2'])(
-    '%s is no authority',
+    'rejects the authority %s',
     (text) => {
       expect(parseAuthority(text, 80)).toBeNull();
     },
   );
 
-  test('without a default an authority needs its port', () => {
+  test('requires a port without a default', () => {
     expect(parseAuthority('a', null)).toBeNull();
   });
 });
@@ -153,7 +153,7 @@ describe('patterns', () => {
     ['::1', '[0:0::1]'],
     ['1.0.0.1', '1.1'],
     ['exämple.com', 'xn--exmple-cua.com'],
-  ])('%s covers %s', (pattern, host) => {
+  ])('%s matches %s', (pattern, host) => {
     expect(covers(pattern, host)).toBe(true);
   });
 
@@ -168,7 +168,7 @@ describe('patterns', () => {
     ['reg*.x.com', 'xreg.x.com'],
     ['a?c.test', 'ac.test'],
     ['a.b', 'axb'],
-  ])('%s does not cover %s', (pattern, host) => {
+  ])('%s does not match %s', (pattern, host) => {
     expect(covers(pattern, host)).toBe(false);
   });
 
@@ -189,17 +189,17 @@ describe('patterns', () => {
     'a,b',
     'a@b',
     'x'.repeat(MAX_PATTERN_LENGTH + 1),
-  ])('%j is no pattern', (pattern) => {
+  ])('rejects the pattern %j', (pattern) => {
     expect(() => new HostPatterns([pattern])).toThrow(NetworkError);
   });
 
-  test('a pattern full of wildcards is matched in no time', () => {
+  test('matches a pattern full of wildcards quickly', () => {
     const pattern = `${'*a'.repeat(100)}b`;
     expect(covers(pattern, 'a'.repeat(250))).toBe(false);
     expect(covers(pattern, `${'a'.repeat(249)}b`)).toBe(true);
   });
 
-  test('their number is limited', () => {
+  test('limits the number of patterns', () => {
     const patterns = Array.from({ length: MAX_PATTERNS }, (_, index) => `h${index}.test`);
     expect(new HostPatterns(patterns).covers(parseHost('h7.test')!)).toBe(true);
     expect(() => new HostPatterns([...patterns, 'one.more'])).toThrow(NetworkError);
@@ -247,14 +247,14 @@ describe('policy', () => {
     expect(judge(domains, host)).toEqual({ open: true, trusted });
   });
 
-  test('a reviewed host is not simply allowed', () => {
+  test('does not allow a reviewed host without a request', () => {
     expect(judge({ '*': 'allow' }, 'a.test', { reviewDomains: ['**.test'] })).toEqual({
       open: false,
       reason: 'not_allowed',
     });
   });
 
-  test('local addresses need a pattern even where they count as others', () => {
+  test('requires a pattern for local addresses even if they are allowed', () => {
     expect(judge({}, '127.0.0.1', { allowLocalBinding: true })).toEqual({
       open: false,
       reason: 'not_allowed',
@@ -262,7 +262,7 @@ describe('policy', () => {
     expect(judge({ '*': 'allow' }, '127.0.0.1', { allowLocalBinding: true })).toMatchObject({ open: true });
   });
 
-  test.each(['*', '**.*', '[*]', '*:80'])('%s cannot be denied', (pattern) => {
+  test.each(['*', '**.*', '[*]', '*:80'])('rejects denying %s', (pattern) => {
     expect(() => judge({ [pattern]: 'deny' }, 'a.test')).toThrow(NetworkError);
   });
 });

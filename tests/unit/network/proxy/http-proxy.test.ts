@@ -7,13 +7,22 @@ import {
   MAX_REQUESTS_AHEAD,
 } from '../../../../src/network/proxy/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { ask, blockOf, closeScenes, exchange, get, Names, openScene, openWebServer } from './scene.ts';
+import {
+  ask,
+  blockOf,
+  closeFixtures,
+  exchange,
+  get,
+  Names,
+  openFixture,
+  openWebServer,
+} from './proxy-fixture.ts';
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
 const LOOPBACK = { '127.0.0.1': 'allow' } as const;
 
-/** Header names in the order they came in, with their values. */
+/** Header names in their order, with their values. */
 function headersOf(rawHeaders: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     rawHeaders.flatMap((name, index) =>
@@ -23,11 +32,11 @@ function headersOf(rawHeaders: readonly string[]): Record<string, string> {
 }
 
 describe('forwarding', () => {
-  test('a request arrives without what was only for the proxy', async () => {
+  test('removes hop-by-hop headers from a request', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     const answer = await ask(
-      scene,
+      fixture,
       `GET http://127.0.0.1:${web.port}/a?b=c HTTP/1.1
       Host: 127.0.0.1:${web.port}
       Proxy-Connection: keep-alive
@@ -45,7 +54,7 @@ describe('forwarding', () => {
     const headers = headersOf(received?.rawHeaders ?? []);
     expect(Object.keys(headers).sort()).toEqual(['connection', 'host', 'via', 'x-keep']);
     expect(headers).toMatchObject({ host: `127.0.0.1:${web.port}`, connection: 'close' });
-    expect(scene.decisions).toEqual([
+    expect(fixture.decisions).toEqual([
       {
         timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         scope: 'domain',
@@ -65,11 +74,11 @@ describe('forwarding', () => {
   test.each([
     ['with its length', 'Content-Length: 3', 'abc', 'content-length'],
     ['in chunks', 'Transfer-Encoding: chunked', '3\r\nabc\r\n0\r\n\r\n', 'transfer-encoding'],
-  ])('a body %s arrives', async (_name, header, body, kept) => {
+  ])('forwards a body %s', async (_name, header, body, kept) => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     await ask(
-      scene,
+      fixture,
       `POST http://127.0.0.1:${web.port}/ HTTP/1.1\nHost: 127.0.0.1:${web.port}\n${header}`,
       body,
     );
@@ -77,16 +86,16 @@ describe('forwarding', () => {
     expect(headersOf(web.received[0]?.rawHeaders ?? [])).toHaveProperty(kept);
   });
 
-  test('a request without a body gets none', async () => {
+  test('adds no body to a request without one', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
-    await ask(scene, `POST http://127.0.0.1:${web.port}/ HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    await ask(fixture, `POST http://127.0.0.1:${web.port}/ HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
     const headers = headersOf(web.received[0]?.rawHeaders ?? []);
     expect(headers).not.toHaveProperty('transfer-encoding');
     expect(headers).not.toHaveProperty('content-length');
   });
 
-  test('an answer comes without what was only for the proxy', async () => {
+  test('removes hop-by-hop headers from a response', async () => {
     const headers = [
       'Connection',
       'keep-alive, x-drop',
@@ -100,69 +109,69 @@ describe('forwarding', () => {
       'b',
     ];
     const web = await openWebServer(() => ({ status: 404, headers, body: 'gone' }));
-    const scene = await openScene({ domains: LOOPBACK });
-    const answer = await get(scene, `127.0.0.1:${web.port}`);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const answer = await get(fixture, `127.0.0.1:${web.port}`);
     expect(answer).toMatch(/^HTTP\/1\.1 404 Not Found\r\n/);
     expect(answer).toContain('X-Two: a\r\nX-Two: b\r\n');
     expect(answer).not.toMatch(/x-drop|proxy-authenticate/i);
   });
 
-  test('a request in origin form goes where its Host header says, one without the header where its target says', async () => {
+  test('uses the Host header of a request in origin form, and the target without that header', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
-    await ask(scene, `GET /o HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
-    await ask(scene, `GET http://u:p@127.0.0.1:${web.port}?q HTTP/1.0`);
-    await ask(scene, `OPTIONS * HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    await ask(fixture, `GET /o HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    await ask(fixture, `GET http://u:p@127.0.0.1:${web.port}?q HTTP/1.0`);
+    await ask(fixture, `OPTIONS * HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
     expect(web.received.map(({ url }) => url)).toEqual(['/o', '/?q', '*']);
     expect(headersOf(web.received[1]?.rawHeaders ?? [])).toMatchObject({ host: `127.0.0.1:${web.port}` });
     expect(headersOf(web.received[1]?.rawHeaders ?? [])).not.toHaveProperty('authorization');
   });
 
-  test('requests on one connection are served in order, each by its own permission', async () => {
+  test('serves the requests of a connection in order, each with its own decision', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: { ...LOOPBACK, 'bad.test': 'deny' } });
+    const fixture = await openFixture({ domains: { ...LOOPBACK, 'bad.test': 'deny' } });
     const one = (authority: string, more = '') =>
-      `GET http://${authority}/ HTTP/1.1\r\nHost: ${authority}\r\n${scene.authorization}\r\n${more}\r\n`;
+      `GET http://${authority}/ HTTP/1.1\r\nHost: ${authority}\r\n${fixture.authorization}\r\n${more}\r\n`;
     const authority = `127.0.0.1:${web.port}`;
-    const text = await exchange(scene.httpPort, [
+    const text = await exchange(fixture.httpPort, [
       one(authority) + one('bad.test') + one(authority, 'Connection: close\r\n'),
     ]);
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 403', 'HTTP/1.1 200']);
-    expect(scene.decisions.map(({ decision }) => decision)).toEqual(['allow', 'deny', 'allow']);
+    expect(fixture.decisions.map(({ decision }) => decision)).toEqual(['allow', 'deny', 'allow']);
     expect(text).not.toMatch(/keep-alive/i);
   });
 
-  test('a name is looked up once, and its address is what is connected to', async () => {
+  test('looks up a name once and connects to that address', async () => {
     const web = await openWebServer();
     const names = new Names({ 'a.test': ['127.0.0.1'] });
-    const scene = await openScene({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
-    expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
+    const fixture = await openFixture({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
+    expect(await get(fixture, `a.test:${web.port}`)).toContain('from upstream');
     expect(names.asked).toEqual(['a.test']);
     expect(headersOf(web.received[0]?.rawHeaders ?? [])).toMatchObject({ host: `a.test:${web.port}` });
   });
 
-  test('the next address is tried when one does not accept', async () => {
+  test('tries the next address when one does not accept', async () => {
     const web = await openWebServer();
     const names = new Names({ 'a.test': ['127.0.0.3', '127.0.0.1'] });
-    const scene = await openScene({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
-    expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
+    const fixture = await openFixture({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
+    expect(await get(fixture, `a.test:${web.port}`)).toContain('from upstream');
   });
 
-  test('a large answer comes whole to a client that reads slowly', async () => {
+  test('forwards a large response to a slow reader', async () => {
     const body = 'x'.repeat(8 * 1024 * 1024);
     const web = await openWebServer(() => ({ body }));
-    const scene = await openScene({ domains: LOOPBACK });
-    const text = await get(scene, `127.0.0.1:${web.port}`);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const text = await get(fixture, `127.0.0.1:${web.port}`);
     expect(text.endsWith(body)).toBe(true);
   });
 
-  test('a web server that cannot be reached, or says nonsense, is a 502', async () => {
+  test('returns 502 when a web server is unreachable or sends an invalid response', async () => {
     const nonsense = createTcpServer((socket) => socket.end('what?\r\n\r\n'));
     nonsense.listen(0, '127.0.0.1');
     await once(nonsense, 'listening');
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     for (const port of [1, (nonsense.address() as AddressInfo).port]) {
-      expect(await get(scene, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
+      expect(await get(fixture, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
     }
     nonsense.close();
   });
@@ -171,20 +180,20 @@ describe('forwarding', () => {
     ['characters that no status has', 'HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n'],
     ['a status that is none', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
     ['another protocol that nobody asked for', 'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'],
-  ])('an answer with %s is a 502', async (_name, answer) => {
+  ])('returns 502 for a response with %s', async (_name, answer) => {
     const strange = createTcpServer((socket) => {
       socket.on('error', () => {});
       socket.once('data', () => socket.end(answer, 'latin1'));
     });
     strange.listen(0, '127.0.0.1');
     await once(strange, 'listening');
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     const { port } = strange.address() as AddressInfo;
-    expect(await get(scene, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
+    expect(await get(fixture, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
     strange.close();
   });
 
-  test('headers keep their bytes, in requests and in answers, with a body and without', async () => {
+  test('keeps the bytes of headers in requests and responses, with and without a body', async () => {
     const heads: string[] = [];
     const server = createTcpServer((socket) => {
       socket.once('data', (data) => {
@@ -194,25 +203,25 @@ describe('forwarding', () => {
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     const authority = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     for (const method of ['GET', 'HEAD', 'POST']) {
       const head = `${method} http://${authority}/ HTTP/1.1\nHost: ${authority}\nX-Name: café\nContent-Length: 4`;
-      const answer = Buffer.from(await ask(scene, head, 'body'), 'latin1').toString();
+      const answer = Buffer.from(await ask(fixture, head, 'body'), 'latin1').toString();
       expect(answer).toContain('HTTP/1.1 200 Schön\r\nX-Name: café\r\n');
     }
     expect(heads.map((head) => head.includes('X-Name: café\r\n'))).toEqual([true, true, true]);
     server.close();
   });
 
-  test('an answer that breaks off ends the connection', async () => {
+  test('closes the connection when a response breaks off', async () => {
     const half = createTcpServer((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf'));
     });
     half.listen(0, '127.0.0.1');
     await once(half, 'listening');
-    const scene = await openScene({ domains: LOOPBACK });
-    const text = await get(scene, `127.0.0.1:${(half.address() as AddressInfo).port}`);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const text = await get(fixture, `127.0.0.1:${(half.address() as AddressInfo).port}`);
     expect(text).toMatch(/^HTTP\/1\.1 200 OK.*half$/s);
     half.close();
   });
@@ -236,37 +245,37 @@ describe('refusals', () => {
       'blocked-by-allowlist',
       'Sandbox policy blocks local/private network addresses.',
     ],
-  ])('%s is blocked', async (authority, port, reason, proxyError, message) => {
-    const scene = await openScene({ domains: { 'bad.test': 'deny', 'unknown.test': 'allow' } });
-    const answer = await get(scene, authority);
+  ])('blocks %s', async (authority, port, reason, proxyError, message) => {
+    const fixture = await openFixture({ domains: { 'bad.test': 'deny', 'unknown.test': 'allow' } });
+    const answer = await get(fixture, authority);
     expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/);
     expect(answer).toContain(`x-proxy-error: ${proxyError}\r\n`);
     expect(answer).toContain('content-type: application/json\r\n');
     const host = authority.replace(/:.*/, '');
     const about = { host, reason, decision: 'deny', source: 'baseline_policy', protocol: 'http', port };
     expect(blockOf(answer)).toEqual({ status: 'blocked', ...about, message });
-    expect(scene.decisions).toMatchObject([{ scope: 'domain', ...about, policyOverride: false }]);
+    expect(fixture.decisions).toMatchObject([{ scope: 'domain', ...about, policyOverride: false }]);
   });
 
   test.each(['POST', 'PUT', 'TRACE', 'DELETE'])(
-    'limited mode blocks %s and reports it twice',
+    'blocks %s in limited mode and reports it twice',
     async (method) => {
-      const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
-      const answer = await ask(scene, `${method} http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9`);
+      const fixture = await openFixture({ domains: LOOPBACK, mode: 'limited' });
+      const answer = await ask(fixture, `${method} http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9`);
       expect(answer).toContain('x-proxy-error: blocked-by-method-policy\r\n');
       expect(blockOf(answer)).toMatchObject({ reason: 'method_not_allowed', source: 'mode_guard' });
-      expect(scene.decisions).toMatchObject([
+      expect(fixture.decisions).toMatchObject([
         { scope: 'domain', decision: 'allow', source: 'baseline_policy' },
         { scope: 'non_domain', decision: 'deny', source: 'mode_guard', reason: 'method_not_allowed' },
       ]);
     },
   );
 
-  test.each(['GET', 'HEAD', 'OPTIONS'])('limited mode lets %s through', async (method) => {
+  test.each(['GET', 'HEAD', 'OPTIONS'])('allows %s in limited mode', async (method) => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
+    const fixture = await openFixture({ domains: LOOPBACK, mode: 'limited' });
     const authority = `127.0.0.1:${web.port}`;
-    expect(await ask(scene, `${method} http://${authority}/ HTTP/1.1\nHost: ${authority}`)).toMatch(
+    expect(await ask(fixture, `${method} http://${authority}/ HTTP/1.1\nHost: ${authority}`)).toMatch(
       /^HTTP\/1\.1 200 /,
     );
   });
@@ -295,28 +304,28 @@ describe('refusals', () => {
     ],
     ['nonsense', 'GET /x HTTP/1.1\nHost: a b', 'invalid Host header'],
     ['none where it is needed', 'GET /x HTTP/1.0', 'missing host'],
-  ])('a Host header with %s is refused', async (_name, head, message) => {
-    const scene = await openScene({ domains: LOOPBACK });
-    expect(await ask(scene, head)).toMatch(new RegExp(`^HTTP/1\\.1 400 .*${message}$`, 's'));
-    expect(scene.decisions).toEqual([]);
+  ])('rejects a Host header with %s', async (_name, head, message) => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    expect(await ask(fixture, head)).toMatch(new RegExp(`^HTTP/1\\.1 400 .*${message}$`, 's'));
+    expect(fixture.decisions).toEqual([]);
   });
 
   test.each(['https://127.0.0.1:9/', 'ftp://127.0.0.1:9/', 'gopher://x/'])(
-    '%s is not forwarded',
+    'does not forward %s',
     async (url) => {
-      const scene = await openScene({ domains: LOOPBACK });
-      expect(await ask(scene, `GET ${url} HTTP/1.1`)).toMatch(/^HTTP\/1\.1 400 /);
+      const fixture = await openFixture({ domains: LOOPBACK });
+      expect(await ask(fixture, `GET ${url} HTTP/1.1`)).toMatch(/^HTTP\/1\.1 400 /);
     },
   );
 
-  test('unix sockets are not reached', async () => {
-    const scene = await openScene({ domains: LOOPBACK, dangerouslyAllowAllUnixSockets: true });
+  test('does not reach unix sockets', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK, dangerouslyAllowAllUnixSockets: true });
     const answer = await ask(
-      scene,
+      fixture,
       'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9\nX-Unix-Socket: /run/x.sock',
     );
     expect(answer).toMatch(/^HTTP\/1\.1 501 .*unix sockets unsupported$/s);
-    expect(scene.decisions).toMatchObject([
+    expect(fixture.decisions).toMatchObject([
       {
         scope: 'non_domain',
         decision: 'deny',
@@ -330,39 +339,39 @@ describe('refusals', () => {
 });
 
 describe('limits', () => {
-  test('a head that is too large is refused', async () => {
-    const scene = await openScene({ domains: LOOPBACK });
-    const answer = await ask(scene, `GET http://127.0.0.1:9/ HTTP/1.1\nX: ${'x'.repeat(MAX_HEADER_BYTES)}`);
+  test('rejects a request head that is too large', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const answer = await ask(fixture, `GET http://127.0.0.1:9/ HTTP/1.1\nX: ${'x'.repeat(MAX_HEADER_BYTES)}`);
     expect(answer).toMatch(/^HTTP\/1\.1 431 /);
-    expect(scene.decisions).toEqual([]);
+    expect(fixture.decisions).toEqual([]);
   });
 
-  test('an answer with a head that is too large is a 502', async () => {
+  test('returns 502 for a response head that is too large', async () => {
     const web = await openWebServer(() => ({ headers: ['X', 'x'.repeat(MAX_HEADER_BYTES)] }));
-    const scene = await openScene({ domains: LOOPBACK });
-    expect(await get(scene, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 502 /);
+    const fixture = await openFixture({ domains: LOOPBACK });
+    expect(await get(fixture, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 502 /);
   });
 
-  test('a client that sends too many requests ahead is cut off', async () => {
-    const scene = await openScene({ domains: {} }, { answer: () => new Promise(() => {}) });
-    const one = `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n${scene.authorization}\r\n\r\n`;
-    expect(await exchange(scene.httpPort, [one.repeat(MAX_REQUESTS_AHEAD + 1)])).toBe('');
-    expect(scene.questions).toHaveLength(1);
+  test('disconnects a client that pipelines too many requests', async () => {
+    const fixture = await openFixture({ domains: {} }, { answer: () => new Promise(() => {}) });
+    const one = `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n${fixture.authorization}\r\n\r\n`;
+    expect(await exchange(fixture.httpPort, [one.repeat(MAX_REQUESTS_AHEAD + 1)])).toBe('');
+    expect(fixture.questions).toHaveLength(1);
   });
 
-  test('connections beyond the limit are cut', async () => {
-    const scene = await openScene();
-    const sockets = Array.from({ length: MAX_CONNECTIONS }, () => connect(scene.httpPort, '127.0.0.1'));
+  test('closes connections beyond the limit', async () => {
+    const fixture = await openFixture();
+    const sockets = Array.from({ length: MAX_CONNECTIONS }, () => connect(fixture.httpPort, '127.0.0.1'));
     await Promise.all(sockets.map((socket) => once(socket, 'connect')));
-    expect(await exchange(scene.httpPort, ['GET / HTTP/1.1\r\n\r\n'])).toBe('');
+    expect(await exchange(fixture.httpPort, ['GET / HTTP/1.1\r\n\r\n'])).toBe('');
     sockets[0]?.destroy();
     await waitFor('room for a connection', async () =>
-      (await ask(scene, 'GET / HTTP/1.0')).startsWith('HTTP/1.1 400'),
+      (await ask(fixture, 'GET / HTTP/1.0')).startsWith('HTTP/1.1 400'),
     );
     for (const socket of sockets) socket.destroy();
   });
 
-  test('a web server is left alone when its client goes', async () => {
+  test('disconnects from the web server when the client disconnects', async () => {
     let gone = false;
     const silent = createTcpServer((socket) => {
       socket.on('error', () => {});
@@ -373,12 +382,12 @@ describe('limits', () => {
     });
     silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     const { port } = silent.address() as AddressInfo;
-    const socket = connect(scene.httpPort, '127.0.0.1');
+    const socket = connect(fixture.httpPort, '127.0.0.1');
     const connected = once(silent, 'connection');
     socket.write(
-      `GET http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${scene.authorization}\r\n\r\n`,
+      `GET http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${fixture.authorization}\r\n\r\n`,
     );
     await connected;
     socket.destroy();
@@ -387,21 +396,21 @@ describe('limits', () => {
   });
 });
 
-test('a target with bytes beyond ASCII is refused', async () => {
+test('rejects a target with non-ASCII bytes', async () => {
   const web = await openWebServer();
-  const scene = await openScene({ domains: LOOPBACK });
+  const fixture = await openFixture({ domains: LOOPBACK });
   const head = `GET http://127.0.0.1:${web.port}/\u00e9 HTTP/1.1\r\nHost: 127.0.0.1:${web.port}\r\n`;
-  const bytes = Buffer.from(`${head}Connection: close\r\n${scene.authorization}\r\n\r\n`, 'latin1');
-  expect(await exchange(scene.httpPort, [bytes])).toMatch(/^HTTP\/1\.1 400 /);
-  expect([scene.decisions, web.received]).toEqual([[], []]);
+  const bytes = Buffer.from(`${head}Connection: close\r\n${fixture.authorization}\r\n\r\n`, 'latin1');
+  expect(await exchange(fixture.httpPort, [bytes])).toMatch(/^HTTP\/1\.1 400 /);
+  expect([fixture.decisions, web.received]).toEqual([[], []]);
 });
 
-test('whoever receives decisions and fails costs a connection and nothing more', async () => {
-  const scene = await openScene({ domains: LOOPBACK });
-  scene.decisions.push = () => {
+test('loses only the connection when the receiver of decisions throws', async () => {
+  const fixture = await openFixture({ domains: LOOPBACK });
+  fixture.decisions.push = () => {
     throw new Error('full');
   };
-  expect(await get(scene, 'a.test')).toBe('');
-  const tunnel = `CONNECT a.test:1 HTTP/1.1\r\n${scene.authorization}\r\n\r\n`;
-  expect(await exchange(scene.httpPort, [tunnel])).toBe('');
+  expect(await get(fixture, 'a.test')).toBe('');
+  const tunnel = `CONNECT a.test:1 HTTP/1.1\r\n${fixture.authorization}\r\n\r\n`;
+  expect(await exchange(fixture.httpPort, [tunnel])).toBe('');
 });

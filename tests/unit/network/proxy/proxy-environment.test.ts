@@ -44,7 +44,7 @@ const RECORDED = [
   ],
 ];
 
-test('a program gets the recorded variables', () => {
+test('sets the recorded variables', () => {
   const env = proxyEnvironment({ http: 'http://127.0.0.1:1', socks: 'socks5h://127.0.0.1:2' }, false);
   expect(Object.keys(env).sort()).toEqual([...RECORDED].sort());
   const valued = (value: string) =>
@@ -69,7 +69,7 @@ test('a program gets the recorded variables', () => {
   });
 });
 
-test('without SOCKS5 the HTTP proxy serves in its place, and local hosts are reached directly where they may be', () => {
+test('uses the HTTP proxy without SOCKS5, and bypasses it for local hosts if allowed', () => {
   const env = proxyEnvironment({ http: 'http://127.0.0.1:1', socks: null }, true);
   expect(env).toMatchObject({
     ALL_PROXY: 'http://127.0.0.1:1',
@@ -87,7 +87,7 @@ test.each([
   ['https://api.localhost', LOCAL.replace('localhost,', '')],
   ['https://10.1.2.3', LOCAL.replace('10.0.0.0/8,', '')],
   ['https://172.32.0.1', LOCAL],
-])('a local host that gets credentials is reached by the proxy: %s', (url, direct) => {
+])('uses the proxy for a local host that gets credentials: %s', (url, direct) => {
   const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], url_prefixes: [url], auth: [] };
   const masks = new CredentialMasks({ acme });
   masks.cover({ ACME_KEY: 'acme_abcdefghijklmnopqrstuvwx' });

@@ -14,16 +14,16 @@ import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { ProxyResources, ServerPorts } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { closeScenes, openWebServer, settings } from './scene.ts';
+import { closeFixtures, openWebServer, settings } from './proxy-fixture.ts';
 
 const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));
 const BWRAP = '/usr/bin/bwrap';
 const NEVER = new AbortController().signal;
 const passing = loadDescriptorPassing();
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
-/** Runs a shell script in a network namespace of its own; its sockets on `ports` are given to `serve`. */
+/** Runs a shell script in its own network namespace and passes its sockets on `ports` to `serve`. */
 async function runSandboxed(
   ports: readonly number[],
   script: string,
@@ -96,7 +96,7 @@ test.runIf(existsSync(BWRAP))('a program without a network reaches its proxy, an
 });
 
 test.runIf(existsSync(BWRAP))(
-  'a bridge leads to the same ports of this machine, but not to those of the server',
+  'bridges the same ports of this machine, except those of the server',
   async () => {
     const [web, own] = [await openWebServer(), await openWebServer()];
     const serverPorts = new ServerPorts();
@@ -113,35 +113,32 @@ test.runIf(existsSync(BWRAP))(
   },
 );
 
-test.runIf(existsSync(BWRAP))(
-  'a bridge gives up a connection that is not made yet when its program goes',
-  async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'bridge-'));
-    const deaf = spawn('python3', ['-c', DEAF], { stdio: ['pipe', 'pipe', 'inherit'] });
-    const port = Number((await once(deaf.stdout!, 'data'))[0]);
-    const bridge = new LoopbackBridge(new ServerPorts());
-    const others = beingMade(port);
-    const cue = join(folder, 'cue');
-    const program = runSandboxed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
-      bridge.serve([port], descriptors),
-    );
-    try {
-      await waitFor('the bridge to knock', () => beingMade(port) > others);
-      writeFileSync(cue, '');
-      await program;
-      await waitFor('the bridge to give up', () => beingMade(port) === others, CONNECT_TIMEOUT_MS / 2);
-    } finally {
-      writeFileSync(cue, '');
-      await program;
-      await bridge.close();
-      deaf.stdin!.end();
-      await once(deaf, 'close');
-      rmSync(folder, { recursive: true });
-    }
-  },
-);
+test.runIf(existsSync(BWRAP))('cancels a pending connection when the program exits', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'bridge-'));
+  const deaf = spawn('python3', ['-c', DEAF], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const port = Number((await once(deaf.stdout!, 'data'))[0]);
+  const bridge = new LoopbackBridge(new ServerPorts());
+  const others = beingMade(port);
+  const cue = join(folder, 'cue');
+  const program = runSandboxed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
+    bridge.serve([port], descriptors),
+  );
+  try {
+    await waitFor('the bridge to knock', () => beingMade(port) > others);
+    writeFileSync(cue, '');
+    await program;
+    await waitFor('the bridge to give up', () => beingMade(port) === others, CONNECT_TIMEOUT_MS / 2);
+  } finally {
+    writeFileSync(cue, '');
+    await program;
+    await bridge.close();
+    deaf.stdin!.end();
+    await once(deaf, 'close');
+    rmSync(folder, { recursive: true });
+  }
+});
 
-/** Listens on a port, which it prints, and has as many connections waiting as there may be, until its input ends. */
+/** Listens on a port, prints it, and keeps its backlog full until its input ends. */
 const DEAF = `
 import socket, sys
 listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen(0)
@@ -152,7 +149,7 @@ for one in waiting:
 print(listener.getsockname()[1], flush=True)
 sys.stdin.read()`;
 
-/** Connects to a port, and resets the connection when a file is there. */
+/** Connects to a port and resets the connection when a file exists. */
 const RESETTER = `
 import os, socket, struct, sys, time
 one = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
@@ -160,13 +157,13 @@ one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 while not os.path.exists(sys.argv[2]): time.sleep(0.005)
 one.close()`;
 
-/** How many connections to a port of this machine have not been answered yet. */
+/** Pending connections to a port of this machine. */
 function beingMade(port: number): number {
   const to = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')} 02`;
   return readFileSync('/proc/net/tcp', 'latin1').split(to).length - 1;
 }
 
-test('a proxy that never gets its sockets closes', async () => {
+test('closes a proxy that never gets its sockets', async () => {
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ enableSocks5: false }),
     resources: new ProxyResources(async () => []),

@@ -5,12 +5,19 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { MAX_ASSOCIATIONS, MAX_UDP_TARGETS } from '../../../../src/network/proxy/limits.ts';
 import { decodeAddress, encodeAddress } from '../../../../src/network/proxy/socks5-address.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { closeScenes, exchange, Names, openScene, openWebServer, type Scene } from './scene.ts';
+import {
+  closeFixtures,
+  exchange,
+  Names,
+  openFixture,
+  openWebServer,
+  type ProxyFixture,
+} from './proxy-fixture.ts';
 
 const open: { close(): void }[] = [];
 afterEach(async () => {
   for (const each of open.splice(0)) each.close();
-  await closeScenes();
+  await closeFixtures();
 });
 
 const LOOPBACK = { '127.0.0.1': 'allow' } as const;
@@ -36,11 +43,11 @@ function request(command: number, host: string, port: number): Buffer {
   return Buffer.concat([Buffer.from([5, command, 0]), address]);
 }
 
-/** The replies to the handshake, in hexadecimal digits without those of the authentication. */
-async function talk(scene: Scene, ...parts: (Buffer | string)[]): Promise<string> {
-  const text = await exchange(scene.socksPort, [
+/** The replies to the handshake in hexadecimal, without those of the authentication. */
+async function talk(fixture: ProxyFixture, ...parts: (Buffer | string)[]): Promise<string> {
+  const text = await exchange(fixture.socksPort, [
     PASSWORD_METHOD,
-    password(scene.user, scene.password),
+    password(fixture.user, fixture.password),
     ...parts,
   ]);
   const hex = Buffer.from(text, 'latin1').toString('hex');
@@ -49,19 +56,19 @@ async function talk(scene: Scene, ...parts: (Buffer | string)[]): Promise<string
 }
 
 describe('CONNECT', () => {
-  test('joins both sides', async () => {
+  test('connects both sides', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
+    const fixture = await openFixture({ domains: LOOPBACK });
     const reply = await talk(
-      scene,
+      fixture,
       request(COMMAND.connect, '127.0.0.1', web.port),
       'GET /s HTTP/1.0\r\n\r\n',
     );
     expect(reply).toMatch(/^050000017f000001/);
     expect(Buffer.from(reply, 'hex').toString()).toContain('from upstream');
     const about = { protocol: 'socks5_tcp', host: '127.0.0.1', port: web.port, decision: 'allow' };
-    expect(scene.decisions).toMatchObject([about]);
-    expect(scene.decisions[0]).not.toHaveProperty('method');
+    expect(fixture.decisions).toMatchObject([about]);
+    expect(fixture.decisions[0]).not.toHaveProperty('method');
   });
 
   test.each([
@@ -78,10 +85,12 @@ describe('CONNECT', () => {
     ['a mapped local address', '::ffff:127.0.0.1', 80, '02', { reason: 'not_allowed_local' }],
     ['a name without an address', 'unknown.test', 443, '02', { reason: 'not_allowed_local' }],
     ['a port where nobody listens', '127.0.0.1', 1, '05', { reason: 'allow' }],
-  ])('%s is refused', async (_name, host, port, code, decision) => {
-    const scene = await openScene({ domains: { ...LOOPBACK, 'bad.test': 'deny', 'unknown.test': 'allow' } });
-    expect(await talk(scene, request(COMMAND.connect, host, port))).toBe(`05${code}0001000000000000`);
-    expect(scene.decisions).toMatchObject([decision]);
+  ])('refuses %s', async (_name, host, port, code, decision) => {
+    const fixture = await openFixture({
+      domains: { ...LOOPBACK, 'bad.test': 'deny', 'unknown.test': 'allow' },
+    });
+    expect(await talk(fixture, request(COMMAND.connect, host, port))).toBe(`05${code}0001000000000000`);
+    expect(fixture.decisions).toMatchObject([decision]);
   });
 
   test.each([
@@ -95,34 +104,34 @@ describe('CONNECT', () => {
     ['BIND', request(COMMAND.bind, '127.0.0.1', 80), '07'],
     ['UDP where it is switched off', request(COMMAND.associate, '0.0.0.0', 0), '07'],
     ['unknown commands', request(9, '127.0.0.1', 80), '07'],
-  ])('%s: refused without a decision', async (_name, bytes, code) => {
-    const scene = await openScene({ domains: LOOPBACK });
-    expect(await talk(scene, bytes)).toBe(`05${code}0001000000000000`);
-    expect(scene.decisions).toEqual([]);
+  ])('refuses %s without a decision', async (_name, bytes, code) => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    expect(await talk(fixture, bytes)).toBe(`05${code}0001000000000000`);
+    expect(fixture.decisions).toEqual([]);
   });
 
-  test('limited mode lets nothing through', async () => {
-    const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
-    expect(await talk(scene, request(COMMAND.connect, '127.0.0.1', 80))).toMatch(/^0502/);
-    expect(await talk(scene, request(COMMAND.connect, '127.0.0.1', 443))).toMatch(/^0502/);
-    expect(scene.decisions).toMatchObject([
+  test('refuses everything in limited mode', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK, mode: 'limited' });
+    expect(await talk(fixture, request(COMMAND.connect, '127.0.0.1', 80))).toMatch(/^0502/);
+    expect(await talk(fixture, request(COMMAND.connect, '127.0.0.1', 443))).toMatch(/^0502/);
+    expect(fixture.decisions).toMatchObject([
       { scope: 'non_domain', source: 'mode_guard', reason: 'method_not_allowed', port: 80 },
       { scope: 'domain', decision: 'allow', port: 443 },
       { scope: 'non_domain', source: 'mode_guard', reason: 'mitm_required', port: 443 },
     ]);
   });
 
-  test('a request in single bytes is understood', async () => {
+  test('accepts a request in single bytes', async () => {
     const web = await openWebServer();
-    const scene = await openScene({ domains: LOOPBACK });
-    const socket = connect(scene.socksPort, '127.0.0.1');
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const socket = connect(fixture.socksPort, '127.0.0.1');
     let text = '';
     socket.on('data', (data) => {
       text += data.toString('hex');
     });
     const bytes = [
       PASSWORD_METHOD,
-      password(scene.user, scene.password),
+      password(fixture.user, fixture.password),
       request(COMMAND.connect, '127.0.0.1', web.port),
     ];
     for (const byte of Buffer.concat(bytes)) {
@@ -133,45 +142,45 @@ describe('CONNECT', () => {
   });
 });
 
-describe('who may connect', () => {
-  test('only those who know the password', async () => {
-    const scene = await openScene({ domains: LOOPBACK });
-    const wrong = await exchange(scene.socksPort, [
+describe('authentication', () => {
+  test('requires the password', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    const wrong = await exchange(fixture.socksPort, [
       PASSWORD_METHOD,
-      password(scene.user, 'f'.repeat(32)),
+      password(fixture.user, 'f'.repeat(32)),
       'more',
     ]);
     expect(Buffer.from(wrong, 'latin1').toString('hex')).toBe('05020101');
-    const none = await exchange(scene.socksPort, [Buffer.from([5, 1, 0])]);
+    const none = await exchange(fixture.socksPort, [Buffer.from([5, 1, 0])]);
     expect(Buffer.from(none, 'latin1').toString('hex')).toBe('05ff');
-    expect(scene.decisions).toEqual([]);
+    expect(fixture.decisions).toEqual([]);
   });
 
   test.each([
     ['SOCKS4', Buffer.from([4, 1, 0, 80, 127, 0, 0, 1, 0])],
     ['HTTP', 'GET / HTTP/1.1\r\n\r\n'],
-  ])('%s is cut off', async (_name, bytes) => {
-    const scene = await openScene({ domains: LOOPBACK });
-    expect(await exchange(scene.socksPort, [bytes])).toBe('');
+  ])('closes the connection on %s', async (_name, bytes) => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    expect(await exchange(fixture.socksPort, [bytes])).toBe('');
   });
 
-  test('an address of an unknown type is cut off', async () => {
-    const scene = await openScene({ domains: LOOPBACK });
-    expect(await talk(scene, Buffer.from([5, 1, 0, 9, 0, 0, 0, 0, 0, 0]))).toBe('');
+  test('closes the connection on an unknown address type', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK });
+    expect(await talk(fixture, Buffer.from([5, 1, 0, 9, 0, 0, 0, 0, 0, 0]))).toBe('');
   });
 });
 
 describe('UDP', () => {
-  /** A relay for datagrams, as a program opens it. */
-  async function associate(scene: Scene): Promise<{ control: Socket; port: number | null }> {
-    const control = connect(scene.socksPort, '127.0.0.1');
+  /** A UDP relay as a program opens it. */
+  async function associate(fixture: ProxyFixture): Promise<{ control: Socket; port: number | null }> {
+    const control = connect(fixture.socksPort, '127.0.0.1');
     open.push({ close: () => control.destroy() });
     const next = async (bytes: Buffer) => {
       control.write(bytes);
       return (await once(control, 'data'))[0] as Buffer;
     };
     await next(PASSWORD_METHOD);
-    await next(password(scene.user, scene.password));
+    await next(password(fixture.user, fixture.password));
     const reply = await next(request(COMMAND.associate, '0.0.0.0', 0));
     return { control, port: reply[1] === 0 ? (decodeAddress(reply, 3)?.port ?? null) : null };
   }
@@ -208,14 +217,14 @@ describe('UDP', () => {
     return { send, got };
   }
 
-  test('datagrams go to allowed hosts and their answers come back', async () => {
+  test('relays datagrams to allowed hosts and their replies', async () => {
     const echo = await openEcho();
     const names = new Names({ 'a.test': ['127.0.0.1'] });
-    const scene = await openScene(
+    const fixture = await openFixture(
       { domains: { '*': 'allow' }, allowLocalBinding: true, enableSocks5Udp: true },
       { names },
     );
-    const { port } = await associate(scene);
+    const { port } = await associate(fixture);
     const client = await openClient();
     client.send(port!, '127.0.0.1', echo, 'one');
     await waitFor('the first answer', () => client.got.includes('echo one'));
@@ -223,16 +232,16 @@ describe('UDP', () => {
     await waitFor('the second answer', () => client.got.includes('echo two'));
     client.send(port!, 'a.test', echo, 'three');
     await waitFor('the third answer', () => client.got.includes('echo three'));
-    expect(scene.decisions.map(({ protocol, host }) => [protocol, host])).toEqual([
+    expect(fixture.decisions.map(({ protocol, host }) => [protocol, host])).toEqual([
       ['socks5_udp', '127.0.0.1'],
       ['socks5_udp', 'a.test'],
     ]);
   });
 
-  test('datagrams to other hosts go nowhere, and nobody but the first sender is served', async () => {
+  test('drops datagrams to other hosts, and serves only the first sender', async () => {
     const echo = await openEcho();
-    const scene = await openScene({ domains: LOOPBACK, enableSocks5Udp: true });
-    const { port } = await associate(scene);
+    const fixture = await openFixture({ domains: LOOPBACK, enableSocks5Udp: true });
+    const { port } = await associate(fixture);
     const client = await openClient();
     const stranger = await openClient();
     client.send(port!, '127.0.0.2', echo, 'blocked');
@@ -242,32 +251,32 @@ describe('UDP', () => {
     client.send(port!, '127.0.0.1', echo, 'again');
     await waitFor('the next answer', () => client.got.includes('echo again'));
     expect([client.got, stranger.got]).toEqual([['echo mine', 'echo again'], []]);
-    expect(scene.decisions).toMatchObject([{ reason: 'not_allowed_local' }, { decision: 'allow' }]);
+    expect(fixture.decisions).toMatchObject([{ reason: 'not_allowed_local' }, { decision: 'allow' }]);
   });
 
-  test('limited mode lets no datagram through', async () => {
-    const scene = await openScene({ domains: LOOPBACK, enableSocks5Udp: true, mode: 'limited' });
-    const { port } = await associate(scene);
+  test('drops datagrams in limited mode', async () => {
+    const fixture = await openFixture({ domains: LOOPBACK, enableSocks5Udp: true, mode: 'limited' });
+    const { port } = await associate(fixture);
     const client = await openClient();
     client.send(port!, '127.0.0.1', 9, 'x');
-    await waitFor('a decision', () => scene.decisions.length > 0);
-    expect(scene.decisions).toMatchObject([{ reason: 'method_not_allowed', protocol: 'socks5_udp' }]);
+    await waitFor('a decision', () => fixture.decisions.length > 0);
+    expect(fixture.decisions).toMatchObject([{ reason: 'method_not_allowed', protocol: 'socks5_udp' }]);
   });
 
-  test('destinations and relays are limited, and a relay ends with its connection', async () => {
+  test('limits destinations and relays, and ends a relay with its connection', async () => {
     const echo = await openEcho();
-    const scene = await openScene({ domains: LOOPBACK, enableSocks5Udp: true });
-    const relays = [await associate(scene)];
+    const fixture = await openFixture({ domains: LOOPBACK, enableSocks5Udp: true });
+    const relays = [await associate(fixture)];
     const client = await openClient();
     const { port, control } = relays[0]!;
     for (let index = 0; index < MAX_UDP_TARGETS; index++) client.send(port!, '127.0.0.2', 1000 + index, 'x');
-    await waitFor('a decision about each', () => scene.decisions.length === MAX_UDP_TARGETS);
+    await waitFor('a decision about each', () => fixture.decisions.length === MAX_UDP_TARGETS);
     client.send(port!, '127.0.0.1', echo, 'one too many');
-    while (relays.length < MAX_ASSOCIATIONS) relays.push(await associate(scene));
+    while (relays.length < MAX_ASSOCIATIONS) relays.push(await associate(fixture));
     expect(relays.every((relay) => relay.port !== null)).toBe(true);
-    expect((await associate(scene)).port).toBeNull();
+    expect((await associate(fixture)).port).toBeNull();
     expect(client.got).toEqual([]);
     control.destroy();
-    await waitFor('room for a relay', async () => (await associate(scene)).port !== null);
+    await waitFor('room for a relay', async () => (await associate(fixture)).port !== null);
   });
 });

@@ -10,7 +10,7 @@ let root: string;
 let home: string;
 let proc: string;
 
-/** Stands in for the kernel's file system: a process in the group /app of a hierarchy mounted at `root`/sys. */
+/** Fakes the cgroup file system: a process in the group /app of a hierarchy mounted at `root`/sys. */
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'cgroup-test-'));
   home = join(root, 'sys', 'app');
@@ -32,7 +32,7 @@ const NOTHING = { memoryBytes: null, pids: null, cpuPercent: null };
 const own = () => join(home, `exec-server-${process.pid}`);
 const text = (...path: string[]) => readFileSync(join(...path), 'utf8');
 
-test('a group is found where this process was started', () => {
+test('finds the group in which this process was started', () => {
   expect(findControlGroups(proc)).toBeInstanceOf(ControlGroups);
 });
 
@@ -47,12 +47,12 @@ test.each([
   ['where it may not be changed', () => rmSync(join(home, 'cgroup.subtree_control')), /subtree_control/],
   ['where no process may be moved', () => rmSync(join(home, 'cgroup.procs')), /cgroup.procs/],
   ['without /proc', () => rmSync(proc, { recursive: true }), /ENOENT/],
-])('%s the obstacle is named', (_name, arrange, expected) => {
+])('%s reports why control groups are unavailable', (_name, arrange, expected) => {
   arrange();
   expect(findControlGroups(proc)).toEqual({ unavailableReason: expect.stringMatching(expected) });
 });
 
-test('the server makes way, hands the controllers on, and only then limits the program', () => {
+test('moves the server, delegates controllers and then limits the program', () => {
   new ControlGroups(home).create({ memoryBytes: 4096, pids: 7, cpuPercent: 150 });
   expect(text(own(), 'cgroup.procs')).toBe(String(process.pid));
   expect(text(home, 'cgroup.subtree_control')).toBe('+memory +pids +cpu');
@@ -64,7 +64,7 @@ test('the server makes way, hands the controllers on, and only then limits the p
   expect(text(group, 'cpu.max')).toBe('150000 100000');
 });
 
-test('controllers that are handed on already are left alone, and each program has a group of its own', () => {
+test('keeps delegated controllers and gives each program its own group', () => {
   writeFileSync(join(home, 'cgroup.subtree_control'), 'memory pids\n');
   const groups = new ControlGroups(home);
   groups.create({ ...NOTHING, pids: 1 });
@@ -75,14 +75,14 @@ test('controllers that are handed on already are left alone, and each program ha
   expect(existsSync(join(`${own()}-2`, 'memory.max'))).toBe(false);
 });
 
-test('a system that does not allow it refuses the limit and says what would help', () => {
+test('rejects the limit and names the fix when the system does not allow it', () => {
   rmSync(home, { recursive: true });
   const create = () => new ControlGroups(home).create({ ...NOTHING, pids: 1 });
   expect(create).toThrow(ProcessError);
   expect(create).toThrow(/Delegate=yes.*ENOENT/);
 });
 
-test('groups that dead servers left are removed with the first start, also those of one with the same number', () => {
+test('removes groups of dead servers with the first start, including one with the same pid', () => {
   const dead = join(home, 'exec-server-2147480000');
   const living = join(home, `exec-server-${process.ppid}`);
   const left = [dead, `${dead}-1`, `${dead}-s2`, join(`${dead}-s2`, '7'), own(), `${own()}-1`, `${own()}-s1`];
@@ -102,13 +102,13 @@ test('groups that dead servers left are removed with the first start, also those
   expect(kept.filter(existsSync)).toEqual(kept);
 });
 
-test('the name of a group that is still there is not taken', () => {
+test('does not reuse the name of an existing group', () => {
   mkdirSync(join(`${own()}-1`, 'busy'), { recursive: true });
   new ControlGroups(home).create({ ...NOTHING, pids: 9 });
   expect(text(`${own()}-2`, 'pids.max')).toBe('9');
 });
 
-test('members are added, a kill for memory is noticed, and an empty group is removed', () => {
+test('adds members, detects an OOM kill and removes an empty group', () => {
   const path = join(root, 'group');
   mkdirSync(path);
   const group = new ControlGroup(path);
@@ -124,11 +124,11 @@ test('members are added, a kill for memory is noticed, and an empty group is rem
   rmSync(join(path, 'cgroup.procs'));
   group.remove();
   expect(existsSync(path)).toBe(false);
-  // Whoever asks to have a program limited must hear that it is not.
+  // A caller must learn that the limit does not apply.
   expect(() => group.add(42)).toThrow(/ENOENT/);
 });
 
-test('a group that is gone is not removed again when its name is given to another', () => {
+test('does not remove a group again after its name was reused', () => {
   const path = join(root, 'group');
   mkdirSync(path);
   const group = new ControlGroup(path);
@@ -138,8 +138,8 @@ test('a group that is gone is not removed again when its name is given to anothe
   expect(existsSync(path)).toBe(true);
 });
 
-test('what cannot be looked into does not keep a program from starting', () => {
-  // Another server that cleans up at the same time makes names go; a file has no names in it either.
+test('starts a program although a group cannot be read', () => {
+  // Another server may remove groups at the same time; and a file has no entries.
   writeFileSync(join(home, 'exec-server-2147480000-s1'), '');
   new ControlGroups(home).create({ ...NOTHING, pids: 1 });
   expect(text(`${own()}-1`, 'pids.max')).toBe('1');

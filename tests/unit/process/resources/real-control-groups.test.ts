@@ -20,7 +20,7 @@ import { readProcess } from '../../../../src/process/tree/process-table.ts';
 import { INPUT, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-/** A hierarchy of version 2 in which this user may make groups; it need not have any controllers. */
+/** A cgroup v2 hierarchy in which this user may create groups; it may have no controllers. */
 const HIERARCHY = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeGroups) ?? null;
 
 function canMakeGroups(path: string): boolean {
@@ -34,7 +34,7 @@ function canMakeGroups(path: string): boolean {
 }
 
 describe.skipIf(HIERARCHY === null)(
-  'in the hierarchy of the kernel (skipped where no group can be made)',
+  'in the real cgroup file system (skipped where no group can be created)',
   () => {
     let home: string;
     let spawner: NativeSpawner;
@@ -48,7 +48,7 @@ describe.skipIf(HIERARCHY === null)(
     });
     afterEach(async () => {
       await spawner.close();
-      // Nothing is left behind: only an empty group can be removed.
+      // Only an empty group can be removed, so nothing is left behind.
       rmdirSync(home);
     });
 
@@ -70,7 +70,7 @@ describe.skipIf(HIERARCHY === null)(
       child.release();
     }
 
-    test('programs of a session, and what they start, are in groups of their own in its group', async () => {
+    test('puts the programs of a session and their children into groups inside the session group', async () => {
       const first = await start('sleep 1000 & read go');
       const second = await start('read go');
       const place = (name: string) => expect.stringMatching(new RegExp(`/${sessionName()}/${name}$`));
@@ -83,7 +83,7 @@ describe.skipIf(HIERARCHY === null)(
       await waitFor('what the first one started', () => members().length === 2);
       await Promise.all([end(first), end(second)]);
       await waitFor('the end of their groups', () => subgroups(join(home, sessionName())).length === 0);
-      // The session may start another.
+      // The session may start another program.
       const third = await start('read go');
       expect(groupOf(third.pid)).toEqual(place('3'));
       await end(third);
@@ -91,7 +91,7 @@ describe.skipIf(HIERARCHY === null)(
       await waitFor('the end of its group', () => subgroups(home).length === 0);
     });
 
-    test('what a program has left running keeps the group of its session until the server ends', async () => {
+    test('keeps the group of a session until the server ends while a program is left running', async () => {
       const child = await start('setsid sh -c "exec sleep 1000 <&- >&- 2>&-" & read go');
       const recording = record(child);
       const daemon = await waitFor('the daemon', () => {
@@ -110,7 +110,7 @@ describe.skipIf(HIERARCHY === null)(
       expect(readProcess(daemon as number)).toBeNull();
     });
 
-    test('what a dead server left is removed, except for what has a member', async () => {
+    test('removes groups of a dead server, except those with members', async () => {
       const dead = join(home, 'exec-server-2147480000');
       for (const path of [dead, `${dead}-s1`, join(`${dead}-s1`, '1'), `${dead}-2`]) mkdirSync(path);
       const survivor = spawn('sleep', ['1000']);
@@ -132,7 +132,7 @@ describe.skipIf(HIERARCHY === null)(
       }
     });
 
-    test('two servers in one process leave each other alone', async () => {
+    test('keeps the groups of two servers in one process apart', async () => {
       await end(await start('read go'));
       const other = new ControlGroups(home);
       other.create(NO_RESOURCE_LIMITS);

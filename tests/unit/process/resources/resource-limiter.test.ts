@@ -31,7 +31,7 @@ async function run(spec: Partial<SpawnSpec>): Promise<{ status: ExitStatus; outp
     io: { kind: 'pipe', stdin: 'open' },
     ...spec,
   });
-  // The scripts wait for this line: by now the limits hold.
+  // The scripts wait for this line; the limits apply by then.
   child.stdin?.write(Buffer.from('go\n'), () => {});
   let output = '';
   const ends = child.outputs.map(
@@ -50,17 +50,17 @@ async function run(spec: Partial<SpawnSpec>): Promise<{ status: ExitStatus; outp
 }
 
 const shell = (script: string) => ({ program: '/bin/sh', argv: ['sh', '-c', script] });
-/** What a process, and one that it starts, are allowed of private memory. */
+/** The private memory limits of a process and of its child. */
 const SHOW_LIMITS =
   'read go; grep "Max data size" /proc/self/limits; sh -c \'grep "Max data size" /proc/self/limits\'';
 
-test('nothing to limit is nothing to do', () => {
+test('does nothing without limits', () => {
   const limiter = new ResourceLimiter({ lowerLimit: () => false }, () => null);
   expect(limiter.prepare(undefined)).toBeNull();
   expect(limiter.prepare(NOTHING)).toBeNull();
 });
 
-test('without control groups the memory of each process is limited, and what needs groups is refused', () => {
+test('limits the memory of each process without control groups, and rejects other limits', () => {
   const limited: [number, bigint][] = [];
   const libc = { lowerLimit: (pid: number, _: number, bytes: bigint) => limited.push([pid, bytes]) > 0 };
   const limiter = new ResourceLimiter(libc, (pid) => (pid === process.pid ? 5n : null), noGroups);
@@ -74,7 +74,7 @@ test('without control groups the memory of each process is limited, and what nee
   expect(() => limiter.prepare({ ...NOTHING, memoryBytes: MIB, cpuPercent: 50 })).toThrow(/no groups here/);
 });
 
-test('a program that wants more memory than it may have does not get it', async () => {
+test('denies a program more memory than its limit', async () => {
   const script = 'read go; exec dd if=/dev/zero of=/dev/null bs=200M count=1';
   const free = await run(shell(script));
   expect(free.status).toEqual({ code: 0, signal: null });
@@ -83,12 +83,12 @@ test('a program that wants more memory than it may have does not get it', async 
   expect(limited.output).toContain('memory exhausted');
 });
 
-test('the limit holds for what the program starts, also for what it started in its first instant', async () => {
+test('applies the limit to children, including those from before it was set', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'limiter-'));
   try {
     const file = join(folder, 'early');
     const fifo = join(folder, 'fifo');
-    // The subshell may exist before the limits do; it reads them once the program has been told to go on.
+    // The subshell may exist before the limits do; it reads them after the program continues.
     const early = `mkfifo ${fifo}; ( cat ${fifo}; cat /proc/self/limits > ${file} ) & ${SHOW_LIMITS}; echo > ${fifo}; wait`;
     const { output } = await run({ ...shell(early), resources: { ...NOTHING, memoryBytes: 64 * MIB } });
     const shown = [...output.split('\n'), readFileSync(file, 'utf8')].filter((line) =>
@@ -101,8 +101,8 @@ test('the limit holds for what the program starts, also for what it started in i
   }
 });
 
-// A program that starts others without end would otherwise have the server look for new ones as long.
-test('a process that has the limit already, as what a limited one starts does, is nothing new', async () => {
+// Otherwise a program that keeps starting others would keep the server scanning.
+test('does not report a process that already has the limit as new', async () => {
   const sleeper = spawn('sleep', ['1000']);
   const ended = once(sleeper, 'exit');
   try {
@@ -119,13 +119,13 @@ test('a process that has the limit already, as what a limited one starts does, i
   }
 });
 
-test('a program that cannot be put under its limits is killed, with what it started', async () => {
+test('kills a program and its children when the limit cannot be set', async () => {
   const program = spawn('sleep', ['1000']);
   const started = spawn('sleep', ['1000']);
   const bystander = spawn('sleep', ['1000']);
   const ends = [program, started, bystander].map((child) => once(child, 'exit'));
   try {
-    // As the system answers for a program that has become another user.
+    // The system's answer for a program that changed its user.
     const libc = { lowerLimit: () => false };
     const limiter = new ResourceLimiter(libc, (pid) => (pid === started.pid ? 5n : null), noGroups);
     limiter.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, tag: 5n });
@@ -140,7 +140,7 @@ test('a program that cannot be put under its limits is killed, with what it star
   }
 });
 
-test('a program that is gone, or has less already, needs no limit', async () => {
+test('ignores a program that is gone or already has a lower limit', async () => {
   const sleeper = spawn('sh', ['-c', 'ulimit -d 1000; echo; exec sleep 1000']);
   const ended = once(sleeper, 'exit');
   try {
@@ -157,7 +157,7 @@ test('a program that is gone, or has less already, needs no limit', async () => 
   }
 });
 
-test('a program that its group does not take in is killed', async () => {
+test('kills a program that cannot be added to its group', async () => {
   const home = mkdtempSync(join(tmpdir(), 'limiter-'));
   const program = spawn('sleep', ['1000']);
   const ended = once(program, 'exit');
@@ -179,7 +179,7 @@ test('a program that its group does not take in is killed', async () => {
   }
 });
 
-test('without native starts a limit is refused and nothing runs', async () => {
+test('rejects limits without the native spawner and starts nothing', async () => {
   spawner = await createSpawner({ native: false });
   await expect(run({ ...shell('true'), resources: { ...NOTHING, memoryBytes: MIB } })).rejects.toMatchObject({
     code: 'limitUnavailable',

@@ -15,7 +15,7 @@ test.each([
   expect(effectiveLimits(requested, allowed)).toEqual(NOTHING);
 });
 
-test('the stricter one holds, one at a time', () => {
+test('uses the stricter of two limits, each by itself', () => {
   const { resources, run } = effectiveLimits(
     { memoryBytes: 10, pids: 5, wallMs: 7 },
     { memoryBytes: 20, pids: 3, idleMs: 9, wallMs: 0 },

@@ -18,7 +18,7 @@ function watch(limits: Partial<RunLimits>, reading = true) {
   return { watched, breaches };
 }
 
-test('without limits nothing is too much', () => {
+test('reports nothing without limits', () => {
   const { watched, breaches } = watch({});
   expect(watched.output(2 ** 40)).toBe(2 ** 40);
   vi.advanceTimersByTime(10 ** 9);
@@ -26,7 +26,7 @@ test('without limits nothing is too much', () => {
   expect(watched.reason).toBeNull();
 });
 
-test('the wall clock runs whatever is written', () => {
+test('counts running time regardless of output', () => {
   const { watched, breaches } = watch({ wallMs: 100, idleMs: 60 });
   for (let passed = 0; passed < 90; passed += 30) {
     vi.advanceTimersByTime(30);
@@ -38,7 +38,7 @@ test('the wall clock runs whatever is written', () => {
   expect(watched.reason).toBe('timeout');
 });
 
-test('silence counts from the last output', () => {
+test('counts time without output from the last output', () => {
   const { watched, breaches } = watch({ idleMs: 100 });
   vi.advanceTimersByTime(99);
   watched.output(1);
@@ -48,7 +48,7 @@ test('silence counts from the last output', () => {
   expect(breaches).toEqual(['idle']);
 });
 
-test('while nobody reads, silence does not count and begins anew', () => {
+test('does not count time without output while reading is paused, and restarts it', () => {
   const { watched, breaches } = watch({ idleMs: 100 }, false);
   vi.advanceTimersByTime(1_000);
   watched.setReading(true);
@@ -62,7 +62,7 @@ test('while nobody reads, silence does not count and begins anew', () => {
   expect(breaches).toEqual(['idle']);
 });
 
-test('output passes to the last byte that is allowed, and not beyond', () => {
+test('delivers output up to the last allowed byte', () => {
   const { watched, breaches } = watch({ outputBytes: 10 });
   expect(watched.output(6)).toBe(6);
   expect(watched.output(4)).toBe(4);
@@ -72,12 +72,12 @@ test('output passes to the last byte that is allowed, and not beyond', () => {
   expect(watched.output(5)).toBe(0);
 });
 
-test('output that goes beyond the limit is cut there', () => {
+test('truncates output at the limit', () => {
   const { watched } = watch({ outputBytes: 10 });
   expect(watched.output(64)).toBe(10);
 });
 
-test('only the first breach counts, and none after the end', () => {
+test('reports only the first exceeded limit, and none after the end', () => {
   const first = watch({ outputBytes: 1, wallMs: 10 });
   first.watched.output(5);
   vi.advanceTimersByTime(20);
@@ -92,7 +92,7 @@ test('only the first breach counts, and none after the end', () => {
   expect(ended.watched.reason).toBeNull();
 });
 
-test('a limit beyond what a timer can hold does not fire at once', () => {
+test('does not fire immediately with a limit beyond the range of timers', () => {
   const { breaches } = watch({ wallMs: 2 ** 40, idleMs: 2 ** 40 });
   vi.advanceTimersByTime(1_000);
   expect(breaches).toEqual([]);

@@ -23,7 +23,7 @@ import { INPUT, shell } from '../../../support/children.ts';
 let home: string;
 let groups: ControlGroups;
 
-/** Stands in for the kernel's file system: a directory in which files that are written appear. */
+/** Fakes the cgroup file system: a directory in which written files appear. */
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), 'session-groups-'));
   writeFileSync(join(home, 'cgroup.subtree_control'), '');
@@ -35,7 +35,7 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 const own = () => join(home, `exec-server-${process.pid}`);
 const text = (...path: string[]) => readFileSync(join(...path), 'utf8');
 
-test('a session has a group with its limits, and its programs have theirs inside', () => {
+test('creates a group for a session and puts the groups of its programs inside', () => {
   const session = new SessionLimits({ memoryBytes: 8192, pids: null, cpuPercent: 50 });
   expect(existsSync(`${own()}-s1`)).toBe(false);
   groups.create({ ...NOTHING, pids: 3 }, session);
@@ -48,21 +48,21 @@ test('a session has a group with its limits, and its programs have theirs inside
 
   groups.create({ ...NOTHING, memoryBytes: 4096 }, session);
   expect(text(`${own()}-s1`, '2', 'memory.max')).toBe('4096');
-  // Another session, and a program without one, stand beside it.
+  // Another session and a program without a session have separate groups.
   groups.create(NOTHING, new SessionLimits({ ...NOTHING, pids: null, memoryBytes: 1 }));
   groups.create({ ...NOTHING, pids: 1 });
   const made = readdirSync(home).filter((name) => name.startsWith('exec-server-'));
   expect(made.map((name) => name.replace(/^exec-server-\d+/, '')).sort()).toEqual(['', '-3', '-s1', '-s2']);
 });
 
-test('when the memory of a session is used up, one program goes with all it started, and the others stay', () => {
+test('kills one whole program and keeps the others when the memory of a session runs out', () => {
   const session = new SessionLimits({ ...NOTHING, memoryBytes: 8192 });
   groups.create(NOTHING, session);
   expect(text(`${own()}-s1`, '1', 'memory.oom.group')).toBe('1');
   expect(existsSync(join(`${own()}-s1`, 'memory.oom.group'))).toBe(false);
 });
 
-test('a session with as many processes as it may have gets no further program', () => {
+test('rejects another program when the session has its maximum of processes', () => {
   const session = new SessionLimits({ ...NOTHING, pids: 2 });
   const current = join(`${own()}-s1`, 'pids.current');
   expect(() => groups.create(NOTHING, session)).toThrow(/pids.current/);
@@ -74,14 +74,14 @@ test('a session with as many processes as it may have gets no further program', 
   expect(create).toThrow(/2 processes and threads.*maxSessionPids/);
 });
 
-test('a session that has ended has no group any more', () => {
+test('has no group after the session has ended', () => {
   const session = new SessionLimits({ ...NOTHING, memoryBytes: 1 });
   session.close();
   expect(() => groups.create(NOTHING, session)).toThrow(expect.objectContaining({ code: 'shuttingDown' }));
   expect(readdirSync(home).filter((name) => name.includes('-s'))).toEqual([]);
 });
 
-test('groups that were kept from going are tried again later, a few with each start', async () => {
+test('retries the removal of leftover groups, a few with each start', async () => {
   const kept = Array.from({ length: 20 }, () => groups.create(NOTHING));
   for (const group of kept) {
     mkdirSync(join(group.path, 'busy'));
@@ -96,14 +96,14 @@ test('groups that were kept from going are tried again later, a few with each st
   expect(left()).toBe(0);
 });
 
-test('a program that the memory limit of its session killed has that as its reason', async () => {
+test("reports oom for a program that the session's memory limit killed", async () => {
   const spawner = new NativeSpawner(loadLibc(), () => groups);
   try {
     const sessionLimits = new SessionLimits({ ...NOTHING, memoryBytes: 2 ** 30 });
     const child = await spawner.spawn({ ...shell('read go', INPUT), sessionLimits });
     const group = join(`${own()}-s1`, '1');
     expect(text(group, 'cgroup.procs')).toBe(String(child.pid));
-    // The kernel counts a kill where the process was, whichever limit it was for.
+    // The kernel counts a kill in the group of the process, whichever limit caused it.
     writeFileSync(join(group, 'memory.events'), 'low 0\noom 0\noom_kill 1\n');
     const status = new Promise<ExitStatus>((resolve) => child.onExit(resolve));
     child.signalGroup(9);

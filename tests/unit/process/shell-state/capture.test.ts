@@ -45,7 +45,7 @@ function command(scopeId = 's'): LoginCommand {
   return { kind: 'bash', scopeId, program: PROGRAM };
 }
 
-/** Plays a login shell: says what the script asks for, with functions of so many bytes. */
+/** Simulates a login shell: prints what the script asks for, with functions of a given size. */
 async function answer(
   spawner: FakeSpawner,
   functions: string,
@@ -62,7 +62,7 @@ async function answer(
   return child;
 }
 
-test('a shell that takes too long is killed and makes no state', async () => {
+test('kills a shell that times out and returns no state', async () => {
   const spawner = new FakeSpawner();
   const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   await settled();
@@ -77,7 +77,7 @@ test('a shell that takes too long is killed and makes no state', async () => {
   expect([child.killed, child.released]).toEqual([1, 1]);
 });
 
-test('a shell that has shown its state but does not end is waited for as long, and killed; the state counts', async () => {
+test('kills a shell that does not exit after its state is complete, and uses the state', async () => {
   const spawner = new FakeSpawner();
   const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, 'f () { :; }', { end: false });
@@ -88,7 +88,7 @@ test('a shell that has shown its state but does not end is waited for as long, a
   expect([child.killed, child.released]).toEqual([1, 1]);
 });
 
-test('a shell that ends by itself is not killed: what it has started lives on', async () => {
+test('does not kill a shell that exits, so that its background processes survive', async () => {
   const spawner = new FakeSpawner();
   const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, '');
@@ -96,7 +96,7 @@ test('a shell that ends by itself is not killed: what it has started lives on', 
   expect([child.killed, child.released]).toEqual([0, 1]);
 });
 
-test('a shell that says too much is killed at once', async () => {
+test('kills a shell that prints too much', async () => {
   const spawner = new FakeSpawner();
   const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, 'x'.repeat(MAX_STATE_BYTES + MAX_EXPORTED_BYTES), { end: false });
@@ -104,7 +104,7 @@ test('a shell that says too much is killed at once', async () => {
   expect(child.killed).toBe(1);
 });
 
-test('the states of a session are kept within their limit', async () => {
+test('keeps the states of a session within their limit', async () => {
   const spawner = new FakeSpawner();
   const states = new ShellStates(spawner);
   const place = { spec: SPEC, sandbox: null, wrapInSandbox: null };
@@ -123,7 +123,7 @@ test('the states of a session are kept within their limit', async () => {
   expect(spawner.starts).toHaveLength(kept + 2);
 });
 
-test('parts that are missing, or larger than allowed, make no state', () => {
+test('returns no state when parts are missing or too large', () => {
   const parts = (functions: string, variables: string) =>
     loginStateOf('bash', Buffer.from(`set -o a\n\0shopt -s b\n\0${functions}\0\0\0${variables}`));
   expect(loginStateOf('bash', Buffer.from('set -o a\n\0'))).toBeNull();
@@ -133,7 +133,7 @@ test('parts that are missing, or larger than allowed, make no state', () => {
   expect(parts('f', `A=${'x'.repeat(128 * 1024)}\0`)).toBeNull();
 });
 
-test('an exported variable may have any name', () => {
+test('accepts any name of an exported variable', () => {
   const variables = '__proto__=x\0constructor=y\0';
   const state = loginStateOf('bash', Buffer.from(`set -o a\n\0shopt -s b\n\0f\0\0\0${variables}`));
   expect(Object.entries(state!.exported)).toEqual([
@@ -142,7 +142,7 @@ test('an exported variable may have any name', () => {
   ]);
 });
 
-test('a script that just fits is run as it is', () => {
+test('runs a script of the maximum length unchanged', () => {
   const state = { script: Buffer.from(''), exported: {}, bytes: 0 };
   const of = (length: number) => {
     const argv = ['/bin/bash', '-lc', 'x'.repeat(length)];
@@ -152,7 +152,7 @@ test('a script that just fits is run as it is', () => {
   expect(of(128 * 1024 - 10)).toBeNull();
 });
 
-test('a state too large for variables is not passed, and large characters are not cut in two', () => {
+test('does not pass a state that is too large for variables, and does not split surrogate pairs', () => {
   const state = (text: string) => ({ script: Buffer.from(text), exported: {}, bytes: 0 });
   const of = (text: string) => restoredSpec(SPEC, command(), state(text), 'variables');
   const text = `${'😀é'.repeat(30_000)}x`;

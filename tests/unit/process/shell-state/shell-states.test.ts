@@ -89,7 +89,7 @@ describe.each(['native', 'node'] as const)('with the %s spawner', (name) => {
   };
 
   describe.each(shells)('%s', (kind) => {
-    test("the user's files are read once; variables, options and aliases are there ever after", async () => {
+    test("reads the user's files once; variables, options and aliases stay", async () => {
       profile(
         kind,
         `echo noise; echo noise >&2; export FROM="a b
@@ -101,7 +101,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect(logins()).toBe(1);
     });
 
-    test('arguments, argv[0], exit code and what the script says stay as they are', async () => {
+    test('keeps arguments, argv[0], the exit code and the script unchanged', async () => {
       profile(kind, 'export X=1');
       const script = `printf '%s|' "$0" "$@" 'it'"'"'s' "\\$X" \`echo b\`; exit 7`;
       const argv = [PATHS[kind], '-lc', script, 'zero', 'one two', ''];
@@ -113,7 +113,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect((await restored(kind, 'true', { arg0: 'named' })).argv[0]).toBe('named');
     });
 
-    test('nothing of the way the state came is left: no variable, no descriptor', async () => {
+    test('leaves no trace of how the state was passed: no variable, no descriptor', async () => {
       profile(kind, 'export X=1; f() { :; }');
       const open = await stdout(kind, 'env; ls /proc/self/fd | wc -l');
       const plain = await run(spawner, command(kind, 'ls /proc/self/fd | wc -l').spec);
@@ -122,7 +122,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect(open).toContain('X=1\n');
     });
 
-    test("the request's variables win, and those of the first command are not passed on", async () => {
+    test("prefers the request's variables, and does not pass on those of the first command", async () => {
       profile(kind, 'export A=profile B=profile; export C="$C"');
       const env = { HOME: home, PATH: '/usr/bin:/bin' };
       await stdout(kind, 'true', { env: { ...env, A: 'mine', C: 'first only' } });
@@ -130,7 +130,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect(await stdout(kind, 'echo "$A|$B|$C"', { env: { ...env, B: 'mine' } })).toBe('profile|mine|\n');
     });
 
-    test('the policy filters what was exported, and what belongs to one run is dropped', async () => {
+    test('filters exported variables by the policy and drops per-run variables', async () => {
       profile(kind, 'export GOOD=1 MY_TOKEN=2 OUT=3 LD_X=4; cd /');
       const envPolicy = { ...ALL, exclude: ['OUT'], set: { HOME: home, PATH: '/usr/bin:/bin' } };
       const text = await stdout(kind, 'env; pwd', { envPolicy, env: {} });
@@ -141,7 +141,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect((await restored(kind, 'x', { envPolicy, env: {} })).env).not.toHaveProperty('PWD');
     });
 
-    test('identifiers of one command do not reach the next', async () => {
+    test('does not pass identifiers of one command to the next', async () => {
       profile(kind, ':');
       const metadata = { threadId: '01a1e090955e7052ad4af0b671974ec2', toolCallId: 'first' };
       const script = 'echo "$CODEX_THREAD_ID|$CODEX_TOOL_CALL_ID"';
@@ -149,7 +149,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
       expect(await stdout(kind, script)).toBe('|\n');
     });
 
-    test('a shell that does not get ready is tried once; its commands run as they are', async () => {
+    test('tries a failing shell once and runs its commands unchanged', async () => {
       profile(kind, '');
       appendFileSync(join(home, PROFILES[kind]), 'exit 3\n');
       for (const scope of ['s', 's', 's']) {
@@ -160,7 +160,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
     });
   });
 
-  test('bash: functions, exported ones too, shell options, and traps and errexit that would disturb', async () => {
+  test('bash: restores functions, exported functions, shell options, traps and errexit', async () => {
     profile(
       'bash',
       `shopt -s extglob
@@ -173,7 +173,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
   });
 
   test.each(shells.filter((kind) => kind !== 'sh'))(
-    '%s: functions with the names of commands are there, and not called before',
+    '%s: restores functions with names of commands without calling them early',
     async (kind) => {
       const names = [
         'set',
@@ -197,7 +197,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
   );
 
   test.each(shells.filter((kind) => kind !== 'sh'))(
-    '%s: aliases do not change functions that were there before them',
+    '%s: aliases do not change earlier functions',
     async (kind) => {
       const expansion = kind === 'bash' ? 'shopt -s expand_aliases\n' : '';
       profile(kind, `f() { pwd; }\n${expansion}alias pwd="echo aliased" f2="echo two"`);
@@ -212,14 +212,14 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
     expect(logins()).toBe(1);
   });
 
-  test('bash: the file for interactive shells is read too, and may return early', async () => {
+  test('bash: reads the file for interactive shells, which may return early', async () => {
     profile('bash', 'export P=1');
     writeFileSync(join(home, '.bashrc'), 'export RC=1; return 0; export NOT=1\n');
     expect(await stdout('bash', 'echo "$P$RC$NOT"')).toBe('11\n');
   });
 
   test.skipIf(!shells.includes('zsh'))(
-    'zsh: functions, global aliases, options and where functions are found',
+    'zsh: restores functions, global aliases, options and the function path',
     async () => {
       profile('zsh', 'setopt extendedglob; fpath=(/nowhere $fpath); autoload -Uz later');
       writeFileSync(
@@ -232,7 +232,7 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
     },
   );
 
-  test('sh: the file that ENV names is read, and aliases that cannot be told apart are left out', async () => {
+  test('sh: reads the file that ENV names, and omits ambiguous aliases', async () => {
     profile(
       'sh',
       `export ENV="$HOME/env"; alias two="a
@@ -242,29 +242,29 @@ b'c"`,
     expect(await stdout('sh', 'echo "$RC"')).toBe('1\n');
   });
 
-  test('noise of any length, and words that look like marks, do no harm', async () => {
+  test('ignores any amount of noise and text that looks like a delimiter', async () => {
     profile('bash', `head -c 3000000 /dev/zero; printf '\\0mark\\0'; export P=1`);
     expect(await stdout('bash', 'echo $P')).toBe('1\n');
   });
 
-  test('bytes that are no UTF-8: a variable is left out', async () => {
+  test('omits a variable that is not UTF-8', async () => {
     profile('bash', `export BAD=$'\\xff' GOOD=1`);
     expect(await stdout('bash', 'echo "$BAD|$GOOD"')).toBe('|1\n');
   });
 
-  test('variables beyond what the system takes make no state', async () => {
+  test("makes no state when variables exceed the kernel's limit", async () => {
     profile('bash', `export BIG="$(head -c 140000 /dev/zero | tr '\\0' x)"; unset BIG2`);
     expect((await restored('bash', 'true')).argv[1]).toBe('-lc');
   });
 
-  test('commands that come at the same time share one login', async () => {
+  test('shares one login between concurrent commands', async () => {
     profile('bash', 'sleep 0.2; export P=1');
     const texts = await Promise.all(Array.from({ length: 5 }, () => stdout('bash', 'echo $P')));
     expect(texts).toEqual(Array(5).fill('1\n'));
     expect(logins()).toBe(1);
   });
 
-  test('another scope, directory, policy or sandbox is another state', async () => {
+  test('uses another state for another scope, directory, policy or sandbox', async () => {
     profile('bash', ':');
     const { login, spec } = command('bash', 'true');
     const signal = new AbortController().signal;
@@ -280,7 +280,7 @@ b'c"`,
     expect(logins()).toBe(5);
   });
 
-  test('the state that was used longest ago makes room', async () => {
+  test('evicts the least recently used state', async () => {
     profile('bash', ':');
     for (let index = 0; index < MAX_STATES; index++) await restored('bash', 'true', { scope: `${index}` });
     await restored('bash', 'true', { scope: '0' });
@@ -292,7 +292,7 @@ b'c"`,
     expect(logins()).toBe(MAX_STATES + 2);
   });
 
-  test('a start that is given up ends the login shell, and the next one tries again', async () => {
+  test('ends the login shell of a cancelled start, and the next start tries again', async () => {
     profile('bash', 'echo $$ > "$HOME/pid"; sleep 60');
     const giveUp = new AbortController();
     const { login, spec } = command('bash', 'true');
@@ -310,7 +310,7 @@ b'c"`,
     expect(await stdout('bash', 'echo $P')).toBe('2\n');
   });
 
-  test('as long as somebody waits the login shell goes on', async () => {
+  test('continues the login shell while another command waits', async () => {
     profile('bash', 'sleep 0.3; export P=1');
     const giveUp = new AbortController();
     const { login, spec } = command('bash', 'true');
@@ -322,7 +322,7 @@ b'c"`,
     expect(logins()).toBe(1);
   });
 
-  test('a shell or directory that is missing is no failure that is remembered', async () => {
+  test('does not remember a missing shell or directory as a failure', async () => {
     profile('bash', 'export P=1');
     const { login, spec } = command('bash', 'echo $P');
     const place = { spec: { ...spec, cwd: join(home, 'later') }, sandbox: null, wrapInSandbox: null };
@@ -333,7 +333,7 @@ b'c"`,
     expect((await run(spawner, await states.restored(login, place, signal))).stdout).toBe('1\n');
   });
 
-  test("what the user's files leave running holds nothing up and lives on", async () => {
+  test("is not delayed by processes that the user's files leave running, which survive", async () => {
     profile('bash', 'sleep 60 & echo $! > "$HOME/pid"; export P=1');
     expect(await stdout('bash', 'echo $P')).toBe('1\n');
     const pid = Number(readFileSync(join(home, 'pid'), 'utf8'));
@@ -341,7 +341,7 @@ b'c"`,
     process.kill(pid, 'SIGKILL');
   });
 
-  test('the capture and the command are sandboxed alike, and each sandbox is released', async () => {
+  test('sandboxes the capture and the command alike, and releases each sandbox', async () => {
     profile('bash', 'export P="$INSIDE"');
     const released: string[] = [];
     const { login, spec } = command('bash', 'echo $P');
@@ -357,7 +357,7 @@ b'c"`,
   });
 });
 
-describe('which commands are login commands', () => {
+describe('loginCommandOf', () => {
   const program: ProgramRequest = {
     argv: ['/bin/bash', '-lc', 'x'],
     arg0: null,
@@ -369,7 +369,7 @@ describe('which commands are login commands', () => {
   const of = (argv: string[], name = 'bash', scopeId = 's') =>
     loginCommandOf({ ...program, argv }, { scopeId, shell: { name, path: '/bin/bash' } });
 
-  test('those with the shell, -lc and a script', () => {
+  test('accepts commands with the shell, -lc and a script', () => {
     expect(of(['/bin/bash', '-lc', 'x', 'more'])).toMatchObject({ kind: 'bash', scopeId: 's' });
     for (const argv of [['/bin/bash', '-lc'], ['/bin/bash', '-c', 'x'], ['bash', '-lc', 'x'], []]) {
       expect(of(argv)).toBeNull();
@@ -377,7 +377,7 @@ describe('which commands are login commands', () => {
     expect(loginCommandOf(program, null)).toBeNull();
   });
 
-  test('a scope has 1 to 256 bytes, whatever the command; other shells are refused for login commands only', () => {
+  test('limits a scope to 1 to 256 bytes for every command, and rejects other shells only for login commands', () => {
     expect(of(['/bin/bash', '-lc', 'x'], 'bash', 'é'.repeat(128))).not.toBeNull();
     for (const scope of ['', `${'é'.repeat(128)}x`]) {
       expect(() => of(['/bin/true'], 'bash', scope)).toThrow('must be non-empty and at most 256 bytes');

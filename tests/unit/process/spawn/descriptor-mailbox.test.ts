@@ -15,12 +15,12 @@ function run(program: string, args: readonly string[], theirs: number): Promise<
   return new Promise((resolve) => child.once('close', resolve));
 }
 
-/** Descriptors of this process; those that come and go by themselves are sockets and files, which are not counted. */
+/** Socket pairs of this process; other sockets and files come and go and are not counted. */
 function socketPairs(): number {
   return readdirSync('/proc/self/fd').length;
 }
 
-test('a sender that ends without sending, or sends another number, is an error, and nothing stays open', async () => {
+test('rejects and closes everything when the sender ends early or sends a different number', async () => {
   const before = socketPairs();
   const silent = new DescriptorMailbox(passing);
   const silentEnded = run('/bin/true', [], silent.theirs);
@@ -33,14 +33,14 @@ test('a sender that ends without sending, or sends another number, is an error, 
   await waitFor('the descriptors to be closed', () => socketPairs() === before);
 });
 
-test('waiting can be given up', async () => {
+test('stops waiting when the signal aborts', async () => {
   const mailbox = new DescriptorMailbox(passing);
   const child = spawn('/bin/sleep', ['60'], { stdio: ['ignore', 'ignore', 'ignore', mailbox.theirs] });
   await expect(mailbox.receive(1, AbortSignal.abort())).rejects.toThrow();
   child.kill('SIGKILL');
 });
 
-test('one that is not used is discarded, once', () => {
+test('can be discarded twice when it was not used', () => {
   const before = socketPairs();
   const mailbox = new DescriptorMailbox(passing);
   expect(socketPairs()).toBe(before + 2);

@@ -19,10 +19,10 @@ function cacheAt(): { cache: LaunchCache; pass(milliseconds: number): void } {
   };
 }
 
-describe('a checked directory and program', () => {
+describe('LaunchCache', () => {
   const spec = command(['/bin/true']);
 
-  test('are known for a moment', () => {
+  test('knows a checked directory and program for a short time', () => {
     const { cache, pass } = cacheAt();
     expect(cache.knows(spec)).toBe(false);
     cache.add(spec);
@@ -34,13 +34,13 @@ describe('a checked directory and program', () => {
     expect(cache.knows(spec)).toBe(false);
   });
 
-  test('are never known by a bare name', () => {
+  test('never knows a bare name', () => {
     const { cache } = cacheAt();
     cache.add(command(['true']));
     expect(cache.knows(command(['true']))).toBe(false);
   });
 
-  test('are forgotten, the oldest first, when there are too many', () => {
+  test('evicts the oldest entry when it is full', () => {
     const { cache } = cacheAt();
     for (let index = 0; index <= LAUNCH_CACHE_ENTRIES; index++) cache.add({ ...spec, cwd: `/${index}` });
     expect(cache.knows({ ...spec, cwd: '/0' })).toBe(false);
@@ -59,7 +59,7 @@ describe('a program that was started a moment ago', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('is refused with the reason once it or its directory is gone, and runs again when it is back', async () => {
+  test('reports the reason once it or its directory is gone, and runs again when it is back', async () => {
     const program = join(folder, 'program');
     const install = () => {
       writeFileSync(program, '#!/bin/sh\necho ran\n');

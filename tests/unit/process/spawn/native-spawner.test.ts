@@ -45,7 +45,7 @@ function script(name: string, text: string, mode = 0o755): string {
   return path;
 }
 
-describe('what a child is given', () => {
+describe('a child gets', () => {
   test('its output streams, exit code and exact environment', async () => {
     const spec = { ...command(['/usr/bin/env']), env: { A: 'b c', '': 'nameless', 'K=X': 'v', Ü: 'ä' } };
     expect(await run(spawner, spec)).toMatchObject({ stdout: 'A=b c\n=nameless\nK=X=v\nÜ=ä\n' });
@@ -57,7 +57,7 @@ describe('what a child is given', () => {
     });
   });
 
-  test.each([9, 15, 6])('signal %i as its end', async (signal) => {
+  test.each([9, 15, 6])('its end by signal %i reported', async (signal) => {
     const { status } = await run(spawner, shell(`kill -${signal} $$`));
     expect(status).toEqual({ code: null, signal });
   });
@@ -65,7 +65,7 @@ describe('what a child is given', () => {
   test.each([
     ['pipe', shell('')],
     ['pty', shell('', TERMINAL)],
-  ])('an argv[0] of its own on a %s', async (_, spec) => {
+  ])('its own argv[0] on a %s', async (_, spec) => {
     const argv = ['my-zero', '-c', 'echo "$0"; tr "\\0" " " < /proc/$$/cmdline'];
     const outcome = await run(spawner, { ...spec, program: '/bin/sh', argv });
     expect(outcome.stdout + outcome.pty).toContain('my-zero -c');
@@ -109,7 +109,7 @@ describe('what a child is given', () => {
   test.each([
     ['pipe', shell('')],
     ['pty', shell('', TERMINAL)],
-  ])('a session and a group of its own on a %s, and no core dumps', async (_, { io }) => {
+  ])('its own session and group on a %s, and no core dumps', async (_, { io }) => {
     const text = 'ulimit -c; cut -d" " -f1,5,6 /proc/$$/stat';
     const outcome = await run(spawner, shell(text, io));
     const [core, ids = ''] = (outcome.stdout + outcome.pty).split(/\r?\n/);
@@ -117,7 +117,7 @@ describe('what a child is given', () => {
     expect(new Set(ids.split(' ')).size).toBe(1);
   });
 
-  test('the limits of the server otherwise', async () => {
+  test('the other limits of the server', async () => {
     const before = libc.readLimit(0, 15)?.slice();
     const core = libc.readLimit(0, 4)?.slice();
     libc.writeLimit(4, 4096n, core![1]!);
@@ -141,7 +141,7 @@ describe('what a child is given', () => {
     expect((await run(spawner, shell(text))).stderr).toMatch(/No such device or address/);
   });
 
-  test('a terminal of the asked size, which can be changed', async () => {
+  test('a terminal of the requested size, which can be changed', async () => {
     const io = { kind: 'pty', rows: 7, cols: 133 } as const;
     const transcript = record(await spawner.spawn(shell('stty size; read line; stty size', io)));
     await waitFor('the first size', () => transcript.text('pty').includes('7 133'));
@@ -158,7 +158,7 @@ describe('what a child is given', () => {
   });
 });
 
-describe('input', () => {
+describe('stdin', () => {
   test('arrives in order and ends with end()', async () => {
     const transcript = record(await spawner.spawn(shell('cat; echo ended', INPUT)));
     const { stdin } = transcript.child;
@@ -171,7 +171,7 @@ describe('input', () => {
     transcript.child.release();
   });
 
-  test('ends at once when nothing was written', async () => {
+  test('ends immediately when nothing was written', async () => {
     const transcript = record(await spawner.spawn(shell('cat; echo ended', INPUT)));
     transcript.child.stdin?.end();
     await transcript.ended;
@@ -179,7 +179,7 @@ describe('input', () => {
     transcript.child.release();
   });
 
-  test('fails with EPIPE when nobody reads, and waits without blocking when the pipe is full', async () => {
+  test('fails with EPIPE when no process reads, and waits without blocking when the pipe is full', async () => {
     const { child, exited } = record(await spawner.spawn(shell('sleep 1000', INPUT)));
     const failed = new Promise<Error | null>((resolve) =>
       child.stdin?.write(Buffer.alloc(1_000_000), resolve),
@@ -191,7 +191,7 @@ describe('input', () => {
     child.release();
   });
 
-  test('reaches a terminal, more of it than fits its queue, without blocking', async () => {
+  test('reaches a terminal without blocking, even more than its queue holds', async () => {
     const text = 'stty raw -echo; echo ready; head -c 300000 | wc -c';
     const transcript = record(await spawner.spawn(shell(text, TERMINAL)));
     await waitFor('raw mode', () => transcript.text('pty').includes('ready'));
@@ -204,7 +204,7 @@ describe('input', () => {
     transcript.child.release();
   });
 
-  test('of a terminal that is full fails when it is destroyed', async () => {
+  test('fails on a full terminal when it is destroyed', async () => {
     const { child } = record(await spawner.spawn(shell('stty raw -echo; echo ready; sleep 1000', TERMINAL)));
     const failed = new Promise<Error | null>((resolve) =>
       child.stdin?.write(Buffer.alloc(1_000_000), resolve),
@@ -216,7 +216,7 @@ describe('input', () => {
   });
 });
 
-describe('a start that fails', () => {
+describe('a failed start', () => {
   const sh = command(['/bin/sh']);
   const cases: [string, () => SpawnSpec, string, string | RegExp][] = [
     ['missing cwd', () => ({ ...sh, cwd: '/no/such' }), 'ENOENT', 'cwd /no/such does not exist'],
@@ -266,7 +266,7 @@ describe('a start that fails', () => {
     ],
   ];
 
-  test.each(cases)('%s: says why', async (_, spec, code, message) => {
+  test.each(cases)('%s: reports the reason', async (_, spec, code, message) => {
     for (const io of [sh.io, INPUT, TERMINAL]) {
       const failure = await spawner.spawn({ ...spec(), io }).catch((error: unknown) => error);
       expect(failure).toMatchObject({ name: 'SpawnError', code });
@@ -274,7 +274,7 @@ describe('a start that fails', () => {
     }
   });
 
-  test('a program that is being written', async () => {
+  test('reports a program that is open for writing', async () => {
     const path = join(folder, 'busy');
     copyFileSync('/bin/true', path);
     const writer = openSync(path, 'r+');
@@ -282,16 +282,19 @@ describe('a start that fails', () => {
     closeSync(writer);
   });
 
-  test.each([0, 2, 3, 4])('with %i free descriptors: EMFILE, and closes what it opened', async (free) => {
-    const [soft, hard] = libc.readLimit(0, RLIMIT_NOFILE)?.slice() ?? [];
-    libc.writeLimit(RLIMIT_NOFILE, BigInt(nthFreeDescriptor(free)), hard!);
-    const failure = await spawner.spawn({ ...sh, io: INPUT }).catch((error: unknown) => error);
-    libc.writeLimit(RLIMIT_NOFILE, soft!, hard!);
-    expect(failure).toMatchObject({ name: 'SpawnError', code: 'EMFILE' });
-  });
+  test.each([0, 2, 3, 4])(
+    'with %i free descriptors: reports EMFILE and closes what it opened',
+    async (free) => {
+      const [soft, hard] = libc.readLimit(0, RLIMIT_NOFILE)?.slice() ?? [];
+      libc.writeLimit(RLIMIT_NOFILE, BigInt(nthFreeDescriptor(free)), hard!);
+      const failure = await spawner.spawn({ ...sh, io: INPUT }).catch((error: unknown) => error);
+      libc.writeLimit(RLIMIT_NOFILE, soft!, hard!);
+      expect(failure).toMatchObject({ name: 'SpawnError', code: 'EMFILE' });
+    },
+  );
 
   test.each(['ENOENT', 'EACCES', 'ENODEV'])(
-    'where terminals cannot be opened (%s) it is not the program that is to blame',
+    'does not blame the program where terminals cannot be opened (%s)',
     async (code) => {
       const refusal = Object.assign(new Error(`posix_openpt: ${code}`), { code, syscall: 'posix_openpt' });
       const withoutTerminals = new NativeSpawner({
@@ -313,7 +316,7 @@ describe('a start that fails', () => {
     const before = AbortSignal.abort();
     await expect(spawner.spawn(sh, before)).rejects.toMatchObject({ code: 'ECANCELED' });
     const during = new AbortController();
-    // A directory that has not been used yet must be checked, and that takes a moment.
+    // A directory that is not cached must be checked, which takes a moment.
     const started = spawner.spawn({ ...sh, cwd: '/usr/lib' }, during.signal);
     during.abort();
     await expect(started).rejects.toMatchObject({ name: 'SpawnError', code: 'ECANCELED' });
@@ -321,7 +324,7 @@ describe('a start that fails', () => {
   });
 });
 
-test('a thousand children leave no descriptor, zombie or process behind', async () => {
+test('leaves no descriptor, zombie or process behind after a thousand children', async () => {
   for (let round = 0; round < 20; round++) {
     const batch = Array.from({ length: 50 }, (_, index) =>
       run(spawner, shell(`exit ${index}`, index % 2 === 0 ? INPUT : TERMINAL)),
@@ -332,10 +335,10 @@ test('a thousand children leave no descriptor, zombie or process behind', async 
   expect(childPids()).toHaveLength(1);
 });
 
-test('a closed spawner has killed its children and starts no more', async () => {
+test('kills its children on close and starts no more', async () => {
   const own = new NativeSpawner(libc);
   const { exited, child } = record(await own.spawn(shell('sleep 1000')));
-  // Its directory has to be checked first, and by then the spawner is closed.
+  // Its directory must be checked first, and by then the spawner is closed.
   const late = own.spawn({ ...shell('exit 0'), cwd: '/usr' }).catch((error: unknown) => error);
   await own.close();
   expect(await exited).toEqual({ code: null, signal: 9 });

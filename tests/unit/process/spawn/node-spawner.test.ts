@@ -46,7 +46,7 @@ test('runs programs with their streams, environment, argv[0] and working directo
   expect((await run(spawner, shell('kill -9 $$'))).status).toEqual({ code: null, signal: 9 });
 });
 
-test('gives each program a session of its own', async () => {
+test('gives each program its own session', async () => {
   const { stdout } = await run(spawner, shell('cut -d" " -f1,5,6 /proc/$$/stat'));
   expect(new Set(stdout.trim().split(' ')).size).toBe(1);
 });
@@ -87,7 +87,7 @@ test.each([
   await expect(spawner.spawn(spec)).rejects.toMatchObject({ name: 'SpawnError', code, message });
 });
 
-test('has no terminals and says why', async () => {
+test('has no terminals and reports why', async () => {
   expect(spawner.pty).toEqual({
     available: false,
     reason: 'terminals are switched off (nativeSpawn is false)',
@@ -100,7 +100,7 @@ test('has no terminals and says why', async () => {
   child.release();
 });
 
-test('is used when the native library cannot be loaded, and says so', async () => {
+test('is used with a reason when the native library cannot be loaded', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-koffi-'));
   for (const part of ['base', 'process', 'native']) {
     cpSync(join(import.meta.dirname, '../../../../dist', part), join(folder, part), { recursive: true });
@@ -115,7 +115,7 @@ test('is used when the native library cannot be loaded, and says so', async () =
   expect(reason).toMatch(/^terminals are not available: .*koffi/);
 });
 
-test('is not what this system gets by default', async () => {
+test('is not the default on this system', async () => {
   const best = await createSpawner();
   expect(best.pty).toEqual({ available: true });
   await best.close();

@@ -28,7 +28,7 @@ const KINDS: [string, ChildIo][] = [
   ['pty', TERMINAL],
 ];
 
-/** What `seq 1 last` writes, as a terminal or a pipe shows it. */
+/** The output of `seq 1 last` on a terminal or a pipe. */
 function numbers(last: number, io: ChildIo): string {
   const lineEnd = io.kind === 'pty' ? '\r\n' : '\n';
   return Array.from({ length: last }, (_, index) => `${index + 1}${lineEnd}`).join('');
@@ -37,7 +37,7 @@ function numbers(last: number, io: ChildIo): string {
 describe.each(KINDS)('on a %s', (_, io) => {
   const stream = io.kind === 'pty' ? 'pty' : 'stdout';
 
-  test('200 children at a time that write and exit lose nothing', async () => {
+  test('loses no output of 200 concurrent children that write and exit', async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 200 }, () => run(spawner, shell('seq 1 5000; echo DONE', io))),
     );
@@ -46,7 +46,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
   });
 
   // 11 kB: less than a terminal holds, more than one read of it returns.
-  test('a child that has exited before the first read loses nothing', async () => {
+  test('loses no output of a child that exits before the first read', async () => {
     const transcript = record(await spawner.spawn(shell('seq 1 2000', io)), { paused: true });
     await transcript.exited;
     expect(transcript.bytes(stream)).toBe(0);
@@ -56,7 +56,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
     transcript.child.release();
   });
 
-  test('pausing in every chunk, also while the rest is drained, neither loses nor delivers early', async () => {
+  test('neither loses output nor delivers it early when paused in every chunk and while draining', async () => {
     const child = await spawner.spawn(shell('seq 1 5000', io));
     const exited = new Promise((resolve) => child.onExit(resolve));
     let text = '';
@@ -85,7 +85,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
     child.release();
   });
 
-  test('a pause stops reading at once and blocks the child', async () => {
+  test('stops reading on pause and blocks the child', async () => {
     const child = await spawner.spawn(shell('yes', io));
     const [source] = child.outputs as [OutputSource];
     let chunks = 0;
@@ -106,7 +106,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
     child.release();
   });
 
-  test('a resume that is taken back in the same turn reads nothing', async () => {
+  test('reads nothing after a resume that is followed by a pause in the same turn', async () => {
     const transcript = record(await spawner.spawn(shell('echo text', io)), { paused: true });
     await transcript.exited;
     for (const source of transcript.child.outputs) {
@@ -121,7 +121,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
     transcript.child.release();
   });
 
-  test('a slow reader gets all of 20 MB', async () => {
+  test('delivers all of 20 MB to a slow reader', async () => {
     const child = await spawner.spawn(shell('head -c 20000000 /dev/zero', io));
     let total = 0;
     const ends = child.outputs.map((source) => {
@@ -140,7 +140,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
     child.release();
   });
 
-  test('destroying ends the stream once, before or after reading began', async () => {
+  test('ends the stream once on destroy, before or after the first read', async () => {
     for (const readFirst of [false, true]) {
       const child = await spawner.spawn(shell('yes', io));
       let chunks = 0;
@@ -164,7 +164,7 @@ describe.each(KINDS)('on a %s', (_, io) => {
   });
 });
 
-test('a pipe stays open while a grandchild holds it', async () => {
+test('keeps a pipe open while a grandchild holds it', async () => {
   const transcript = record(
     await spawner.spawn(shell('(read line; echo late) & echo first; exit 7', NO_INPUT)),
   );
@@ -185,7 +185,7 @@ test('a pipe stays open while a grandchild holds it', async () => {
   holder.child.release();
 });
 
-test('sources share one read buffer without mixing their bytes', async () => {
+test('does not mix the bytes of sources that share one read buffer', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, index) => run(spawner, shell(`yes ${index} | head -c 300000`))),
   );
@@ -194,7 +194,7 @@ test('sources share one read buffer without mixing their bytes', async () => {
   }
 });
 
-test('a source that is never listened to can be destroyed', () => {
+test('can destroy a source without a listener', () => {
   const { readEnd, writeEnd } = libc.createPipe();
   pipeSource('stdout', readEnd, libc).destroy();
   closeSync(writeEnd);
@@ -203,14 +203,14 @@ test('a source that is never listened to can be destroyed', () => {
 test.each([
   ['that is refilled in time', 3, 4],
   ['that is not', Number.POSITIVE_INFINITY, TERMINAL_REFILL_POLLS],
-])('after a full read of a terminal %s the next one waits a little', async (_, vainLooks, expectedLooks) => {
+])('waits a little after a full read of a terminal %s', async (_, vainLooks, expectedLooks) => {
   const { master, slavePath } = libc.openTerminal(24, 80);
   const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
   const looksBeforeReads: number[] = [];
   let looks = 0;
   const calls: ReadCalls = {
     ...libc,
-    // The kernel may take longer than anybody looks.
+    // The kernel may take longer than the polls.
     readable: () => (looks++ < vainLooks ? 0 : 1),
     readNow: (fd, buffer, offset) => {
       looksBeforeReads.push(looks);
@@ -242,12 +242,12 @@ test.each([
   await ended;
 });
 
-test('a terminal that has been read to its end is not read again, whatever has its descriptor then', async () => {
+test('does not read a terminal again after its end, when another file may have its descriptor', async () => {
   const { master, slavePath } = libc.openTerminal(24, 80);
   const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
   writeSync(slave, 'z'.repeat(FULL_TERMINAL_BYTES + 1_000));
   closeSync(slave);
-  // Nothing is taken along, so that the rest is still there when the end is reported.
+  // Reads nothing ahead, so that the rest is still there when the end is reported.
   const source = terminalSource(master, { ...libc, readNow: () => 0 });
   let text = '';
   const ended = new Promise<void>((resolve) => {

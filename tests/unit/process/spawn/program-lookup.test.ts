@@ -29,7 +29,7 @@ function find(program: string, path?: string): Promise<string> {
   return findProgram({ program, cwd: root, env: path === undefined ? {} : { PATH: path } });
 }
 
-test('takes the first executable file on PATH and skips what cannot be executed', async () => {
+test('takes the first executable file on PATH and skips files that cannot be executed', async () => {
   const path = `${root}/first:${root}/second`;
   expect(await find('both', path)).toBe(`${root}/second/both`);
   expect(await find('only', path)).toBe(`${root}/second/only`);
@@ -46,7 +46,7 @@ test('searches the system directories when the child has no PATH', async () => {
   expect(await find('sh')).toMatch(/\/bin\/sh$/);
 });
 
-test('takes a name with a slash as it is, relative to cwd, and follows links before `..`', async () => {
+test('takes a name with a slash unchanged, relative to cwd, and follows links before `..`', async () => {
   expect(await find('./second/only')).toBe('./second/only');
   expect(await find(`${root}/second/only`)).toBe(`${root}/second/only`);
   expect(await find('link/../tool')).toBe('link/../tool');
@@ -61,6 +61,6 @@ test.each([
   ['first/plain', '', 'EACCES', 'first/plain is not executable'],
   ['./first', '', 'EACCES', './first is not a regular file'],
   ['first/plain/x', '', 'ENOTDIR', 'program first/plain/x cannot be run (ENOTDIR)'],
-])('refuses %j on PATH %j with %s', async (program, path, code, message) => {
+])('rejects %j on PATH %j with %s', async (program, path, code, message) => {
   await expect(find(program, path)).rejects.toMatchObject({ name: 'SpawnError', code, message });
 });

@@ -20,8 +20,8 @@ function pacingAt(): { pacing: ReadPacing; pass(milliseconds: number): void } {
 
 const times = (count: number, each: () => unknown) => Array.from({ length: count }, each);
 
-describe('small pieces', () => {
-  test('in quick succession make the reader rest, but not the first few', () => {
+describe('small reads', () => {
+  test('pause the reader in quick succession, but not the first few', () => {
     const { pacing } = pacingAt();
     pacing.afterRead(10);
     expect(times(FLOOD_SMALL_READS, () => pacing.afterRead(10))).toEqual(
@@ -31,7 +31,7 @@ describe('small pieces', () => {
     expect(pacing.afterRead(10)).toBe('pause');
   });
 
-  test('with a pause between them never do', () => {
+  test('never pause the reader when they are far apart', () => {
     const { pacing, pass } = pacingAt();
     for (let piece = 0; piece < 100; piece++) {
       pass(FLOOD_GAP_MS);
@@ -39,7 +39,7 @@ describe('small pieces', () => {
     }
   });
 
-  test('that answer something are passed on at once', () => {
+  test('are delivered immediately after expectReply', () => {
     const { pacing } = pacingAt();
     times(FLOOD_SMALL_READS + 5, () => pacing.afterRead(10));
     pacing.expectReply();
@@ -47,8 +47,8 @@ describe('small pieces', () => {
   });
 });
 
-describe('large pieces', () => {
-  test('let others have their turn after a few full ones', () => {
+describe('large reads', () => {
+  test('yield to other streams after a few full ones', () => {
     const { pacing } = pacingAt();
     for (let turn = 0; turn < 3; turn++) {
       expect(times(FULL_READS_PER_TURN - 1, () => pacing.afterRead(OUTPUT_READ_BYTES))).not.toContain(
@@ -58,7 +58,7 @@ describe('large pieces', () => {
     }
   });
 
-  test('that empty the pipe need not, and never rest', () => {
+  test('do not yield or pause when they empty the pipe', () => {
     const { pacing } = pacingAt();
     expect(times(100, () => pacing.afterRead(SMALL_READ_BYTES + 1))).toEqual(times(100, () => 'continue'));
   });

@@ -43,13 +43,13 @@ test('reports how each child ended', async () => {
   expect(await watch(start('kill -TERM $$'))).toEqual({ code: null, signal: 15 });
 });
 
-test('collects a child that is gone before it is watched', async () => {
+test('reaps a child that exits before it is watched', async () => {
   const pid = start('exit 5');
   await waitForZombie(pid);
   expect(await watch(pid)).toEqual({ code: 5, signal: null });
 });
 
-test('a child is known to have exited before and after it is collected, and not while it runs', async () => {
+test('knows that a child has exited before and after it is reaped, but not while it runs', async () => {
   const [gone, alive] = [start('exit 5'), start('exec sleep 100')];
   await waitForZombie(gone);
   expect([libc.hasExited(gone), libc.hasExited(alive)]).toEqual([true, false]);
@@ -59,7 +59,7 @@ test('a child is known to have exited before and after it is collected, and not 
   await watch(alive);
 });
 
-test('collects 200 children beside 50 of libuv and leaves those to it', async () => {
+test('reaps 200 children and leaves 50 of libuv to libuv', async () => {
   const foreign = Array.from({ length: 50 }, (_, index) => spawn('/bin/sh', ['-c', `exit ${index}`]));
   const foreignCodes = Promise.all(foreign.map(async (child) => (await once(child, 'exit'))[0]));
   const own = Array.from({ length: 200 }, (_, index) => watch(start(`exit ${index}`)));
@@ -67,14 +67,14 @@ test('collects 200 children beside 50 of libuv and leaves those to it', async ()
   expect(await foreignCodes).toEqual(foreign.map((_, index) => index));
 });
 
-test('works past a foreign child that nobody reaps, and does not reap it', async () => {
+test('works past a foreign child that is never reaped, and does not reap it', async () => {
   const foreign = start('exit 1');
   await waitForZombie(foreign);
   expect(await watch(start('exit 2'))).toEqual({ code: 2, signal: null });
   expect(libc.reap(foreign)).toEqual({ code: 1, signal: null });
 });
 
-test('two reapers in one process leave each other their children', async () => {
+test('keeps the children of two reapers in one process apart', async () => {
   const second = new Reaper(libc, () => false);
   const statuses = [watch(start('exit 1')), watch(start('exit 2'))];
   const other = new Promise<ExitStatus>((resolve) =>
@@ -91,7 +91,7 @@ test.runIf(process.getuid?.() === 0)('as pid 1 it collects the orphans of its pr
   expect(stdout).toBe('all collected\n');
 });
 
-test('keeps the process alive while a child lives, and no longer', async () => {
+test('keeps the process alive while a child runs, and no longer', async () => {
   const fixture = join(import.meta.dirname, '../../../fixtures/one-child.mjs');
   const { stdout } = await promisify(execFile)(process.execPath, [fixture]);
   expect(stdout).toBe('exited 7\n');
@@ -101,7 +101,7 @@ async function waitForZombie(pid: number): Promise<void> {
   await waitFor('a zombie', () => libc.findExitedChild() === pid);
 }
 
-test('keeps the event loop alive for the children that are to, and for no others', async () => {
+test('keeps the event loop alive only for children that ask for it', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
   const before = timers();
   const [first, second] = [start('sleep 60'), start('sleep 60')];

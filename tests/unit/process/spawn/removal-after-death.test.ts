@@ -29,7 +29,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A watchdog, and what the server's death is to it. */
+/** A watchdog and a function that simulates the server's death. */
 function newWatchdog() {
   const started: ReturnType<typeof spawn>[] = [];
   const start: StartWatchdog = ({ path, argv, env }) => {
@@ -67,7 +67,7 @@ function file(name: string, content = '', mode = 0o1400): string {
   return inFolder(name);
 }
 
-test('also a server that dies before its first program leaves nothing behind', async () => {
+test('leaves nothing behind when the server dies before its first program', async () => {
   const { start, serverDies, started } = newWatchdog();
   const supervisor = new Supervisor(null, start);
   const path = directory('a');
@@ -77,7 +77,7 @@ test('also a server that dies before its first program leaves nothing behind', a
   expect(existsSync(path)).toBe(false);
 });
 
-test('a server that has closed starts no watchdog', async () => {
+test('starts no watchdog after the server has closed', async () => {
   const { start, started } = newWatchdog();
   const supervisor = new Supervisor(null, start);
   await supervisor.close();
@@ -85,7 +85,7 @@ test('a server that has closed starts no watchdog', async () => {
   expect(started).toEqual([]);
 });
 
-test('removes what it was told of and did not forget, before and after it was started', async () => {
+test('removes registered entries that were not forgotten, whenever they were registered', async () => {
   const { watchdog, serverDies } = newWatchdog();
   const [a, b, c, d, e] = [directory('a'), directory('b'), file('c'), file('d'), directory('e')];
   watchdog.removeAfterDeath(a, 'directory');
@@ -108,7 +108,7 @@ test('removes nothing when it is dismissed', async () => {
   expect(readdirSync(folder)).toEqual(['a']);
 });
 
-test('is told again when it had to be started again', async () => {
+test('registers everything again after a restart', async () => {
   const { watchdog, serverDies, started } = newWatchdog();
   watchdog.ensureRunning();
   watchdog.removeAfterDeath(directory('a'), 'directory');
@@ -120,7 +120,7 @@ test('is told again when it had to be started again', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('leaves what is not empty, not marked, or a link', async () => {
+test('keeps entries that are not empty, not marked, or links', async () => {
   const { watchdog, serverDies } = newWatchdog();
   watchdog.ensureRunning();
   const full = directory('full');
@@ -137,7 +137,7 @@ test('leaves what is not empty, not marked, or a link', async () => {
   expect(readdirSync(folder).sort()).toEqual(['filled', 'full', 'link', 'ordinary', 'target', 'usual']);
 });
 
-test('leaves what another server holds', async () => {
+test('keeps entries that another server has locked', async () => {
   const { watchdog, serverDies } = newWatchdog();
   watchdog.ensureRunning();
   const [held, free] = [directory('held'), directory('free')];
@@ -152,14 +152,14 @@ test('leaves what another server holds', async () => {
   expect(readdirSync(folder).sort()).toEqual(['held', 'held-file']);
 });
 
-test('takes every byte in a name but the end of a line', async () => {
+test('accepts every byte in a name except a newline', async () => {
   const { watchdog, serverDies } = newWatchdog();
   watchdog.ensureRunning();
   const bytes = Array.from({ length: 255 }, (_, index) => String.fromCharCode(index + 1));
   const names = bytes.filter((byte) => !'/\n'.includes(byte)).map((byte) => `${byte}x${byte}`);
   const others = [' * $(touch no) `touch no` "\'', '-rf', '\\n\\', '$HOME', '~', '[a]'];
   for (const name of [...names, ...others]) watchdog.removeAfterDeath(directory(name), 'directory');
-  // Forgetting is exact, also where the name would be a pattern.
+  // Forgetting compares exactly, even if the name looks like a shell pattern.
   watchdog.forgetRemoval(inFolder('[a]'));
   const unspeakable = directory('line\nbreak');
   watchdog.removeAfterDeath(unspeakable, 'directory');
@@ -168,7 +168,7 @@ test('takes every byte in a name but the end of a line', async () => {
   expect(existsSync('no')).toBe(false);
 });
 
-test('locks exclude each other and give way to the next', () => {
+test('replaces locks, which exclude each other', () => {
   const path = directory('d');
   const [a, b] = [openSync(path, 'r'), openSync(path, 'r')];
   expect([libc.lock(a, 'shared'), libc.lock(b, 'shared')]).toEqual([true, true]);

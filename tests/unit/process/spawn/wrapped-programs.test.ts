@@ -42,24 +42,24 @@ describe('inherited descriptors', () => {
     expect(stdout).toMatch(/five0\n1\n2\n3\n4\n5\n6\n$/);
   });
 
-  test('come with a terminal too', async () => {
+  test('also work with a terminal', async () => {
     const { pty } = await run(spawner, { ...shell('cat <&3', TERMINAL), inherited: [Buffer.from('three')] });
     expect(pty).toBe('three');
   });
 
-  test('can be as large as they like, and as many', async () => {
+  test('have no limit of size or number', async () => {
     const large = Buffer.alloc(5_000_000, 'x');
     const inherited = [large, ...new Array<'empty'>(200).fill('empty')];
     const { stdout } = await run(spawner, { ...shell('wc -c <&3; ls /proc/self/fd | wc -l'), inherited });
     expect(stdout).toBe('5000000\n205\n');
   });
 
-  test('are closed here when the start fails', async () => {
+  test('are closed in this process when the start fails', async () => {
     const spec = { ...command(['/no/such/program']), inherited: [bytes], wrapper: 'becomes' } as const;
     await expect(spawner.spawn(spec)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  test('are refused where they cannot be given', async () => {
+  test('are rejected by a spawner that cannot pass them', async () => {
     const node = new NodeSpawner('no terminals');
     await expect(node.spawn({ ...shell('true'), wrapper: 'becomes' })).rejects.toMatchObject({
       code: 'ENOTSUP',
@@ -72,7 +72,7 @@ describe('inherited descriptors', () => {
 });
 
 describe('a program that contains the command', () => {
-  /** Stands for bwrap: a shell, its child, and a command in a session of its own. */
+  /** Simulates bwrap: a shell, its child, and a command in a separate session. */
   const containing = (text: string) => ({
     ...command([
       '/bin/sh',
@@ -86,7 +86,7 @@ describe('a program that contains the command', () => {
     wrapper: 'contains' as const,
   });
 
-  test('does not get the signals that are meant for it', async () => {
+  test('does not get the signals for the command', async () => {
     const program = record(
       await spawner.spawn(containing('trap "echo inner; exit" TERM; echo up; while :; do sleep 0.02; done')),
     );

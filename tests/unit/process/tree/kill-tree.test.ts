@@ -36,7 +36,7 @@ function living({ pids }: Tree): string[] {
 }
 
 describe('tagged trees', () => {
-  test('all die: TERM-ignorer, grandchild, own session and daemon', async () => {
+  test('kills processes that ignore SIGTERM, grandchildren, other sessions and daemons', async () => {
     const tree = await startTree(spawner);
     expect(living(tree)).toEqual(['grandchild', 'session', 'daemon', 'leader']);
     await tree.transcript.child.killTree();
@@ -45,7 +45,7 @@ describe('tagged trees', () => {
     tree.transcript.child.release();
   });
 
-  test('the rest dies after the program itself has exited and was reaped', async () => {
+  test('kills the rest after the program itself has been reaped', async () => {
     const tree = await startTree(spawner, 'leave');
     expect(await tree.transcript.exited).toEqual({ code: 0, signal: null });
     await waitFor('the leader to go', () => !isAlive(tree.pids.leader!));
@@ -55,7 +55,7 @@ describe('tagged trees', () => {
     tree.transcript.child.release();
   });
 
-  test('a job of an interactive shell dies although it has a group of its own', async () => {
+  test('kills a job of an interactive shell in its own group', async () => {
     const transcript = record(await spawner.spawn(shell('set -m; sleep 1000 & echo $!; wait', TERMINAL)));
     const pid = Number(await waitFor('a pid', () => /(\d+)\r\n/.exec(transcript.text('pty'))?.[1]));
     await transcript.child.killTree();
@@ -63,7 +63,7 @@ describe('tagged trees', () => {
     transcript.child.release();
   });
 
-  test('each tree is left alone by the end of another, of this server or a second one', async () => {
+  test('does not touch another tree, of this server or a second one', async () => {
     const second = new NativeSpawner(libc);
     const trees = [await startTree(spawner), await startTree(spawner), await startTree(second)];
     await trees[0]!.transcript.child.killTree();
@@ -74,7 +74,7 @@ describe('tagged trees', () => {
     for (const { transcript } of trees) transcript.child.release();
   });
 
-  test('many at once, some of them twice', async () => {
+  test('kills many trees concurrently, some of them twice', async () => {
     const trees = await Promise.all(Array.from({ length: 20 }, () => startTree(spawner)));
     const kills = [...trees, ...trees].map(({ transcript }) => transcript.child.killTree());
     await Promise.all(kills);
@@ -82,7 +82,7 @@ describe('tagged trees', () => {
     for (const { transcript } of trees) transcript.child.release();
   });
 
-  test('closing the spawner also kills what a forgotten program left behind', async () => {
+  test('kills what a forgotten program left behind when the spawner closes', async () => {
     const own = new NativeSpawner(libc);
     const tree = await startTree(own, 'leave');
     await tree.transcript.exited;
@@ -93,7 +93,7 @@ describe('tagged trees', () => {
 });
 
 describe('signals to the group', () => {
-  test('reach it while the program lives', async () => {
+  test('reach the group while the program runs', async () => {
     const transcript = record(
       await spawner.spawn(shell('trap "echo caught; exit 3" INT; echo up; while :; do sleep 0.01; done')),
     );
@@ -106,7 +106,7 @@ describe('signals to the group', () => {
   test.each([
     ['native', () => spawner],
     ['node', () => new NodeSpawner('none')],
-  ])('reach what is left of it after the exit, then find nobody (%s)', async (_, spawnerOf) => {
+  ])('reach the rest of the group after the exit, then return false (%s)', async (_, spawnerOf) => {
     const used: Spawner = spawnerOf();
     const tree = await startTree(used, 'leave');
     await tree.transcript.exited;
@@ -120,7 +120,7 @@ describe('signals to the group', () => {
   });
 });
 
-test('without tags everything dies but a daemon', async () => {
+test('kills everything except a daemon without tags', async () => {
   const plain = new NodeSpawner('none');
   const tree = await startTree(plain);
   await tree.transcript.child.killTree();

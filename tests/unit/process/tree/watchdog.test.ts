@@ -42,7 +42,7 @@ function living(pids: Pids): string[] {
   return Object.keys(pids).filter((name) => isAlive(pids[name]!));
 }
 
-/** A program is not yet visible under its name in the moment after its start. */
+/** Just after its start a program is not yet visible under its name. */
 function watchdogPid(): Promise<number> {
   const find = () => childPids().find((pid) => commandLine(pid).includes('exec-server-watchdog')) ?? 0;
   return waitFor('the watchdog', find);
@@ -52,7 +52,7 @@ function commandLine(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
 }
 
-test('a server killed by SIGKILL leaves nothing, and another one keeps its processes', async () => {
+test('kills everything of a server that got SIGKILL, and nothing of another server', async () => {
   const [first, second] = await Promise.all([startServer('native'), startServer('native')]);
   first.server.kill('SIGKILL');
   await waitFor('the first tree to die', () => living(first.pids).length === 0);
@@ -61,26 +61,26 @@ test('a server killed by SIGKILL leaves nothing, and another one keeps its proce
   await waitFor('the second tree to die', () => living(second.pids).length === 0);
 });
 
-test('a server that crashes leaves nothing either', async () => {
+test('kills everything of a server that crashed', async () => {
   const { server, pids } = await startServer('native');
   server.kill('SIGABRT');
   await waitFor('the tree to die', () => living(pids).length === 0);
 });
 
-/** Under this hard limit no tag can be set. */
+/** No tag can be set under this hard limit. */
 const NO_TAGS = ['prlimit', '--rttime=1000000000:1000000000'];
 
 test.each([
   ['child_process', 'node', []],
   ['posix_spawn', 'native', NO_TAGS],
-] as const)('without tags the groups die with the server (%s)', async (_, mode, wrapper) => {
+] as const)('kills the groups with the server without tags (%s)', async (_, mode, wrapper) => {
   const { server, pids } = await startServer(mode, ...wrapper);
   server.kill('SIGKILL');
   await waitFor('the group to die', () => !isAlive(pids.leader!) && !isAlive(pids.grandchild!));
   for (const name of living(pids)) process.kill(pids[name]!, 'SIGKILL');
 });
 
-test('a server that cannot tag kills a tree by the parents of its processes', async () => {
+test('kills a tree by the parents of its processes when the server cannot tag', async () => {
   const { server, pids, text } = await startServer('native', ...NO_TAGS);
   server.kill('SIGUSR2');
   await waitFor('the tree to be killed', () => text().includes('killed'));
@@ -89,7 +89,7 @@ test('a server that cannot tag kills a tree by the parents of its processes', as
   server.kill('SIGKILL');
 });
 
-test('a server inside a server leaves nothing when its tree is killed', async () => {
+test('kills the tree of a server inside a server', async () => {
   const spawner = new NativeSpawner(libc);
   const transcript = record(await spawner.spawn(command([process.execPath, STAND_IN, 'native'])));
   await waitFor('the tree', () => transcript.text('stdout').includes('ready'));
@@ -101,7 +101,7 @@ test('a server inside a server leaves nothing when its tree is killed', async ()
   await spawner.close();
 });
 
-test('starts with the first program, ignores polite signals, is replaced when it dies, and leaves with close', async () => {
+test('starts with the first program, ignores SIGTERM, SIGINT and SIGHUP, is replaced when it dies, and exits on close', async () => {
   const spawner = new NativeSpawner(libc);
   expect(childPids()).toEqual([]);
   await run(spawner, shell('exit 0'));
@@ -120,7 +120,7 @@ test('starts with the first program, ignores polite signals, is replaced when it
   expect(childPids()).toEqual([]);
 });
 
-test('kills the groups it was told of and did not forget, when its pipe ends', async () => {
+test('kills the registered groups when its pipe closes', async () => {
   let running: ReturnType<typeof spawn> | undefined;
   const watchdog = new Watchdog(null, ({ path, argv }) => {
     const started = spawn(path, argv.slice(1), { stdio: ['pipe', 'ignore', 'ignore'] });

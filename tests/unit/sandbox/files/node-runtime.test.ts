@@ -23,11 +23,11 @@ describe('the Node runtime of a helper', () => {
 
   test('consists of Node, its loader and every library that the loader needs', async () => {
     const { mounts, command } = await nodeRuntime(PROGRAM, process.execPath);
-    const places = mounts.map(({ path }) => path as string);
+    const paths = mounts.map(({ path }) => path as string);
     expect(command[0]).toBe('/dev/.exec-server/loader');
-    expect(places).toEqual(expect.arrayContaining([command[0], command[3], command[4]]));
-    for (const name of librariesOfNode().keys()) expect(places).toContain(`/dev/.exec-server/lib/${name}`);
-    expect(new Set(places).size).toBe(places.length);
+    expect(paths).toEqual(expect.arrayContaining([command[0], command[3], command[4]]));
+    for (const name of librariesOfNode().keys()) expect(paths).toContain(`/dev/.exec-server/lib/${name}`);
+    expect(new Set(paths).size).toBe(paths.length);
   });
 
   test('consists of a static Node alone', async () => {

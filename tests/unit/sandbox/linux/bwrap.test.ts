@@ -24,11 +24,11 @@ const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
 // Only its owner can replace any directory in this path. The temporary directory is sticky.
 const folder = mkdtempSync(join(tmpdir(), 'bwrap-'));
 let count = 0;
-let place: string;
+let directory: string;
 
 beforeEach(() => {
-  place = join(folder, String(count++));
-  mkdirSync(place);
+  directory = join(folder, String(count++));
+  mkdirSync(directory);
 });
 
 afterAll(async () => {
@@ -40,14 +40,14 @@ afterAll(async () => {
 const bwrap = (searchPath: string) => new Bwrap(spawner, searchPath, architecture);
 
 function fake(text: string): void {
-  writeFileSync(join(place, 'bwrap'), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+  writeFileSync(join(directory, 'bwrap'), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
 }
 
 describe('finding bwrap', () => {
   test('finds a working bwrap on the PATH by its real path', async () => {
     expect(await bwrap('/no/such/directory:/usr/bin').path()).toBe(REAL);
-    symlinkSync(REAL, join(place, 'bwrap'));
-    expect(await bwrap(place).path()).toBe(REAL);
+    symlinkSync(REAL, join(directory, 'bwrap'));
+    expect(await bwrap(directory).path()).toBe(REAL);
   });
 
   test('looks it up once for concurrent calls', async () => {
@@ -66,23 +66,23 @@ describe('finding bwrap', () => {
   });
 
   test.each([
-    ['a file that others can write to', () => chmodSync(join(place, 'bwrap'), 0o777)],
-    ['a directory that others can write to', () => chmodSync(place, 0o777)],
-    ['a directory that a group can write to', () => chmodSync(place, 0o775)],
+    ['a file that others can write to', () => chmodSync(join(directory, 'bwrap'), 0o777)],
+    ['a directory that others can write to', () => chmodSync(directory, 0o777)],
+    ['a directory that a group can write to', () => chmodSync(directory, 0o775)],
   ])('rejects %s', async (_, weaken) => {
-    copyFileSync(REAL, join(place, 'bwrap'));
+    copyFileSync(REAL, join(directory, 'bwrap'));
     weaken();
-    await expect(bwrap(place).path()).rejects.toThrow(/can be changed by other users/);
-    expect(await bwrap(`${place}:/usr/bin`).path()).toBe(REAL);
+    await expect(bwrap(directory).path()).rejects.toThrow(/can be changed by other users/);
+    expect(await bwrap(`${directory}:/usr/bin`).path()).toBe(REAL);
   });
 
   test.each([
-    ['a directory', () => mkdirSync(join(place, 'bwrap'))],
-    ['a file that cannot be executed', () => writeFileSync(join(place, 'bwrap'), '', { mode: 0o644 })],
-    ['a dangling link', () => symlinkSync('nowhere', join(place, 'bwrap'))],
+    ['a directory', () => mkdirSync(join(directory, 'bwrap'))],
+    ['a file that cannot be executed', () => writeFileSync(join(directory, 'bwrap'), '', { mode: 0o644 })],
+    ['a dangling link', () => symlinkSync('nowhere', join(directory, 'bwrap'))],
   ])('rejects %s', async (_, make) => {
     make();
-    await expect(bwrap(place).path()).rejects.toThrow(/not found/);
+    await expect(bwrap(directory).path()).rejects.toThrow(/not found/);
   });
 });
 
@@ -100,7 +100,7 @@ describe('a bwrap that does not work', () => {
     ['bwrap: something else', 'something else'],
   ])('reports the reason and the fix: %s', async (message, fix) => {
     fake(`echo "${message}" >&2; exit 1`);
-    const error = await bwrap(place)
+    const error = await bwrap(directory)
       .path()
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(SandboxError);
@@ -110,9 +110,9 @@ describe('a bwrap that does not work', () => {
 
   test('is rejected without output, and its output is truncated', async () => {
     fake('exit 3');
-    await expect(bwrap(place).path()).rejects.toThrow('it exited with 3');
+    await expect(bwrap(directory).path()).rejects.toThrow('it exited with 3');
     fake('yes | head -c 1000000 >&2; exit 1');
-    const error = (await bwrap(place)
+    const error = (await bwrap(directory)
       .path()
       .catch((reason: unknown) => reason)) as Error;
     expect(error.message.length).toBeLessThan(3000);
@@ -126,9 +126,9 @@ describe('a bwrap that does not work', () => {
   });
 
   test('counts as working when a sandbox was built while the probe failed', async () => {
-    const gate = join(place, 'gate');
+    const gate = join(directory, 'gate');
     fake(`until [ -e ${gate} ]; do sleep 0.01; done; exit 1`);
-    const slow = bwrap(place);
+    const slow = bwrap(directory);
     const trial = slow.path();
     const failed = expect(trial).rejects.toThrow('does not work here');
     await slow.trustedPath();
@@ -136,7 +136,7 @@ describe('a bwrap that does not work', () => {
     writeFileSync(gate, '');
     await failed;
     expect(slow.works).toBe(true);
-    expect(await slow.path()).toBe(join(realpathSync(place), 'bwrap'));
+    expect(await slow.path()).toBe(join(realpathSync(directory), 'bwrap'));
   });
 
   test('is probed again only after PROBE_RETRY_MS', async () => {
@@ -144,10 +144,10 @@ describe('a bwrap that does not work', () => {
     const now = vi.spyOn(performance, 'now');
     const start = performance.now();
     now.mockReturnValue(start);
-    const broken = bwrap(place);
+    const broken = bwrap(directory);
     await expect(broken.path()).rejects.toThrow();
-    rmSync(join(place, 'bwrap'));
-    symlinkSync(REAL, join(place, 'bwrap'));
+    rmSync(join(directory, 'bwrap'));
+    symlinkSync(REAL, join(directory, 'bwrap'));
     await expect(broken.path()).rejects.toThrow();
     now.mockReturnValue(start + PROBE_RETRY_MS + 1);
     expect(await broken.path()).toBe(REAL);

@@ -9,16 +9,16 @@ import { openDescriptors } from '../../../support/children.ts';
 
 test.runIf(process.getuid?.() === 0)('reports a mount and an unmount once each', () => {
   const table = new MountTable(loadLibc());
-  const place = mkdtempSync(join(tmpdir(), 'mount-table-'));
+  const directory = mkdtempSync(join(tmpdir(), 'mount-table-'));
   try {
     expect([table.watch(), table.watch(), table.changed()]).toEqual([true, true, false]);
-    execFileSync('mount', ['-t', 'tmpfs', 'mount-table', place]);
+    execFileSync('mount', ['-t', 'tmpfs', 'mount-table', directory]);
     expect([table.changed(), table.changed()]).toEqual([true, false]);
-    execFileSync('umount', [place]);
+    execFileSync('umount', [directory]);
     expect([table.changed(), table.changed()]).toEqual([true, false]);
   } finally {
     table.unwatch();
-    rmdirSync(place);
+    rmdirSync(directory);
   }
 });
 

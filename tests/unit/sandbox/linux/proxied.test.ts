@@ -12,7 +12,7 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { spawnLaunch } from '../../../../src/process/start-program.ts';
 import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
+import { closeFixtures, openWebServer, settings } from '../../network/proxy/proxy-fixture.ts';
 import { newSandboxBuilder, removedAreClosed, UNRESTRICTED, workspacePolicy } from './sandboxed-programs.ts';
 
 const passing = loadDescriptorPassing();
@@ -35,7 +35,7 @@ beforeAll(async () => {
   await removedAreClosed();
 });
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
 afterAll(async () => {
   await spawner.close();

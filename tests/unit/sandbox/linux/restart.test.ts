@@ -115,7 +115,7 @@ async function start(spec: SpawnSpec): Promise<void> {
 }
 
 /** A shell script that replaces a directory before it is mounted. */
-const exchange = () => `mv ${workspace}/.git ${workspace}/was-$$ && mkdir ${workspace}/.git`;
+const replaceGit = () => `mv ${workspace}/.git ${workspace}/was-$$ && mkdir ${workspace}/.git`;
 const once = (script: string) => `rm ${trap}; ${script}`;
 
 describe('a program whose files are replaced while its sandbox is built', () => {
@@ -123,7 +123,7 @@ describe('a program whose files are replaced while its sandbox is built', () => 
     ['pipes', NO_INPUT, 'stdout'],
     ['a terminal', TERMINAL, 'pty'],
   ])('is started again on %s, without output of the first attempt', async (_on, io, stream) => {
-    writeFileSync(trap, once(exchange()));
+    writeFileSync(trap, once(replaceGit()));
     await start(shell('echo fine; echo no >> .git/config', io));
     await closed();
     expect(attempts()).toBe(2);
@@ -144,7 +144,7 @@ describe('a program whose files are replaced while its sandbox is built', () => 
   });
 
   test('is refused after SANDBOXED_START_ATTEMPTS', async () => {
-    writeFileSync(trap, exchange());
+    writeFileSync(trap, replaceGit());
     await start(shell('echo never'));
     await closed();
     expect(attempts()).toBe(SANDBOXED_START_ATTEMPTS);
@@ -154,7 +154,7 @@ describe('a program whose files are replaced while its sandbox is built', () => 
 
   test('is not started again after it was terminated', async () => {
     const waiting = join(folder, 'waiting');
-    writeFileSync(trap, `${exchange()}; echo ': > ${waiting}; sleep 1000' > ${trap}`);
+    writeFileSync(trap, `${replaceGit()}; echo ': > ${waiting}; sleep 1000' > ${trap}`);
     const started = start(shell('echo never'));
     const refused = expect(started).rejects.toThrow('start was cancelled');
     await waitFor('the second attempt', () => existsSync(waiting));

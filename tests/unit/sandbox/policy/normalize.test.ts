@@ -245,7 +245,7 @@ describe('protected names', () => {
       of('/tmp', '/w'),
     ],
     ['a root within a root has them', policy([at('/w', 'write'), at('/w/v', 'write')]), of('/w', '/w/v')],
-    ['readable places do not', policy([special('root', 'read')]), []],
+    ['do not apply to readable paths', policy([special('root', 'read')]), []],
     ['saying so changes nothing', policy([inRoots('write'), inRoots('read', '.git')]), of('/w')],
     [
       'a write entry removes the protection',

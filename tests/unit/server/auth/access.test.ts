@@ -55,22 +55,25 @@ test.each<[string, Partial<Access>, readonly string[]]>([
   ['read-only', { files: 'read' }, READING],
   ['files', { files: 'write' }, [...READING, ...WRITING]],
   ['net', { net: true }, WEB],
-])('%s allows its methods and no others', (_, parts, methods) => {
+])('the scope %s allows its methods and no others', (_, parts, methods) => {
   expect(sorted(allowed(access(parts)))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 
-test('a token for a directory cannot call what might leave it', () => {
+test('refuses methods that may leave the directory of a token', () => {
   const confined = access({ files: 'write', below: nativePathOfText('/srv') });
   const methods = [...READING, ...WRITING].filter((name) => !UNCONFINABLE.includes(name));
   expect(sorted(allowed(confined))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 
-test.each(['replace', 'atomicReplace'])('a file is not opened to %s by whoever may only read', (mode) => {
-  expect(allowed(access({ files: 'read' }), mode)).not.toContain('fs/open');
-  expect(allowed(access({ files: 'write' }), mode)).toContain('fs/open');
-});
+test.each(['replace', 'atomicReplace'])(
+  'refuses to open a file with mode %s for a token that may only read',
+  (mode) => {
+    expect(allowed(access({ files: 'read' }), mode)).not.toContain('fs/open');
+    expect(allowed(access({ files: 'write' }), mode)).toContain('fs/open');
+  },
+);
 
-test('connections that may do the same have the same key', () => {
+test('connections with the same rights have the same key', () => {
   expect(accessKey(access({ exec: true }))).toBe(accessKey(access({ exec: true })));
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'write' })));
   expect(accessKey(access({ net: true }))).not.toBe(accessKey(access({})));

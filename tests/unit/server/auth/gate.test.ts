@@ -44,7 +44,7 @@ test.each([
   ['Bearer sesam\u00e9', 'invalid authorization header'],
   ['Bearer Sesame', 'invalid websocket bearer token'],
   ['Bearer sesame x', 'invalid websocket bearer token'],
-])('the header %j is refused with %j', async (header, refusal) => {
+])('answers the header %j with the refusal %j', async (header, refusal) => {
   for (const gate of [
     capability({ wsTokenSha256: digestOf('sesame') }),
     capability({ wsTokenFile: file('token', ' sesame\n') }),
@@ -60,7 +60,7 @@ test.each([
   }
 });
 
-test('wrong tokens are held back longer and longer, up to a limit; others are not', async () => {
+test('delays refusals of wrong tokens longer each time, up to a limit; does not delay others', async () => {
   const gate = capability({ wsTokenSha256: digestOf('sesame') });
   const delays: number[] = [];
   for (let attempt = 0; attempt < 12; attempt++) {
@@ -87,12 +87,12 @@ test.each<[string, Partial<ExecServerConfig>, string]>([
     `websocket auth secret ${join(folder, 'blank')} must not be empty`,
   ],
   ['an endless file', { wsTokenFile: '/dev/zero' }, 'too large to be a secret'],
-  ['a file that is no text', { wsTokenFile: file('binary', Uint8Array.of(255)) }, 'valid UTF-8'],
-])('%s is no token', (_, config, message) => {
+  ['a file that is not text', { wsTokenFile: file('binary', Uint8Array.of(255)) }, 'valid UTF-8'],
+])('refuses %s as a token file', (_, config, message) => {
   expect(() => capability(config)).toThrow(message);
 });
 
-test('a shared secret has at least 32 bytes', () => {
+test('requires at least 32 bytes for a shared secret', () => {
   const wsSharedSecretFile = file('short', 'x'.repeat(31));
   expect(() => signed({ wsSharedSecretFile })).toThrow(
     `signed websocket bearer secret ${wsSharedSecretFile} must be at least 32 bytes`,
@@ -112,12 +112,12 @@ test.each<[unknown, object]>([
     { exec: false, files: 'read', below: folder },
   ],
   [undefined, { exec: true, files: 'write', net: true, below: null }],
-])('the limits %j leave %j', async (limits, access) => {
+])('a token with the limits %j has the access %j', async (limits, access) => {
   expect(await signed()(bearer(limits), null)).toMatchObject({ principal: { kind: 'signedToken', access } });
 });
 
 test.each([
-  ['that does not exist', () => join(folder, 'nowhere')],
+  ['that does not exist', () => join(folder, 'missing')],
   ['that is a file', () => file('plain', '')],
   [
     'behind a link',
@@ -127,13 +127,13 @@ test.each([
       return join(folder, 'link/inner');
     },
   ],
-])('a token for a directory %s is refused', async (_, path) => {
+])('refuses a token for a directory %s', async (_, path) => {
   expect(await signed()(bearer({ scopes: ['files'], path: path() }), null)).toMatchObject({
     refusal: 'websocket jwt path is not a directory here, or leads through a link',
   });
 });
 
-test('a token for an environment is good there and nowhere else', async () => {
+test('accepts a token for an environment only there', async () => {
   const token = bearer({ environment: 'build' });
   expect(await signed({ environmentId: 'build' })(token, null)).toHaveProperty('principal');
   for (const environmentId of ['', 'test']) {
@@ -143,7 +143,7 @@ test('a token for an environment is good there and nowhere else', async () => {
   }
 });
 
-test('a revoked token is refused at once and by name; others are not, and none without an id', async () => {
+test('refuses a revoked token without delay and reports its id', async () => {
   const long = 'x'.repeat(100);
   const gate = signed({}, ['lost', long, '']);
   const show = (claims: object) =>

@@ -28,6 +28,6 @@ test.each<[string, string, string | undefined, boolean]>([
   ['0.0.0.0', '', '198.51.100.7:4000', true],
   ['0.0.0.0', '', 'evil.example', false],
   ['::', '', '[2001:db8::5]:4000', true],
-])('listening on %s with %j, the host %j is answered: %s', (listen, allowed, host, answered) => {
-  expect(createHostCheck(listen, allowed)(host)).toBe(answered);
+])('listening on %s with the allowed hosts %j accepts the host %j: %s', (listen, allowed, host, accepted) => {
+  expect(createHostCheck(listen, allowed)(host)).toBe(accepted);
 });

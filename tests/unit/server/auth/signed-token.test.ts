@@ -22,7 +22,7 @@ function signedAs(header: unknown, digest: string, secret = SECRET): string {
   return `${content}.${createHmac(digest, secret).update(content).digest('base64url')}`;
 }
 
-test('a token within its time is accepted, and without limits it is for everything', () => {
+test('accepts a valid token; without limits it allows everything', () => {
   expect(check(signToken(claims({ jti: 'one' }), SECRET))).toEqual({
     kind: 'signedToken',
     tokenId: 'one',
@@ -32,27 +32,27 @@ test('a token within its time is accepted, and without limits it is for everythi
   });
 });
 
-test('a token without an id goes by a part of its digest, and never by itself', () => {
+test('identifies a token without an id by a part of its digest', () => {
   const token = signToken(claims(), SECRET);
   const accepted = check(token);
   expect(accepted).toMatchObject({ tokenId: expect.stringMatching(/^[0-9a-f]{8}$/) });
   expect(JSON.stringify(accepted)).not.toContain(token.split('.')[2]);
 });
 
-test('an id cannot forge log lines', () => {
+test('replaces control characters in an id', () => {
   expect(check(signToken(claims({ jti: 'a\nb' }), SECRET))).toMatchObject({ tokenId: 'a?b' });
 });
 
 test.each<[string, string]>([
-  ['whose signature is spelled otherwise', `${signToken(claims(), SECRET)}!`],
+  ['whose signature has another spelling', `${signToken(claims(), SECRET)}!`],
   ['signed with another secret', signToken(claims(), 'x'.repeat(32))],
   ['signed with HS512', signedAs({ alg: 'HS512' }, 'sha512')],
   ['that says HS384 and is signed with HS256', signedAs({ alg: 'HS384' }, 'sha256')],
   ['that says none', `${part({ alg: 'none' })}.${part(claims())}.`],
   ['without a signature', `${part({ alg: 'HS256' })}.${part(claims())}`],
   ['with a part too many', `${signToken(claims(), SECRET)}.x`],
-  ['that is garbage', 'garbage'],
-  ['that is garbage in three parts', 'a.b.c'],
+  ['that is not a JWT', 'garbage'],
+  ['with three invalid parts', 'a.b.c'],
   ['without exp', signToken({}, SECRET)],
   ['with exp as text', signToken({ exp: String(NOW_SECONDS + 60) }, SECRET)],
   ['with a fractional exp', signToken({ exp: NOW_SECONDS + 60.5 }, SECRET)],
@@ -61,11 +61,11 @@ test.each<[string, string]>([
   ['with a number among its audiences', signToken(claims({ aud: ['a', 5] }), SECRET)],
   ['with iss of the wrong type', signToken(claims({ iss: 5 }), SECRET)],
   ['whose claims are a list', signToken([] as never, SECRET)],
-])('a token %s is invalid', (_, token) => {
+])('rejects a token %s', (_, token) => {
   expect(check(token)).toEqual({ problem: 'invalid websocket jwt' });
 });
 
-test('every bit of the signature counts', () => {
+test('rejects a token with any bit of its signature changed', () => {
   const token = signToken(claims(), SECRET);
   const at = token.lastIndexOf('.') + 1;
   const changed = token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1);
@@ -74,11 +74,11 @@ test('every bit of the signature counts', () => {
 
 test.each<[string, Record<string, unknown>, Partial<SignedTokenRules>, string | null]>([
   ['at the end of the skew', { exp: NOW_SECONDS - 30 }, {}, null],
-  ['behind it', { exp: NOW_SECONDS - 31 }, {}, 'expired websocket jwt'],
+  ['after the end of the skew', { exp: NOW_SECONDS - 31 }, {}, 'expired websocket jwt'],
   ['at the beginning of the skew', { nbf: NOW_SECONDS + 30 }, {}, null],
-  ['before it', { nbf: NOW_SECONDS + 31 }, {}, 'websocket jwt is not valid yet'],
+  ['before the beginning of the skew', { nbf: NOW_SECONDS + 31 }, {}, 'websocket jwt is not valid yet'],
   ['without skew', { exp: NOW_SECONDS - 1 }, { maxClockSkewSeconds: 0 }, 'expired websocket jwt'],
-  ['of any issuer', { iss: 'x' }, {}, null],
+  ['of any issuer without a rule', { iss: 'x' }, {}, null],
   ['of the issuer', { iss: 'x' }, { issuer: 'x' }, null],
   ['of another issuer', { iss: 'y' }, { issuer: 'x' }, 'websocket jwt issuer mismatch'],
   ['of no issuer', {}, { issuer: 'x' }, 'websocket jwt issuer mismatch'],
@@ -86,9 +86,9 @@ test.each<[string, Record<string, unknown>, Partial<SignedTokenRules>, string | 
   ['for several audiences', { aud: ['y', 'x'] }, { audience: 'x' }, null],
   ['for another audience', { aud: ['y'] }, { audience: 'x' }, 'websocket jwt audience mismatch'],
   ['for no audience', {}, { audience: 'x' }, 'websocket jwt audience mismatch'],
-  ['wrong in both', {}, { issuer: 'x', audience: 'x' }, 'websocket jwt issuer mismatch'],
+  ['with the wrong issuer and audience', {}, { issuer: 'x', audience: 'x' }, 'websocket jwt issuer mismatch'],
   ['with an unknown claim', { scope: 'openid', iat: 'x', typ: 1 }, {}, null],
-])('a token %s', (_, more, rules, problem) => {
+])('checks a token %s', (_, more, rules, problem) => {
   const outcome = check(signToken(claims(more), SECRET), rules);
   if (problem === null) expect(outcome).toHaveProperty('tokenId');
   else expect(outcome).toEqual({ problem });
@@ -118,8 +118,8 @@ test.each<[unknown, boolean]>([
   [['exec'], false],
   [null, false],
   ['exec', false],
-])('limits %j are understood: %s', (limits, understood) => {
+])('accepts the limits %j: %s', (limits, accepted) => {
   const outcome = check(signToken(claims({ exec_server: limits }), SECRET));
-  if (understood) expect(outcome).toMatchObject({ limits });
+  if (accepted) expect(outcome).toMatchObject({ limits });
   else expect(outcome).toEqual({ problem: 'invalid websocket jwt' });
 });

@@ -16,7 +16,7 @@ async function read(configPaths: string[][], requirementsPaths: string[][] = [])
   });
 }
 
-test('as many paths and keys as allowed are read', async () => {
+test('reads the maximum number of paths and keys', async () => {
   const paths = Array.from({ length: MAX_SELECTED_PATHS }, (_, index) => [`no-such-key-${index}`]);
   paths[0] = Array.from({ length: MAX_PATH_KEYS }, () => 'no-such-key');
   expect((await read(paths)).config.layers).toEqual([]);
@@ -26,7 +26,7 @@ test.each([
   ['configPaths', MAX_SELECTED_PATHS + 1, 1, 'params.configPaths: expected at most 4096 paths'],
   ['requirementsPaths', MAX_SELECTED_PATHS + 1, 1, 'params.requirementsPaths: expected at most 4096 paths'],
   ['configPaths', 1, MAX_PATH_KEYS + 1, 'params.configPaths: expected at most 128 keys in a path'],
-])('%s: %i of %i keys are too many', async (name, count, keys, message) => {
+])('refuses %s with %i paths of %i keys', async (name, count, keys, message) => {
   const paths = Array.from({ length: count }, () => Array.from({ length: keys }, () => 'a'));
   const asked = name === 'configPaths' ? read(paths) : read([['a']], paths);
   await expect(asked).rejects.toThrow(message);

@@ -29,7 +29,7 @@ function createHandlers() {
   return { order, handlers, context, parked: () => parked };
 }
 
-test('what waits for a change of the same path gives its place up, and nothing else does', async () => {
+test('an operation that waits for a change of the same path gives up its slot, others do not', async () => {
   const { order, handlers, context, parked } = createHandlers();
   const open = { handleId: 'h', path: 'file:///f', mode: 'replace' } as const;
   await handlers['fs/open'](open, context);

@@ -14,12 +14,12 @@ import { PolicyRequests } from '../../../../src/server/sessions/policy-requests.
 import { openDescriptors } from '../../../support/children.ts';
 import { CLOSED_PROXY } from '../../../support/proxy-settings.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
+import { closeFixtures, openWebServer, settings } from '../../network/proxy/proxy-fixture.ts';
 
 const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));
 const BWRAP = '/usr/bin/bwrap';
 
-afterEach(closeScenes);
+afterEach(closeFixtures);
 
 function fixture() {
   const sink = {

@@ -10,7 +10,7 @@ const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
   reason: 'outputLimit',
   denied: false,
 };
-const SMALLEST_ANSWER = 1024;
+const SMALLEST_RESPONSE = 1024;
 
 const logOf = (lengths: readonly number[]) => {
   const log = new OutputLog({ maxBytes: 10_000_000, maxChunks: 50_000, headBytes: 0 });
@@ -21,11 +21,11 @@ const logOf = (lengths: readonly number[]) => {
 const lengthOf = (chunks: ReadPage['chunks']) =>
   JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 })).length;
 
-test('a page that fits by its measure fits in JSON, and not much is left unused', () => {
+test('a page within the budget fits in JSON and uses most of it', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 60 }),
-      fc.integer({ min: SMALLEST_ANSWER, max: 20_000 }),
+      fc.integer({ min: SMALLEST_RESPONSE, max: 20_000 }),
       (lengths, maxResultBytes) => {
         const chunks = logOf(lengths).read(0, null, pageBudget(maxResultBytes));
         expect(lengthOf(chunks)).toBeLessThanOrEqual(maxResultBytes);
@@ -38,8 +38,8 @@ test('a page that fits by its measure fits in JSON, and not much is left unused'
   );
 });
 
-test.each([SMALLEST_ANSWER, 4096, 65_536, 1024 ** 3])(
-  'where answers have %i bytes, the largest chunk fits into one together with its id',
+test.each([SMALLEST_RESPONSE, 4096, 65_536, 1024 ** 3])(
+  'the largest chunk fits into a response of %i bytes together with its id',
   (maxResponseBytes) => {
     const length = Math.min(readableChunkBytes(maxResponseBytes), 1_000_000);
     const [chunk] = logOf([length]).read(0, null);

@@ -10,7 +10,7 @@ import type { HandlerServices } from '../../../../src/server/handlers/services.t
 import { startProcess, withTrustBundle } from '../../../../src/server/handlers/start-process.ts';
 import type { CheckedStart } from '../../../../src/server/handlers/start-request.ts';
 import { uri } from '../../../support/escape-fixture.ts';
-import { settings } from '../../network/proxy/scene.ts';
+import { settings } from '../../network/proxy/proxy-fixture.ts';
 
 const ONLINE: SandboxContext = { type: 'readOnly', networkAccess: true };
 const SPEC: SpawnSpec = {

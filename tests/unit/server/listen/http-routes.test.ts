@@ -43,7 +43,7 @@ test.each<[string, Parameters<typeof answer>[1], number | null]>([
   ['GET /readyz', { origin: 'null' }, 403],
   ['POST /nope', { origin: 'http://page' }, 403],
   ['GET /', { upgrade: true, origin: 'x', state: DRAINING }, 403],
-])('%s with %j is answered with %s', (line, options, status) => {
+])('answers %s with %j with status %s', (line, options, status) => {
   expect(answer(line, options)?.status ?? null).toBe(status);
 });
 
@@ -51,6 +51,6 @@ test.each([
   ['GET /readyz', { 'content-length': '0' }],
   ['POST /readyz', { allow: 'GET,HEAD', 'content-length': '0' }],
   ['POST /', { allow: 'GET', 'content-type': 'text/plain; charset=utf-8', 'content-length': '39' }],
-])('%s has the headers %j', (line, headers) => {
+])('answers %s with the headers %j', (line, headers) => {
   expect(answer(line)?.headers).toEqual(headers);
 });

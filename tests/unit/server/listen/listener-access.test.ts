@@ -85,33 +85,33 @@ test.each<[string, string, Readonly<Record<string, string>>, RegExp]>([
   ['no key and no token', 'GET /', WITHOUT_KEY, /^HTTP\/1.1 400 [\s\S]*`Sec-WebSocket-Key` header missing$/],
   ['a probe and no token', 'GET /readyz', {}, /^HTTP\/1.1 200 /],
   ['another path and no token', 'GET /nope', UPGRADE, /^HTTP\/1.1 404 /],
-  ['a foreign name', 'GET /', { ...UPGRADE, ...RIGHT, Host: 'evil.example' }, /^HTTP\/1.1 421 /],
+  ['an unknown host name', 'GET /', { ...UPGRADE, ...RIGHT, Host: 'evil.example' }, /^HTTP\/1.1 421 /],
   [
     'a foreign name for a probe',
     'GET /readyz',
     { Host: 'evil.example' },
     /^HTTP\/1.1 421 [\s\S]*--allowed-host/,
   ],
-  ['a foreign name and an origin', 'GET /', { Host: 'evil.example', Origin: 'x' }, /^HTTP\/1.1 421 /],
-])('%s', async (_name, line, headers, expected) => {
+  ['an unknown host name and an origin', 'GET /', { Host: 'evil.example', Origin: 'x' }, /^HTTP\/1.1 421 /],
+])('answers a request with %s', async (_name, line, headers, expected) => {
   const { port, principals } = await listen();
   expect(await answer(port, line, headers)).toMatch(expected);
   if (expected.source.includes('101')) expect(principals).toEqual([ROBOT]);
   else expect(principals).toEqual([]);
 });
 
-test('without a gate everybody is somebody without a name', async () => {
+test('treats every client as anonymous without a gate', async () => {
   const { port, principals } = await listen({ gate: null });
   expect(await answer(port, 'GET /', UPGRADE)).toMatch(/^HTTP\/1.1 101 /);
   expect(principals).toEqual([anonymousPrincipal('127.0.0.1')]);
 });
 
-test('a name that was added is answered', async () => {
+test('accepts a configured host name', async () => {
   const { port } = await listen({ allowedHost: 'build.example' });
   expect(await answer(port, 'GET /readyz', { Host: 'build.example:80' })).toMatch(/^HTTP\/1.1 200 /);
 });
 
-test('a refusal is held back as long as the gate says, and the listener closes meanwhile', async () => {
+test('delays a refusal as long as the gate says, and can close meanwhile', async () => {
   const { listener, port } = await listen({ gate: async () => ({ refusal: 'no', delayMs: 3_600_000 }) });
   const socket = connect({ port, host: '127.0.0.1' });
   cleanups.push(() => socket.destroy());
@@ -121,21 +121,21 @@ test('a refusal is held back as long as the gate says, and the listener closes m
   socket.on('data', (data: Buffer) => answers.push(data));
   socket.on('error', () => {});
   const closed = once(socket, 'close');
-  // Another client is served in the meantime, so the refusal has had its chance.
+  // Another client is served meanwhile, so the refusal would have been sent by now without the delay.
   expect(await answer(port, 'GET /readyz', {})).toMatch(/^HTTP\/1.1 200 /);
   await listener.close();
   await closed;
   expect(answers).toEqual([]);
 });
 
-test('a refusal is logged with the address and without the token', async () => {
+test('logs a refusal with the address and without the token', async () => {
   const { port, lines } = await listen();
   await answer(port, 'GET /', { ...UPGRADE, Authorization: 'Bearer hunter2' });
   expect(lines.join('')).toMatch(/client refused.*not you.*127\.0\.0\.1/);
   expect(lines.join('')).not.toContain('hunter2');
 });
 
-test('a server that shuts down while it looks at a token lets nobody in', async () => {
+test('refuses a client whose token is verified after the shutdown has begun', async () => {
   const { listener, port } = await listen({
     gate: async () => {
       listener.drain();
@@ -145,7 +145,7 @@ test('a server that shuts down while it looks at a token lets nobody in', async 
   expect(await answer(port, 'GET /', UPGRADE)).toMatch(/^HTTP\/1.1 503 /);
 });
 
-test('a wrong token for the metrics is refused, told and logged like one for the websocket', async () => {
+test('refuses, records and logs a wrong token for the metrics like one for the websocket', async () => {
   const rejected: unknown[][] = [];
   const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
   const { port, lines } = await listen({ metrics, rejected: (...rejection) => rejected.push(rejection) });
@@ -156,7 +156,7 @@ test('a wrong token for the metrics is refused, told and logged like one for the
   expect(rejected).toHaveLength(1);
 });
 
-test('a token that is good for something else does not open the metrics, and that is told', async () => {
+test('refuses metrics to a token with other scopes, and records it', async () => {
   const rejected: unknown[][] = [];
   const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
   const principal = { ...ROBOT, access: { ...FULL_ACCESS, metrics: false } };

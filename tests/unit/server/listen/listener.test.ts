@@ -38,7 +38,7 @@ async function listen(options: Partial<ListenerOptions> = {}) {
 
 const LOOPBACK = { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 } as const;
 
-/** Sends a request and returns the whole response; the connection is left to the server to close. */
+/** Sends a request and returns the whole response. The server closes the connection. */
 async function request(port: number, head: string, headers: readonly string[] = []): Promise<string> {
   const socket = open(port);
   socket.write([head, HOST, ...headers, '', ''].join('\r\n'));
@@ -69,13 +69,23 @@ const without = (name: string) => UPGRADE.filter((header) => !header.startsWith(
 
 test.each<[string, string, readonly string[], RegExp]>([
   ['a probe', 'GET /readyz HTTP/1.1', [], /^HTTP\/1.1 200 [\s\S]*content-length: 0\r\n/i],
-  ['a probe without a body', 'HEAD /readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
+  ['a HEAD probe', 'HEAD /readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
   ['a probe that asks for an upgrade', 'GET /readyz HTTP/1.1', UPGRADE, /^HTTP\/1.1 200 /],
   ['an upgrade', 'GET /?q HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
-  ['an upgrade that names the server', 'GET http://127.0.0.1/?q HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
-  ['an upgrade of nothing but the server', 'GET HTTP://127.0.0.1 HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
-  ['an upgrade that names another server', 'GET http://evil/ HTTP/1.1', UPGRADE, /^HTTP\/1.1 421 /],
-  ['a probe that names the server', 'GET http://127.0.0.1/readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
+  ['an upgrade with an absolute URL', 'GET http://127.0.0.1/?q HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
+  [
+    'an upgrade with an absolute URL without a path',
+    'GET HTTP://127.0.0.1 HTTP/1.1',
+    UPGRADE,
+    /^HTTP\/1.1 101 /,
+  ],
+  [
+    'an upgrade with an absolute URL of another host',
+    'GET http://evil/ HTTP/1.1',
+    UPGRADE,
+    /^HTTP\/1.1 421 /,
+  ],
+  ['a probe with an absolute URL', 'GET http://127.0.0.1/readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
   [
     'an upgrade that offers a protocol',
     'GET / HTTP/1.1',
@@ -96,7 +106,7 @@ test.each<[string, string, readonly string[], RegExp]>([
   ],
   ['an upgrade from a web page', 'GET / HTTP/1.1', [...UPGRADE, 'Origin: http://evil'], /^HTTP\/1.1 403 /],
   ['a probe from a web page', 'GET /readyz HTTP/1.1', ['Origin:'], /^HTTP\/1.1 403 /],
-  ['no upgrade', 'GET / HTTP/1.1', [], /^HTTP\/1.1 400 [\s\S]*websocket endpoint/],
+  ['a request without an upgrade', 'GET / HTTP/1.1', [], /^HTTP\/1.1 400 [\s\S]*websocket endpoint/],
   ['an upgrade without Connection', 'GET / HTTP/1.1', without('Connection'), /^HTTP\/1.1 400 /],
   ['an upgrade without a key', 'GET / HTTP/1.1', without('Sec-WebSocket-Key'), /^HTTP\/1.1 400 /],
   [
@@ -105,17 +115,17 @@ test.each<[string, string, readonly string[], RegExp]>([
     [...without('Sec-WebSocket-Version'), 'Sec-WebSocket-Version: 12'],
     /^HTTP\/1.1 400 /,
   ],
-  ['an upgrade elsewhere', 'GET /ws HTTP/1.1', UPGRADE, /^HTTP\/1.1 404 Not Found/],
+  ['an upgrade on another path', 'GET /ws HTTP/1.1', UPGRADE, /^HTTP\/1.1 404 Not Found/],
   ['another method', 'POST / HTTP/1.1', ['Content-Length: 0'], /^HTTP\/1.1 405 [\s\S]*allow: GET\r\n/i],
-  ['what is not HTTP', 'hello', [], /^HTTP\/1.1 400 /],
-])('%s', async (_name, head, headers, expected) => {
+  ['data that is not HTTP', 'hello', [], /^HTTP\/1.1 400 /],
+])('answers %s', async (_name, head, headers, expected) => {
   const { port, transports } = await listen();
   const answer = await request(port, head, headers);
   expect(answer).toMatch(expected);
   expect(transports).toHaveLength(answer.startsWith('HTTP/1.1 101') ? 1 : 0);
 });
 
-test('what is asked for beside an offer to speak something else is answered and not counted as rejected', async () => {
+test('answers requests that also offer another protocol, and does not record them as rejected', async () => {
   const rejected = vi.fn();
   const metrics = { text: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
   const { port } = await listen({ rejected, metrics });
@@ -127,17 +137,17 @@ test('what is asked for beside an offer to speak something else is answered and 
   expect(rejected).toHaveBeenCalledOnce();
 });
 
-test('the URL has the address and port in use, in brackets for IPv6', async () => {
+test('returns a URL with the bound address and port, in brackets for IPv6', async () => {
   expect((await listen()).url).toMatch(/^ws:\/\/127\.0\.0\.1:[1-9]\d*$/);
   expect((await listen({ address: { ...LOOPBACK, host: '::1' } })).url).toMatch(/^ws:\/\/\[::1\]:[1-9]\d*$/);
 });
 
-test('an address in use is an error', async () => {
+test('rejects when the address is in use', async () => {
   const { port } = await listen();
   await expect(listen({ address: { ...LOOPBACK, port } })).rejects.toThrow('EADDRINUSE');
 });
 
-test('only so many connections are accepted; one that ends makes room', async () => {
+test('limits the number of connections; a closed one frees its slot', async () => {
   const { port } = await listen({ maxConnections: 2 });
   const first = open(port);
   first.write(['GET / HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
@@ -150,7 +160,7 @@ test('only so many connections are accepted; one that ends makes room', async ()
   while (!answer.startsWith('HTTP/1.1 101')) answer = await request(port, 'GET / HTTP/1.1', UPGRADE);
 });
 
-test('while draining probes are answered and upgrades refused', async () => {
+test('answers probes and refuses upgrades while draining', async () => {
   const { port, listener } = await listen();
   listener.drain();
   expect(await request(port, 'GET /readyz HTTP/1.1')).toMatch(/^HTTP\/1.1 503/);
@@ -158,13 +168,13 @@ test('while draining probes are answered and upgrades refused', async () => {
   expect(await request(port, 'GET / HTTP/1.1', UPGRADE)).toMatch(/^HTTP\/1.1 503 [\s\S]*shutting down/);
 });
 
-test('a peer that keeps a refused connection open loses it all the same', async () => {
+test('closes a refused connection that the peer keeps open', async () => {
   const { port } = await listen();
   const socket = open(port);
   socket.write(['GET /nope HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
   await response(socket);
   await once(socket, 'end');
-  // Only a socket that is gone refuses what is written to it.
+  // Only a destroyed socket refuses writes.
   const gone = new Promise((resolve) => socket.on('close', resolve));
   const writing = setInterval(() => socket.write('x'), 1);
   await gone;
@@ -177,9 +187,9 @@ test.each<[string, readonly string[] | null]>([
   ['has sent half a request', ['GET / HTTP/1.1', 'Host']],
   ['was refused an upgrade', ['GET /nope HTTP/1.1', HOST, ...UPGRADE, '', '']],
   ['was refused a bad handshake', ['GET / HTTP/1.1', HOST, ...without('Sec-WebSocket-Key'), '', '']],
-  ['was upgraded', ['GET / HTTP/1.1', HOST, ...UPGRADE, '', '']],
+  ['has been upgraded', ['GET / HTTP/1.1', HOST, ...UPGRADE, '', '']],
   ['keeps a probe alive', ['GET /readyz HTTP/1.1', HOST, '', '']],
-])('closing does not wait for a peer that %s', async (_name, lines) => {
+])('close does not wait for a peer that %s', async (_name, lines) => {
   const { port, listener } = await listen();
   const socket = open(port);
   await once(socket, 'connect');
@@ -201,7 +211,7 @@ async function upgrade(port: number): Promise<string> {
 test.each<[string, string]>([
   ['nothing', ''],
   ['half a request', 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: '],
-])('a peer that sends %s is let go when its time is up', async (_name, text) => {
+])('closes the connection of a peer that sends %s after the timeout', async (_name, text) => {
   const { port } = await listen({ handshakeTimeoutMs: 50 });
   const socket = open(port);
   if (text !== '') socket.write(text);
@@ -209,7 +219,7 @@ test.each<[string, string]>([
   await once(socket, 'end');
 });
 
-test('a websocket is not held to the time of its handshake', async () => {
+test('does not apply the handshake timeout to a websocket', async () => {
   const { port, transports } = await listen({ handshakeTimeoutMs: 50 });
   const socket = open(port);
   socket.write(['GET / HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
@@ -219,7 +229,7 @@ test('a websocket is not held to the time of its handshake', async () => {
   expect(socket.readableEnded).toBe(false);
 });
 
-test('when too many are undecided the oldest goes, and newcomers are served', async () => {
+test('evicts the oldest connection that is not a websocket when all slots are taken', async () => {
   const { port } = await listen({ maxConnections: 2, maxSockets: 3 });
   const idle = [open(port), open(port), open(port)];
   await Promise.all(idle.map((socket) => once(socket, 'connect')));
@@ -228,7 +238,7 @@ test('when too many are undecided the oldest goes, and newcomers are served', as
   expect(await evicted).toMatch(/^HTTP\/1.1 503 [\s\S]*have not become websockets/);
   expect(await upgrade(port)).toBe('101');
   expect((await response(idle[1]!)).slice(9, 12)).toBe('503');
-  // Who has become a websocket is not among them.
+  // A websocket is not evicted.
   expect(await upgrade(port)).toBe('503');
   expect((await response(idle[2]!)).slice(9, 12)).toBe('503');
 });
@@ -238,7 +248,7 @@ const outside = Object.values(networkInterfaces())
   .flat()
   .find((face) => face?.internal === false && face.family === 'IPv4')?.address;
 
-test.runIf(outside !== undefined)('only so many connections come from one address', async () => {
+test.runIf(outside !== undefined)('limits the number of connections from one address', async () => {
   const address = { ...LOOPBACK, host: '0.0.0.0' };
   const { port } = await listen({ address, maxConnectionsPerAddress: 1, allowedHost: outside! });
   const socket = connect({ port, host: outside! });
@@ -250,19 +260,19 @@ test.runIf(outside !== undefined)('only so many connections come from one addres
   cleanups.push(() => second.destroy());
   second.write(text);
   expect(await response(second)).toMatch(/^HTTP\/1.1 503 [\s\S]*maxConnectionsPerAddress/);
-  // This machine's own address does not count.
+  // Loopback is not counted.
   expect(await upgrade(port)).toBe('101');
   expect(await upgrade(port)).toBe('101');
 });
 
-test('a connection that has to go goes at once when it leaves its answer unread', async () => {
+test('destroys an evicted connection that does not read its response', async () => {
   const size = 32 * 1024 * 1024;
   const metrics = { contentType: 'text/plain', text: () => 'x'.repeat(size) } as unknown as ServerMetrics;
   const { port } = await listen({ metrics, maxConnections: 1, maxSockets: 2 });
   const lazy = open(port);
   lazy.write(`GET /metrics HTTP/1.1\r\n${HOST}\r\n\r\n`);
   await once(lazy, 'readable');
-  for (let newcomer = 0; newcomer < 2; newcomer++) await request(port, 'GET /healthz HTTP/1.1');
+  for (let client = 0; client < 2; client++) await request(port, 'GET /healthz HTTP/1.1');
   let received = 0;
   lazy.on('data', (bytes: Buffer) => {
     received += bytes.length;

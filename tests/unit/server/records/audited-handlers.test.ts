@@ -11,7 +11,7 @@ const WRITE = { handleId: 'h', offset: 0, chunk: 'MTIzNA==' };
 const READ = { handleId: 'h', offset: 0, len: 1 };
 const CLOSE = { handleId: 'h' };
 
-/** Handlers that do nothing but what the test says, and the changes that are recorded. Each record is slow, like a disk. */
+/** Handlers with the behaviour that a test sets, and the recorded changes. Recording takes time, as on a disk. */
 function audited(handlers: { readonly [M in keyof Handlers]?: () => unknown } = {}) {
   const changes: FileChange[] = [];
   const trail = {
@@ -28,7 +28,7 @@ function audited(handlers: { readonly [M in keyof Handlers]?: () => unknown } = 
   return { handlers: auditedHandlers(all as unknown as Handlers, trail), recorded };
 }
 
-test('what is sent without waiting for the answer to the open is counted', async () => {
+test('counts blocks that are pipelined behind the open', async () => {
   const { handlers, recorded } = audited();
   const opened = handlers['fs/open'](OPEN, CONTEXT);
   await null;
@@ -40,7 +40,7 @@ test('what is sent without waiting for the answer to the open is counted', async
   ]);
 });
 
-test('a close that fails is on record, and the handle is forgotten', async () => {
+test('records a close that fails and forgets the handle', async () => {
   const fail = () => Promise.reject(new Error('no'));
   const { handlers, recorded } = audited({ 'fs/close': fail });
   await handlers['fs/open'](OPEN, CONTEXT);
@@ -54,7 +54,7 @@ test('a close that fails is on record, and the handle is forgotten', async () =>
   ]);
 });
 
-test('a read that ends the handle ends its record too', async () => {
+test('records the end of a handle that a failed read closes', async () => {
   const { handlers, recorded } = audited({ 'fs/readBlock': () => Promise.reject(systemError(EBADF)) });
   await handlers['fs/open'](OPEN, CONTEXT);
   await handlers['fs/writeBlock'](WRITE, CONTEXT);

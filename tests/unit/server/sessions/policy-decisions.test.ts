@@ -23,59 +23,59 @@ function decision(port: number): Decision {
   };
 }
 
-/** A client that takes what it is sent, unless told otherwise. */
+/** A client that is attached and reads, unless a test changes that. */
 class Client {
   attached = true;
   saturated = false;
-  readonly got: NetworkPolicyDecisionEvent[] = [];
+  readonly received: NetworkPolicyDecisionEvent[] = [];
 
   sendBulk(frame: Uint8Array): void {
-    this.got.push(JSON.parse(Buffer.from(frame).toString()).params);
+    this.received.push(JSON.parse(Buffer.from(frame).toString()).params);
   }
 
   get ports(): number[] {
-    return this.got.map(({ port }) => port);
+    return this.received.map(({ port }) => port);
   }
 }
 
-function scene() {
+function fixture() {
   const client = new Client();
   return { client, decisions: new PolicyDecisions(client) };
 }
 
-test('a decision is sent at once, with its process', () => {
-  const { client, decisions } = scene();
+test('sends a decision immediately with its process id', () => {
+  const { client, decisions } = fixture();
   decisions.report('p', decision(1));
-  expect(client.got).toEqual([{ processId: 'p', ...decision(1) }]);
+  expect(client.received).toEqual([{ processId: 'p', ...decision(1) }]);
 });
 
-test.each(['saturated', 'detached'])('what is decided while the client is %s waits in order', (state) => {
-  const { client, decisions } = scene();
+test.each(['saturated', 'detached'])('keeps decisions in order while the client is %s', (state) => {
+  const { client, decisions } = fixture();
   client.saturated = state === 'saturated';
   client.attached = state !== 'detached';
   for (const port of [1, 2, 3]) decisions.report('p', decision(port));
   decisions.flush();
-  expect(client.got).toEqual([]);
+  expect(client.received).toEqual([]);
   Object.assign(client, { saturated: false, attached: true });
   decisions.flush();
   decisions.report('p', decision(4));
   expect(client.ports).toEqual([1, 2, 3, 4]);
-  expect(client.got.some((each) => 'droppedBefore' in each)).toBe(false);
+  expect(client.received.some((each) => 'droppedBefore' in each)).toBe(false);
 });
 
-test('the oldest are dropped when too many wait, and counted', () => {
-  const { client, decisions } = scene();
+test('drops the oldest decisions when too many wait, and reports their number', () => {
+  const { client, decisions } = fixture();
   client.saturated = true;
   for (let port = 1; port <= MAX_WAITING_DECISIONS + 5; port++) decisions.report('p', decision(port));
   client.saturated = false;
   decisions.flush();
-  expect(client.got).toHaveLength(MAX_WAITING_DECISIONS);
-  expect(client.got[0]).toMatchObject({ port: 6, droppedBefore: 5 });
-  expect(client.got[1]).not.toHaveProperty('droppedBefore');
+  expect(client.received).toHaveLength(MAX_WAITING_DECISIONS);
+  expect(client.received[0]).toMatchObject({ port: 6, droppedBefore: 5 });
+  expect(client.received[1]).not.toHaveProperty('droppedBefore');
 });
 
-test('all processes together may keep so many waiting; the one with most loses', () => {
-  const { client, decisions } = scene();
+test('limits the waiting decisions of all processes; drops those of the process with the most', () => {
+  const { client, decisions } = fixture();
   client.saturated = true;
   const processes = MAX_WAITING_SESSION_DECISIONS / MAX_WAITING_DECISIONS;
   for (let process = 0; process < processes; process++) {
@@ -84,15 +84,15 @@ test('all processes together may keep so many waiting; the one with most loses',
   decisions.report('late', decision(1));
   client.saturated = false;
   decisions.flush();
-  expect(client.got).toHaveLength(MAX_WAITING_SESSION_DECISIONS);
-  expect(client.got.filter((each) => each.droppedBefore !== undefined)).toMatchObject([
+  expect(client.received).toHaveLength(MAX_WAITING_SESSION_DECISIONS);
+  expect(client.received.filter((each) => each.droppedBefore !== undefined)).toMatchObject([
     { port: 2, droppedBefore: 1 },
   ]);
-  expect(client.got.at(-1)).toMatchObject({ processId: 'late' });
+  expect(client.received.at(-1)).toMatchObject({ processId: 'late' });
 });
 
-test('the end of a process sends what is left of it, and only of it, to a client that is behind', () => {
-  const { client, decisions } = scene();
+test('sends the last decisions of an ended process to a client with bulk data waiting', () => {
+  const { client, decisions } = fixture();
   client.saturated = true;
   decisions.report('p', decision(1));
   decisions.report('q', decision(2));
@@ -102,8 +102,8 @@ test('the end of a process sends what is left of it, and only of it, to a client
   expect(client.ports).toEqual([1]);
 });
 
-test('what is left of a process that ends while the client is away comes when it is back', () => {
-  const { client, decisions } = scene();
+test('sends the last decisions of a process that ended while detached after the client has reattached', () => {
+  const { client, decisions } = fixture();
   client.attached = false;
   decisions.report('p', decision(1));
   decisions.end('p');
@@ -112,8 +112,8 @@ test('what is left of a process that ends while the client is away comes when it
   expect(client.ports).toEqual([1]);
 });
 
-test('a client that gets behind in the middle keeps the rest waiting', () => {
-  const { client, decisions } = scene();
+test('stops in the middle when bulk data begins to wait', () => {
+  const { client, decisions } = fixture();
   client.saturated = true;
   for (const port of [1, 2, 3]) decisions.report('p', decision(port));
   client.saturated = false;

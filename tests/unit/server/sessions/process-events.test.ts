@@ -14,7 +14,7 @@ function createNotifier(dialect: Dialect, processId = 'p') {
   return { sink, events: processNotifier(processId, dialect, sink) };
 }
 
-test('a process reports output, exit and end, each in the words and order of the reference', () => {
+test('sends the output, exited and closed notifications of the reference in order', () => {
   const { sink, events } = createNotifier('process', 'fixed-name');
   events.output(1, 'stdout', Buffer.from('hi\n'));
   events.exited(2, 0, null, false);
@@ -26,7 +26,7 @@ test('a process reports output, exit and end, each in the words and order of the
   ]);
 });
 
-test('an exit says whether the sandbox is why the program failed', () => {
+test('reports in the exit whether the sandbox denied something', () => {
   const { sink, events } = createNotifier('process');
   events.exited(1, 2, null, true);
   expect(JSON.parse(sink.frames[0]!).params).toEqual({
@@ -37,7 +37,7 @@ test('an exit says whether the sandbox is why the program failed', () => {
   });
 });
 
-test('a command has no closed: its exit is told behind all output', () => {
+test('sends the exit of a command after all its output, and no closed', () => {
   const { sink, events } = createNotifier('command');
   events.output(1, 'pty', Buffer.from('a'));
   events.exited(2, 7, null, false);
@@ -50,7 +50,7 @@ test('a command has no closed: its exit is told behind all output', () => {
   ]);
 });
 
-test('nothing is sent while nobody is attached', () => {
+test('sends nothing while the session is detached', () => {
   for (const dialect of ['process', 'command'] as const) {
     const { sink, events } = createNotifier(dialect);
     sink.attached = false;
@@ -61,7 +61,7 @@ test('nothing is sent while nobody is attached', () => {
   }
 });
 
-test('an output frame built by hand is the JSON of its content, whatever the name and the bytes', () => {
+test('builds output frames that are valid JSON for any process id and bytes', () => {
   const name = fc.string({ unit: 'binary', maxLength: 20 });
   const bytes = fc.uint8Array({ maxLength: 50 });
   const stream = fc.constantFrom('stdout', 'stderr', 'pty' as const);

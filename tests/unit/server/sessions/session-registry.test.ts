@@ -50,7 +50,7 @@ const unknown = (id: string) =>
   expect.objectContaining({ code: -32600, message: `unknown session id ${id}` });
 const settled = () => new Promise(setImmediate);
 
-test('sessions have ids of their own', () => {
+test('gives every session its own id', () => {
   const { registry } = createRegistry();
   const ids = Array.from({ length: 10 }, () => registry.create().id);
   expect(new Set(ids).size).toBe(10);
@@ -58,14 +58,14 @@ test('sessions have ids of their own', () => {
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test.each(['', 'nope', '__proto__', 'constructor'])('the session %j is unknown', (id) => {
+test.each(['', 'nope', '__proto__', 'constructor'])('does not know the session %j', (id) => {
   const { registry } = createRegistry();
   registry.create();
   expect(() => registry.resume(id)).toThrow(unknown(id));
 });
 
 describe('resuming', () => {
-  test('gives the same session back, and only while nobody has it', () => {
+  test('returns the same session, only while it is detached', () => {
     const { registry, attached } = createRegistry();
     const session = attached();
     expect(() => registry.resume(session.id)).toThrow(
@@ -78,7 +78,7 @@ describe('resuming', () => {
     expect(registry.resume(session.id)).toBe(session);
   });
 
-  test('stops the clock, and the next detachment starts a new one', async () => {
+  test('stops the expiry; the next detach starts it again', async () => {
     const { registry, attached, run } = createRegistry();
     const session = attached();
     const child = await run(session);
@@ -93,8 +93,8 @@ describe('resuming', () => {
   });
 });
 
-describe('the end of a detached session', () => {
-  test('comes when its time is up, and its processes are killed', async () => {
+describe('a detached session', () => {
+  test('ends after its TTL, and its processes are killed', async () => {
     const { registry, attached, run } = createRegistry();
     const session = attached();
     const child = await run(session);
@@ -106,7 +106,7 @@ describe('the end of a detached session', () => {
     expect(() => registry.resume(session.id)).toThrow(unknown(session.id));
   });
 
-  test('comes at once where nothing is kept', async () => {
+  test('ends immediately with a configured TTL of 0', async () => {
     const { registry, attached, run } = createRegistry({ detachedSessionTtlMs: 0 });
     const session = attached();
     const child = await run(session);
@@ -117,7 +117,7 @@ describe('the end of a detached session', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('comes at once for a session that agreed on that', async () => {
+  test('ends immediately when its client asked for a TTL of 0', async () => {
     const { registry, attached, run } = createRegistry();
     const session = attached();
     session.detachedTtlMs = 0;
@@ -127,13 +127,13 @@ describe('the end of a detached session', () => {
   });
 });
 
-describe('as many sessions as the server keeps', () => {
+describe('with the maximum number of sessions', () => {
   const full = expect.objectContaining({
     code: -32001,
     message: 'the server keeps 2 sessions, the configured maximum (maxSessions)',
   });
 
-  test('no further one is opened, and one that ends makes room', () => {
+  test('opens no further session until one ends', () => {
     const { registry, attached } = createRegistry({ maxSessions: 2 });
     const [first] = [attached(), attached()];
     expect(attached).toThrow(full);
@@ -142,7 +142,7 @@ describe('as many sessions as the server keeps', () => {
     expect(attached).toThrow(full);
   });
 
-  test('the longest detached in which nothing runs makes room, others do not', async () => {
+  test('evicts the session that was detached first and has no running process', async () => {
     const { registry, attached, run } = createRegistry({ maxSessions: 2 });
     const [busy, quiet] = [attached(), attached()];
     const child = await run(busy);
@@ -160,7 +160,7 @@ describe('as many sessions as the server keeps', () => {
   });
 });
 
-test('while detached nobody holds the processes back and nothing is sent', async () => {
+test('resumes the processes of a detached session and sends nothing', async () => {
   const { registry, attached, run } = createRegistry();
   const session = attached();
   const child = await run(session);
@@ -170,14 +170,14 @@ test('while detached nobody holds the processes back and nothing is sent', async
   registry.detach(session);
   expect(session.attached).toBe(false);
   expect((await session.processes.get('p')).nextSeq).toBe(2);
-  session.sendBulk(Buffer.from('nobody'));
+  session.sendBulk(Buffer.from('detached'));
   registry.resume(session.id).attach({ ...PEER, saturated: true });
   child.stdout.write('held');
   expect((await session.processes.get('p')).nextSeq).toBe(2);
 });
 
 describe('closing', () => {
-  test('asks every process to end, waits for the grace and kills the rest', async () => {
+  test('signals every process, waits for the grace period and kills the rest', async () => {
     const { registry, attached, run } = createRegistry();
     const [polite, stubborn] = [await run(attached()), await run(attached())];
     const detached = attached();
@@ -193,7 +193,7 @@ describe('closing', () => {
     expect([polite.killed, stubborn.killed, forgotten.killed]).toEqual([0, 1, 1]);
   });
 
-  test('does not wait for the grace when everything has ended', async () => {
+  test('does not wait for the grace period when every process has ended', async () => {
     const { registry, attached, run } = createRegistry();
     const child = await run(attached());
     const closed = registry.close(SIGTERM, 60_000);
@@ -202,7 +202,7 @@ describe('closing', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('leaves no clock running for connections that end after it', async () => {
+  test('starts no timer for connections that end afterwards', async () => {
     const { registry, attached } = createRegistry();
     const session = attached();
     await registry.close(SIGTERM, 0);
@@ -210,7 +210,7 @@ describe('closing', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('takes no new sessions and ends at once what is detached meanwhile', async () => {
+  test('opens no new sessions and ends sessions that are detached meanwhile immediately', async () => {
     const { registry, attached, run } = createRegistry();
     const [session, other] = [attached(), attached()];
     const child = await run(session);
@@ -225,7 +225,7 @@ describe('closing', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('of many processes warns of nothing', async () => {
+  test('causes no listener warning with many processes', async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error) => warnings.push(warning);
     process.on('warning', onWarning);
@@ -243,11 +243,11 @@ describe('closing', () => {
 });
 
 describe('limits of a session', () => {
-  test('there are none where none are configured', () => {
+  test('are null when none are configured', () => {
     expect(createRegistry().attached().limits).toBeNull();
   });
 
-  test('each session has its own, and gives them back when its processes are gone', async () => {
+  test('belong to one session and are released when its processes have ended', async () => {
     const { attached, registry, run } = createRegistry({ maxSessionPids: 7, maxSessionMemoryBytes: 4096 });
     const [first, second] = [attached(), attached()];
     expect(first.limits?.limits).toEqual({ memoryBytes: 4096, pids: 7, cpuPercent: null });

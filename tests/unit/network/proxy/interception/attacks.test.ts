@@ -4,9 +4,9 @@ import { createServer as createTlsServer, type Server, connect as secure, type T
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { MAX_HEADER_BYTES } from '../../../../../src/network/proxy/limits.ts';
 import { pem } from '../../../../support/certificates.ts';
-import { CREDENTIAL, EchoServers, type MaskedScene, maskedScene } from './masked-scene.ts';
+import { CREDENTIAL, EchoServers, type MaskingFixture, openMaskingFixture } from './masking-fixture.ts';
 
-/** A web server that answers the same to everything, and keeps the bytes that it is sent. */
+/** A web server that sends the same response to everything and records the bytes it receives. */
 class RawServer {
   readonly server: Server;
   received = '';
@@ -42,7 +42,7 @@ const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
 let echo: EchoServers;
 let raw: RawServer;
-let scene: MaskedScene;
+let fixture: MaskingFixture;
 let mask = '';
 
 beforeAll(async () => {
@@ -63,20 +63,20 @@ beforeEach(async () => {
     auth: ['bearer' as const],
     url_prefixes: [`https://127.0.0.1:${raw.port}/v1`],
   };
-  scene = await maskedScene(echo, { credentialProviders: { acme } });
-  mask = scene.env.ACME_KEY ?? '';
+  fixture = await openMaskingFixture(echo, { credentialProviders: { acme } });
+  mask = fixture.env.ACME_KEY ?? '';
 });
-afterEach(() => scene.close());
+afterEach(() => fixture.close());
 
-/** Sends bytes inside of a connection to the host, by TLS; with everything that comes back until the other side ends. */
+/** Sends bytes to the host in a TLS connection and returns everything received until the other side closes. */
 async function sent(bytes: string, { host = '127.0.0.1', name = '127.0.0.1' } = {}): Promise<string> {
-  const { port, username, password } = new URL(scene.env.HTTP_PROXY ?? '');
+  const { port, username, password } = new URL(fixture.env.HTTP_PROXY ?? '');
   const socket = connect(Number(port), '127.0.0.1');
   const proof = Buffer.from(`${username}:${password}`).toString('base64');
   socket.write(`CONNECT ${host}:${raw.port} HTTP/1.1\r\nProxy-Authorization: Basic ${proof}\r\n\r\n`);
   await once(socket, 'data');
   const identity = name === '127.0.0.1' ? { host: name } : { servername: name };
-  // What the certificate says is looked at elsewhere.
+  // Other tests verify the certificate.
   const inside = secure({ socket, ...identity, rejectUnauthorized: false });
   inside.on('error', () => {});
   inside.write(Buffer.from(bytes, 'latin1'));
@@ -88,18 +88,18 @@ async function sent(bytes: string, { host = '127.0.0.1', name = '127.0.0.1' } = 
   return text;
 }
 
-/** A request with the mask; the last one of its connection. */
+/** A request with the mask that closes its connection. */
 function request(path: string, headers: readonly string[] = [], body = ''): string {
   const lines = [`GET ${path} HTTP/1.1`, `Host: 127.0.0.1:${raw.port}`, `Authorization: Bearer ${mask}`];
   return `${[...lines, ...headers, 'Connection: close', '', ''].join('\r\n')}${body}`;
 }
 
-test('the way that the attacks go leads to the host', async () => {
+test('reaches the host without an attack', async () => {
   expect(await sent(request('/v1/x'))).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*ok$/);
   expect(raw.received).toContain(`Authorization: Bearer ${CREDENTIAL}\r\n`);
 });
 
-describe('a message whose end can be found in two places gets nowhere', () => {
+describe('rejects a message whose end is ambiguous', () => {
   test.each([
     ['a length and chunks', ['Content-Length: 4', 'Transfer-Encoding: chunked']],
     ['chunks and a length', ['Transfer-Encoding: chunked', 'Content-Length: 4']],
@@ -116,13 +116,13 @@ describe('a message whose end can be found in two places gets nowhere', () => {
     expect(raw.received).toBe('');
   });
 
-  test.each(['X: a\rY: b', 'X: a\0b', 'X\0: a', 'X'])('a header like %j', async (header) => {
+  test.each(['X: a\rY: b', 'X: a\0b', 'X\0: a', 'X'])('rejects a header like %j', async (header) => {
     expect(await sent(request('/v1/x', [header]))).toMatch(/^HTTP\/1\.1 400 /);
     expect(raw.received).toBe('');
   });
 });
 
-describe('a request is for the host of its connection', () => {
+describe('accepts a request only for the host of its connection', () => {
   test.each([
     ['another host in its first line', () => request('https://other.test/v1/x')],
     ['its own host in its first line', () => request(`https://127.0.0.1:${raw.port}/v1/x`)],
@@ -135,13 +135,13 @@ describe('a request is for the host of its connection', () => {
     expect(raw.received).toBe('');
   });
 
-  test('whatever name its TLS asks for', async () => {
+  test('whatever server name its TLS handshake sends', async () => {
     await sent(request('/v1/x'), { name: 'other.test' });
     expect(raw.received).toContain(CREDENTIAL);
     expect(raw.names).toEqual([null]);
   });
 
-  test('in the spelling that was judged', async () => {
+  test('with the spelling that was checked', async () => {
     const bytes = request('/v1/x').replace(/Host: .*/, `hOST: 127.0.0.1.:${raw.port}`);
     await sent(bytes, { host: '127.0.0.1.' });
     expect(raw.received).toContain(`\r\nHost: 127.0.0.1:${raw.port}\r\n`);
@@ -149,7 +149,7 @@ describe('a request is for the host of its connection', () => {
   });
 });
 
-describe('the mask is what arrives', () => {
+describe('sends the mask', () => {
   test.each([
     ['behind a mark that ends the path for some', '/v1/x#/../../v2'],
     ['behind an end of text', '/v1/..%00/v2'],
@@ -172,7 +172,7 @@ describe('the mask is what arrives', () => {
     expect(raw.received).not.toContain('Authorization');
   });
 
-  test('in the second of two requests that were sent ahead, if it is for another path', async () => {
+  test('in a pipelined request for another path', async () => {
     await sent(request('/v1/x').replace('Connection: close\r\n', '') + request('/v2'));
     const [, first = '', second = ''] = raw.received.split('GET ');
     expect(first).toContain(CREDENTIAL);
@@ -182,7 +182,7 @@ describe('the mask is what arrives', () => {
   });
 });
 
-describe('a web server that answers strangely is answered for', () => {
+describe('handles an invalid response', () => {
   test.each([
     ['characters that no status has', 'HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n'],
     ['a status that is none', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
@@ -196,7 +196,7 @@ describe('a web server that answers strangely is answered for', () => {
     expect(await sent(request('/v1/x'))).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n/);
   });
 
-  test('early news of an answer is kept back, and the answer comes', async () => {
+  test('drops early hints and forwards the response', async () => {
     raw.answer = `HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${ANSWER}`;
     expect(await sent(request('/v1/x'))).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*ok$/);
   });

@@ -8,7 +8,7 @@ import { LEAF_DAYS, LEAF_RENEWAL_DAYS, MAX_LEAVES } from '../../../../../src/net
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The certificate that a client is shown that trusts `trusted` and wants to talk to `host`. */
+/** The certificate that a client sees that trusts `trusted` and connects to `host`. */
 async function shown(
   authority: Authority,
   host: string,
@@ -36,8 +36,8 @@ async function shown(
   }
 }
 
-describe('an authority', () => {
-  test('vouches for itself, and for hosts only', async () => {
+describe('Authority', () => {
+  test('signs itself and hosts, but no other authority', async () => {
     const certificate = new X509Certificate((await Authority.create()).certificate);
     expect(certificate.ca).toBe(true);
     expect(certificate.verify(certificate.publicKey)).toBe(true);
@@ -46,7 +46,7 @@ describe('an authority', () => {
   });
 
   test.each(['a.test', `${'a'.repeat(63)}.${'b'.repeat(63)}.test`, '127.0.0.1', '::1', '2001:db8::5'])(
-    'is believed about %s',
+    'issues a valid certificate for %s',
     async (host) => {
       const authority = await Authority.create();
       const leaf = await shown(authority, host);
@@ -58,14 +58,14 @@ describe('an authority', () => {
     },
   );
 
-  test('is not believed by those who trust another one', async () => {
+  test('is not trusted by clients of another authority', async () => {
     const [one, other] = await Promise.all([Authority.create(), Authority.create()]);
     await expect(shown(one, 'a.test', other.certificate)).rejects.toMatchObject({
       code: expect.stringMatching(/SIGN|ISSUER|VERIFY/),
     });
   });
 
-  test('makes a certificate once, anew when it gets old, and keeps a limited number', async () => {
+  test('caches a limited number of certificates and renews old ones', async () => {
     let now = Date.now();
     const authority = await Authority.create(() => now);
     const first = authority.contextFor('a.test');

@@ -4,15 +4,15 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { firstByte } from '../../../../../src/network/proxy/interception/connections.ts';
 import { IDLE_TIMEOUT_MS } from '../../../../../src/network/proxy/limits.ts';
 
-/** A connection on which nothing is said until something is pushed. */
+/** A connection that is silent until something is pushed. */
 function silent(): Socket {
   return new Duplex({ read: () => {}, write: (_data, _encoding, done) => done() }) as Socket;
 }
 
 afterEach(() => void vi.useRealTimers());
 
-describe('the first byte of a connection', () => {
-  test('is what the client sends, and is still there', async () => {
+describe('firstByte', () => {
+  test("returns the client's first byte and leaves it in the stream", async () => {
     const [client, upstream] = [silent(), silent()];
     const byte = firstByte(client, upstream);
     client.push(Buffer.from('GET'));
@@ -25,14 +25,14 @@ describe('the first byte of a connection', () => {
     ['the client ends', (client: Socket) => client.push(null)],
     ['the client goes', (client: Socket) => client.destroy()],
     ['the other side goes', (_client: Socket, upstream: Socket) => upstream.destroy()],
-  ])('is none when %s', async (_name, happen) => {
+  ])('returns null when %s', async (_name, happen) => {
     const [client, upstream] = [silent(), silent()];
     const byte = firstByte(client, upstream);
     happen(client, upstream);
     expect(await byte).toBeNull();
   });
 
-  test('is not waited for longer than for anything else', async () => {
+  test('closes both connections after the idle timeout', async () => {
     vi.useFakeTimers();
     const [client, upstream] = [silent(), silent()];
     const byte = firstByte(client, upstream);

@@ -19,7 +19,7 @@ import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts'
 import { ProxyResources } from '../../../../../src/network/proxy/proxy-resources.ts';
 import { type CertificateFiles, Certificates } from '../../../../support/certificates.ts';
 import { waitFor } from '../../../../support/wait-for.ts';
-import { settings } from '../scene.ts';
+import { settings } from '../proxy-fixture.ts';
 
 let home = '';
 let certificates: Certificates;
@@ -41,8 +41,8 @@ function hostWith(env: Record<string, string> = {}) {
   return { host: new InterceptionCertificates(bundlePath, all), bundlePath };
 }
 
-describe('the file of whom to trust', () => {
-  test('is there while somebody holds it, and leaves nothing behind', async () => {
+describe('the CA bundle', () => {
+  test('exists while a lease is held, and leaves nothing behind', async () => {
     const { host, bundlePath } = hostWith();
     const [one, two] = await Promise.all([host.acquire(), host.acquire()]);
     expect(dirname(dirname(bundlePath))).toBe(join(home, 'proxy'));
@@ -54,7 +54,7 @@ describe('the file of whom to trust', () => {
     await waitFor('the file to go', () => readdirSync(home).length === 0);
   });
 
-  test('comes back with the same authority for whoever comes later, even at once', async () => {
+  test('comes back with the same authority for a later lease', async () => {
     const { host, bundlePath } = hostWith();
     const first = await host.acquire();
     first.release();
@@ -65,7 +65,7 @@ describe('the file of whom to trust', () => {
     await waitFor('the file to go', () => readdirSync(home).length === 0);
   });
 
-  test('has what the system trusts, what the server was told to trust, the authority, and no key', async () => {
+  test('contains the certificates of the system, of the configuration and of the authority, and no key', async () => {
     const both = join(home, 'with-key.pem');
     writeFileSync(both, readFileSync(corporate.key, 'utf8') + readFileSync(corporate.cert, 'utf8'));
     const { host, bundlePath } = hostWith({ SSL_CERT_FILE: both });
@@ -81,7 +81,7 @@ describe('the file of whom to trust', () => {
     await waitFor('the file to go', () => readdirSync(home).length === 0);
   });
 
-  test('is named by each variable that the program has not set itself', async () => {
+  test('is named by each variable that the program does not set itself', async () => {
     const { host, bundlePath } = hostWith({ CURL_CA_BUNDLE: '/server.pem' });
     const lease = await host.acquire();
     const variables = lease.variables({
@@ -101,8 +101,8 @@ describe('the file of whom to trust', () => {
   });
 });
 
-describe('what cannot be had is refused', () => {
-  test('a file of authorities that cannot be read; it can be put right', async () => {
+describe('acquire rejects', () => {
+  test('while a CA file cannot be read', async () => {
     const missing = join(home, 'later.pem');
     const { host, bundlePath } = hostWith({ SSL_CERT_FILE: missing });
     await expect(host.acquire()).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe('what cannot be had is refused', () => {
         writeFileSync(path, readFileSync(join(home, 'moved', 'ca-bundle.pem')));
       },
     ],
-  ])('a file that was %s; once nobody holds it there is a new one', async (_name, change) => {
+  ])('after the file was %s, until all leases are released', async (_name, change) => {
     const { host, bundlePath } = hostWith();
     const first = await host.acquire();
     change(bundlePath);
@@ -153,7 +153,7 @@ describe('what cannot be had is refused', () => {
     await waitFor('the file to go', () => readdirSync(home).length === 0);
   });
 
-  test('a folder that cannot be made', async () => {
+  test('when the folder cannot be created', async () => {
     const blocked = join(home, 'file');
     writeFileSync(blocked, '');
     const { host } = hostWith({ CODEX_HOME: blocked });
@@ -164,7 +164,7 @@ describe('what cannot be had is refused', () => {
     rmSync(blocked);
   });
 
-  test('a masking proxy without either', async () => {
+  test('a masking proxy without a lease', async () => {
     const peer = { decided: () => {}, ask: null };
     const options = {
       settings: settings({ credentialMasking: true }),
@@ -176,7 +176,7 @@ describe('what cannot be had is refused', () => {
   });
 });
 
-test('what a dead server has left goes', async () => {
+test('removes the files of a dead server', async () => {
   const { host, bundlePath } = hostWith();
   const [, , place] = basename(dirname(bundlePath)).split('-');
   const orphan = join(home, 'proxy', `exec-server-${place}-${process.pid}-1-0123456789abcdef`);
@@ -187,7 +187,7 @@ test('what a dead server has left goes', async () => {
   await waitFor('the file to go', () => readdirSync(home).length === 0);
 });
 
-test('what others keep next to it stays', async () => {
+test('keeps files of others next to it', async () => {
   mkdirSync(join(home, 'proxy'));
   writeFileSync(join(home, 'proxy', 'theirs'), '');
   const { host, bundlePath } = hostWith();

@@ -10,24 +10,24 @@ import { waitFor } from '../../../../support/wait-for.ts';
 import {
   CREDENTIAL,
   EchoServers,
-  type MaskedScene,
-  type MaskedSceneOptions,
-  maskedScene,
-} from './masked-scene.ts';
+  type MaskingFixture,
+  type MaskingFixtureOptions,
+  openMaskingFixture,
+} from './masking-fixture.ts';
 
 const run = promisify(execFile);
 
 let servers: EchoServers;
-const scenes: MaskedScene[] = [];
+const fixtures: MaskingFixture[] = [];
 
 async function open(
-  changes: Parameters<typeof maskedScene>[1] = {},
-  options: MaskedSceneOptions = {},
-): Promise<MaskedScene & { readonly mask: string; readonly bearer: readonly string[] }> {
-  const scene = await maskedScene(servers, changes, options);
-  scenes.push(scene);
-  const mask = scene.env.ACME_KEY ?? '';
-  return { ...scene, mask, bearer: ['-H', `Authorization: Bearer ${mask}`] };
+  changes: Parameters<typeof openMaskingFixture>[1] = {},
+  options: MaskingFixtureOptions = {},
+): Promise<MaskingFixture & { readonly mask: string; readonly bearer: readonly string[] }> {
+  const fixture = await openMaskingFixture(servers, changes, options);
+  fixtures.push(fixture);
+  const mask = fixture.env.ACME_KEY ?? '';
+  return { ...fixture, mask, bearer: ['-H', `Authorization: Bearer ${mask}`] };
 }
 
 beforeAll(async () => {
@@ -38,12 +38,12 @@ beforeEach(() => {
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
-  await Promise.all(scenes.splice(0).map((scene) => scene.close()));
+  await Promise.all(fixtures.splice(0).map((fixture) => fixture.close()));
 });
 afterAll(() => servers.close());
 
-describe('where a credential belongs', () => {
-  test('it arrives, and the program has never seen it', async () => {
+describe('at its destination', () => {
+  test('a credential arrives that the program has never seen', async () => {
     const { mask, env, bearer, curl, decisions } = await open();
     expect(mask).toMatch(/^acme_[a-z]{24}$/);
     expect(JSON.stringify(env)).not.toContain(CREDENTIAL);
@@ -53,7 +53,7 @@ describe('where a credential belongs', () => {
     expect(JSON.stringify(decisions)).not.toContain(CREDENTIAL);
   });
 
-  test('it arrives in each way that its provider names', async () => {
+  test('a credential arrives with each method of its provider', async () => {
     const { mask, curl } = await open();
     const url = `${servers.secureUrl}/v1`;
     const basic = Buffer.from(`me:${CREDENTIAL}`).toString('base64');
@@ -61,7 +61,7 @@ describe('where a credential belongs', () => {
     expect(await curl('-H', `x-key: K ${mask}`, url)).toBe(`- K ${CREDENTIAL} \n`);
   });
 
-  test('it arrives by SOCKS5, in a plain request to this machine, and in a tunnel to one', async () => {
+  test('a credential arrives over SOCKS5, in a plain local request and in a local tunnel', async () => {
     const { bearer, curl, env } = await open();
     const expected = `Bearer ${CREDENTIAL} - \n`;
     const socks = ['--proxy', env.ALL_PROXY ?? ''];
@@ -71,21 +71,21 @@ describe('where a credential belongs', () => {
     expect(await curl('--proxytunnel', ...bearer, `${servers.plainUrl}/v1/x`)).toBe(expected);
   });
 
-  test('requests follow each other on one connection, with bodies of known and of unknown length', async () => {
+  test('serves requests in turn on one connection, with known and unknown body lengths', async () => {
     const { bearer, curl } = await open();
     const before = servers.connections;
     const url = `${servers.secureUrl}/v1/x`;
     const again = ['--next', '-sS', ...bearer, '-H', 'Transfer-Encoding: chunked', '-d', 'second', url];
     const large = 'x'.repeat(100_000);
     const output = await run('curl', ['-sS', ...bearer, '-d', 'first', url, ...again], {
-      env: scenes[0]!.env,
+      env: fixtures[0]!.env,
     });
     expect(output.stdout).toBe(`Bearer ${CREDENTIAL} - first\nBearer ${CREDENTIAL} - second\n`);
     expect(servers.connections - before).toBe(1);
     expect(await curl(...bearer, '-H', 'Expect: 100-continue', '-d', large, url)).toContain(large);
   });
 
-  test('a node program trusts the proxy by its environment', async () => {
+  test('is trusted by a node program through its environment', async () => {
     const { env } = await open();
     const script = `
       const tunnel = require('http').request({ method: 'CONNECT', path: process.argv[1].split('/')[2],
@@ -98,7 +98,7 @@ describe('where a credential belongs', () => {
     expect(stdout).toBe(`Bearer ${CREDENTIAL} - \n`);
   });
 
-  test('a websocket is opened with it, and what follows passes as it is', async () => {
+  test('opens a websocket with the credential and passes the rest through', async () => {
     servers.secure.once('upgrade', (request, socket: Socket) => {
       const head = [
         'HTTP/1.1 101 Switching Protocols',
@@ -116,14 +116,14 @@ describe('where a credential belongs', () => {
     expect(stdout).toContain(`Bearer ${CREDENTIAL}|echo ${mask}`);
   });
 
-  test('a web server that does not want to be upgraded is heard', async () => {
+  test('forwards the response of a web server that refuses an upgrade', async () => {
     const { mask, env } = await open();
     const { stdout } = await upgraded(env, servers.secureUrl, mask);
     expect(stdout).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*Bearer acme_abcdefghijklmnopqrstuvwx - \n/);
   });
 });
 
-/** Asks for a websocket; sends the mask once there is one. */
+/** Requests a websocket and then sends the mask. */
 function upgraded(
   env: Record<string, string>,
   url: string,
@@ -137,7 +137,7 @@ function upgraded(
   );
 }
 
-/** A program that sends a request by TLS through a tunnel, and something else once it has received a `|`; with all it receives. */
+/** A program that sends a TLS request through a tunnel, and more after it received a `|`; returns everything it receives. */
 function insideTunnel(
   env: Record<string, string>,
   url: string,
@@ -163,7 +163,7 @@ function insideTunnel(
   return run(process.execPath, ['-e', script, host, hostname, head, then], { env });
 }
 
-describe('everywhere else the mask is what arrives', () => {
+describe('elsewhere the mask arrives', () => {
   test.each([
     ['below another path', '/v2/x'],
     ['next to the path', '/v1x'],
@@ -177,7 +177,7 @@ describe('everywhere else the mask is what arrives', () => {
     expect(await curl('--path-as-is', ...bearer, `${servers.secureUrl}${path}`)).toBe(`Bearer ${mask} - \n`);
   });
 
-  test('in other headers, in other schemes, twice, and in the body', async () => {
+  test('in other headers and schemes, in repeated headers, and in the body', async () => {
     const { mask, curl } = await open();
     const url = `${servers.secureUrl}/v1/x`;
     expect(await curl('-H', `Authorization: Token ${mask}`, url)).toBe(`Token ${mask} - \n`);
@@ -189,7 +189,7 @@ describe('everywhere else the mask is what arrives', () => {
     expect(servers.received[2]).toMatchObject({ body: mask, rawHeaders: expect.arrayContaining([mask]) });
   });
 
-  test('in a TRACE, which is answered with what was sent', async () => {
+  test('in a TRACE request, whose response repeats it', async () => {
     const { mask, bearer, curl } = await open();
     expect(await curl('-X', 'TRACE', ...bearer, `${servers.secureUrl}/v1/x`)).toBe(`Bearer ${mask} - \n`);
   });
@@ -201,7 +201,7 @@ describe('everywhere else the mask is what arrives', () => {
     expect(await other.curl(...owner.bearer, `${servers.secureUrl}/v1/x`)).toBe(`Bearer ${owner.mask} - \n`);
   });
 
-  test('and a host that no provider names is not looked into', async () => {
+  test('and a host without a provider is not intercepted', async () => {
     const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], auth: [] };
     const { mask, bearer, curl } = await open({
       credentialProviders: { acme: { ...acme, url_prefixes: ['https://elsewhere.test'] } },
@@ -212,8 +212,8 @@ describe('everywhere else the mask is what arrives', () => {
   });
 });
 
-describe('what is refused', () => {
-  test('a host that nobody vouches for: it is sent nothing', async () => {
+describe('rejects', () => {
+  test('a host with an untrusted certificate, without sending anything to it', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     const { bearer, curl } = await open({}, { serverEnv: {} });
     const output = await curl('-k', '-w', '%{http_code}', ...bearer, `${servers.secureUrl}/v1/x`);
@@ -224,7 +224,7 @@ describe('what is refused', () => {
   test.each([
     ['another host', ['-H', 'Host: other.test']],
     ['another port', ['-H', 'Host: 127.0.0.1']],
-  ])('a request for %s than the connection leads to', async (_name, header) => {
+  ])('a request for %s than that of the connection', async (_name, header) => {
     const { bearer, curl } = await open();
     expect(await curl(...header, ...bearer, `${servers.secureUrl}/v1/x`)).toBe('host mismatch');
     expect(servers.received).toEqual([]);
@@ -254,8 +254,8 @@ describe('what is refused', () => {
   });
 });
 
-describe('connections end together', () => {
-  test('an opaque protocol in which the host speaks first passes', async () => {
+describe('connections', () => {
+  test('pass an unknown protocol in which the host speaks first', async () => {
     const greeter = createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     await once(greeter, 'listening');
     const { port } = greeter.address() as { port: number };
@@ -268,18 +268,18 @@ describe('connections end together', () => {
     await once(greeter, 'close');
   });
 
-  test('a program that goes takes its connection to the host with it, and so does a proxy that closes', async () => {
-    const scene = await open();
+  test("to the host end with the program's, and with the proxy", async () => {
+    const fixture = await open();
     const port = Number(new URL(servers.secureUrl).port);
-    const sockets = await Promise.all([0, 1].map(() => tunnel(scene.env, port)));
+    const sockets = await Promise.all([0, 1].map(() => tunnel(fixture.env, port)));
     expect(await count()).toBe(2);
     sockets[0]?.destroy();
     await waitFor('one connection to go', async () => (await count()) === 1);
-    await scene.proxy.close();
+    await fixture.proxy.close();
     await waitFor('the other to go', async () => (await count()) === 0);
   });
 
-  test('when the host ends an idle connection the program learns of it', async () => {
+  test('of the program end when the host closes an idle connection', async () => {
     const { keepAliveTimeout } = servers.secure;
     servers.secure.keepAliveTimeout = 1;
     try {
@@ -298,7 +298,7 @@ describe('connections end together', () => {
   }
 });
 
-/** A connection of the program to the host, by way of the proxy. */
+/** A connection of the program to the host through the proxy. */
 async function tunnel(env: Record<string, string>, port: number): Promise<Socket> {
   const { port: proxyPort, username, password } = new URL(env.HTTP_PROXY ?? '');
   const socket = connect(Number(proxyPort), '127.0.0.1');
@@ -323,7 +323,7 @@ async function tunnelled(env: Record<string, string>, port: number, text: string
   return output;
 }
 
-test('a name of this machine that leads elsewhere is sent the mask', async () => {
+test('sends the mask to a local name that resolves to another machine', async () => {
   const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], auth: [] };
   const masks = new CredentialMasks({ acme: { ...acme, url_prefixes: ['http://localhost:80'] } });
   const { ACME_KEY: mask } = masks.cover({ ACME_KEY: CREDENTIAL });

@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(parent, { recursive: true, force: true }));
 
-/** The name that a folder of another process would have. */
+/** The folder name of another process. */
 function nameFor(pid: number, start: string, place = ownedFolderName().split('-')[2]): string {
   return `exec-server-${place}-${pid}-${start}-0123456789abcdef`;
 }
@@ -45,14 +45,14 @@ function add(name: string): string {
   return name;
 }
 
-test('a folder says whose it is, and no two are the same', () => {
+test('names its owner and is unique', () => {
   expect(ownedFolderName()).toMatch(
     new RegExp(`^exec-server-[0-9a-f]{16}-${process.pid}-${startOf(process.pid)}-[0-9a-f]{16}$`),
   );
   expect(ownedFolderName()).not.toBe(ownedFolderName());
 });
 
-test('what dead processes have left goes: of those that are gone, and of those whose pid another one has', async () => {
+test('removes folders of dead processes, also when their pid was reused', async () => {
   const child = spawn('/bin/true');
   const { pid = 0 } = child;
   const start = startOf(pid);
@@ -63,8 +63,8 @@ test('what dead processes have left goes: of those that are gone, and of those w
   expect(readdirSync(parent)).toEqual([]);
 });
 
-test('a process that only its parent has still to hear of is dead', async () => {
-  // A shell that becomes a program which knows nothing of its child.
+test('treats a zombie as dead', async () => {
+  // A shell that executes a program which does not reap its child.
   const child = spawn('/bin/sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
@@ -88,7 +88,7 @@ function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, 'latin1').trim();
 }
 
-test('everything else stays: what lives, what cannot be told, and what is none', async () => {
+test('keeps folders of living and unknown processes, and other entries', async () => {
   const kept = [
     add(ownedFolderName()),
     add(nameFor(process.ppid, startOf(process.ppid))),
@@ -107,6 +107,6 @@ test('everything else stays: what lives, what cannot be told, and what is none',
   rmSync(elsewhere, { recursive: true });
 });
 
-test('a folder that does not exist has none', async () => {
+test('ignores a missing folder', async () => {
   await expect(removeOrphans(join(parent, 'missing'))).resolves.toBeUndefined();
 });

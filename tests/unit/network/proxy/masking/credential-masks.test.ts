@@ -23,7 +23,7 @@ const acme: ProviderSettings = {
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const decoded = (text: string) => Buffer.from(text, 'base64').toString('latin1');
 
-/** What goes out for a request with a header. */
+/** The headers sent for a request. */
 function sent(masks: CredentialMasks, url: string, name: string, value: string, method = 'GET'): string {
   const { protocol, hostname, port, pathname } = new URL(url);
   const scheme = protocol === 'https:' ? 'https' : 'http';
@@ -36,8 +36,8 @@ function sent(masks: CredentialMasks, url: string, name: string, value: string, 
 const bearer = (masks: CredentialMasks, url: string, mask: string | undefined) =>
   sent(masks, url, 'Authorization', `Bearer ${mask}`).replace('Bearer ', '');
 
-describe('an environment', () => {
-  test('has masks in the place of credentials that look like them', () => {
+describe('cover', () => {
+  test('masks credentials with texts of the same format', () => {
     const env = new CredentialMasks({ acme }).cover({
       GH_TOKEN: GITHUB,
       OPENAI_API_KEY: OPENAI,
@@ -56,14 +56,14 @@ describe('an environment', () => {
     ['in the middle of a value', `https://me:${GITHUB}@github.com/a`],
     ['as the whole of one', GITHUB],
     ['twice', `${GITHUB} ${GITHUB}`],
-  ])('has a credential of one variable nowhere else: %s', (_name, value) => {
+  ])('masks a credential of one variable everywhere: %s', (_name, value) => {
     const env = new CredentialMasks({}).cover({ GH_TOKEN: GITHUB, OTHER: value, MY_PATH: value });
     expect(JSON.stringify(env)).not.toContain(GITHUB);
     expect(env.OTHER).toBe(value.replaceAll(GITHUB, env.GH_TOKEN ?? ''));
     expect(env.MY_PATH).toBe(env.OTHER);
   });
 
-  test('has none of those that are only known by what they look like', () => {
+  test('masks credentials that only match a pattern', () => {
     const masks = new CredentialMasks({ acme });
     const env = masks.cover({ A: `x=${ACME}`, B: GITHUB, C: `key ${OPENAI}.` });
     expect(env.A).toMatch(/^x=acme_[a-z]{24}$/);
@@ -77,7 +77,7 @@ describe('an environment', () => {
     ['has a line break', 'ghp_a\nb'],
     ['is no text that a header can have', 'gh\u{1F600}'],
     ['is very long', 'g'.repeat(5000)],
-  ])('has a mask for a credential that %s', (_name, value) => {
+  ])('masks a credential that %s', (_name, value) => {
     const env = new CredentialMasks({}).cover({ GITHUB_TOKEN: value });
     expect(env.GITHUB_TOKEN).toMatch(/^ghp_masked[A-Za-z0-9]{30,}$/);
     expect(env.GITHUB_TOKEN?.length).toBeLessThanOrEqual(MAX_MASK_LENGTH);
@@ -87,7 +87,7 @@ describe('an environment', () => {
     ['does not have its shape', ['other_[a-z]{24}']],
     ['is the only one of its shape', [ACME]],
     ['has a shape of short texts too', ['acme_(?:[a-z]{24}|x)']],
-  ])('has a mask for a credential that %s', (_name, patterns) => {
+  ])('masks a credential that %s', (_name, patterns) => {
     const env = new CredentialMasks({ acme: { ...acme, patterns } }).cover({ ACME_KEY: ACME });
     expect(env.ACME_KEY).not.toBe(ACME);
     expect(env.ACME_KEY?.length).toBeGreaterThanOrEqual(16);
@@ -98,7 +98,7 @@ describe('an environment', () => {
     ['base64 without padding', base64(`me:${GITHUB}`).replace(/=+$/, '')],
     ['base64 for URLs', `x.${Buffer.from(`\xff\xfe${GITHUB}?>`, 'latin1').toString('base64url')}.y`],
     ['base64 in JSON', JSON.stringify({ auths: { 'ghcr.io': { auth: base64(`x:${GITHUB}`) } } })],
-  ])('has no credential in %s', (_name, value) => {
+  ])('masks a credential in %s', (_name, value) => {
     for (const known of [{ GH_TOKEN: GITHUB }, {}]) {
       const masks = new CredentialMasks({});
       const env = masks.cover({ ...known, OTHER: value });
@@ -113,7 +113,7 @@ describe('an environment', () => {
     }
   });
 
-  test.each(['a', 'ab', 'abc', 'abcd'])('has no credential in base64 behind %s and a slash', (before) => {
+  test.each(['a', 'ab', 'abc', 'abcd'])('masks a credential in base64 after %s and a slash', (before) => {
     for (const known of [{ GH_TOKEN: GITHUB }, {}]) {
       const env = new CredentialMasks({}).cover({ ...known, URL: `https://${before}/${base64(GITHUB)}?x` });
       const [, inside = ''] =
@@ -122,7 +122,7 @@ describe('an environment', () => {
     }
   });
 
-  test.each(['\n', '\r\n'])('has no credential in base64 in lines that end with %j', (end) => {
+  test.each(['\n', '\r\n'])('masks a credential in base64 in lines that end with %j', (end) => {
     const long = `github_pat_${'abcdefghij'.repeat(8)}`;
     const lines = base64(`me:${long}`).match(/.{1,76}/g) ?? [];
     for (const known of [{ GH_TOKEN: long }, {}]) {
@@ -134,13 +134,13 @@ describe('an environment', () => {
     }
   });
 
-  test('has no credential beyond ASCII in base64', () => {
+  test('masks a non-ASCII credential in base64', () => {
     const masks = new CredentialMasks({ acme });
     const env = masks.cover({ ACME_KEY: 'é'.repeat(16), OTHER: base64(`me:${'é'.repeat(16)}`) });
     expect(decoded(env.OTHER ?? '')).toBe(`me:${env.ACME_KEY}`);
   });
 
-  test('has no credential as URLs and JSON write it', () => {
+  test('masks a credential escaped as in URLs and JSON', () => {
     const credential = 'a/b"c@d\\e&fghijklmnop';
     const url = (text: string) => `https://me:${encodeURIComponent(text)}@a.test/`;
     const masks = new CredentialMasks({ acme: { ...acme, patterns: ['x'] } });
@@ -154,14 +154,14 @@ describe('an environment', () => {
     expect(env).toMatchObject({ URL: url(mask), SMALL: url(mask), JSON: JSON.stringify({ key: mask }) });
   });
 
-  test('has different masks for different credentials, however little their shape leaves open', () => {
+  test('uses different masks for different credentials even with a narrow pattern', () => {
     const shape = { ...acme, patterns: ['acme_(?:abcdefghijkl){2,3}', 'acme_(?:abcdefghijkl){4}'] };
     const [first, second] = [`acme_${'abcdefghijkl'.repeat(2)}`, `acme_${'abcdefghijkl'.repeat(3)}`];
     const env = new CredentialMasks({ acme: shape }).cover({ ACME_KEY: first, ACME_OTHER_KEY: second });
     expect(new Set([first, second, env.ACME_KEY, env.ACME_OTHER_KEY]).size).toBe(4);
   });
 
-  test('has nothing of what objects have by themselves', () => {
+  test('ignores inherited properties', () => {
     const settings = { ...acme, env: ['constructor', '__proto__'], url_prefix_from_env: 'toString' };
     const env = new CredentialMasks({ acme: settings }).cover({ A: 'b' });
     expect(Object.keys(env).sort()).toEqual([
@@ -171,7 +171,7 @@ describe('an environment', () => {
     ]);
   });
 
-  test('keeps empty variables, and values that are a short credential by chance', () => {
+  test('keeps empty variables, and values that equal a short credential by chance', () => {
     const env = new CredentialMasks({}).cover({
       GH_TOKEN: 'short',
       OPENAI_API_KEY: ' ',
@@ -181,7 +181,7 @@ describe('an environment', () => {
     expect(env).toMatchObject({ OPENAI_API_KEY: ' ', FLAG: 'short', TEXT: 'shortly' });
   });
 
-  test('says which variables have masks', () => {
+  test('names the variables with masks', () => {
     const env = new CredentialMasks({ acme }).cover({ ACME_KEY: ACME, COPY: `a ${ACME}` });
     expect(env.CODEX_NETWORK_PROXY_CREDENTIAL_BROKER_ACTIVE).toBe('1');
     expect(JSON.parse(env.CODEX_NETWORK_PROXY_BROKERED_CREDENTIALS ?? '')).toEqual([
@@ -191,7 +191,7 @@ describe('an environment', () => {
     ]);
   });
 
-  test('that is gone over again keeps its masks and gets those that are missing', () => {
+  test('keeps existing masks when it is applied again, and adds missing ones', () => {
     const masks = new CredentialMasks({ acme });
     const first = masks.cover({ GH_TOKEN: GITHUB });
     expect(masks.cover(first)).toEqual(first);
@@ -201,14 +201,14 @@ describe('an environment', () => {
     expect(masks.all).toHaveLength(2);
   });
 
-  test('has other masks for every program', () => {
+  test('uses other masks for every program', () => {
     const once = () => new CredentialMasks({ acme }).cover({ ACME_KEY: ACME, GH_TOKEN: GITHUB });
     const [one, two] = [once(), once()];
     expect(one.ACME_KEY).not.toBe(two.ACME_KEY);
     expect(one.GH_TOKEN).not.toBe(two.GH_TOKEN);
   });
 
-  test('with more credentials than can be kept is refused', () => {
+  test('rejects too many credentials', () => {
     const letters = (index: number) => String.fromCharCode(97 + (index % 26), 97 + Math.floor(index / 26));
     const keys = (count: number) =>
       Array.from({ length: count }, (_, index) => `acme_${'a'.repeat(22)}${letters(index)}`).join(' ');
@@ -245,14 +245,14 @@ describe('a credential is sent', () => {
     ['ACME_KEY', ACME, {}, 'https://acme.test/v1/x', true],
     ['ACME_OTHER_KEY', ACME, {}, 'https://acme.test/v1/x', true],
     ['ACME_KEY', ACME, {}, 'https://acme.test/v2', false],
-  ])('%s %#: to where it belongs and nowhere else', (variable, credential, more, url, expected) => {
+  ])('%s %#: to its destination and nowhere else', (variable, credential, more, url, expected) => {
     const masks = new CredentialMasks({ acme });
     const env = masks.cover({ ...more, [variable]: credential });
     expect(env[variable]).not.toBe(credential);
     expect(bearer(masks, url, env[variable])).toBe(expected ? credential : env[variable]);
   });
 
-  test('to nowhere else because it was seen in another variable too', () => {
+  test('to no other destination because another variable contains it', () => {
     const masks = new CredentialMasks({});
     const env = masks.cover(
       masks.cover({ GH_ENTERPRISE_TOKEN: GITHUB, GH_HOST: 'git.test', OTHER: `a ${GITHUB}` }),
@@ -261,14 +261,14 @@ describe('a credential is sent', () => {
     expect(bearer(masks, 'https://github.com/', env.GH_ENTERPRISE_TOKEN)).toBe(env.GH_ENTERPRISE_TOKEN);
   });
 
-  test('to wherever each of its variables says', () => {
+  test('to the destinations of all of its variables', () => {
     const masks = new CredentialMasks({});
     const env = masks.cover({ GH_TOKEN: GITHUB, GH_ENTERPRISE_TOKEN: GITHUB, GH_HOST: 'git.test' });
     expect(bearer(masks, 'https://git.test/', env.GH_TOKEN)).toBe(GITHUB);
     expect(bearer(masks, 'https://github.com/', env.GH_ENTERPRISE_TOKEN)).toBe(GITHUB);
   });
 
-  test('to where a variable of the program says, if that is one place', () => {
+  test('to the destination that a variable of the program names, unless that has a wildcard', () => {
     const settings = { ...acme, url_prefixes: [], url_prefix_from_env: 'ACME_URL' };
     const at = (ACME_URL: string) => {
       const masks = new CredentialMasks({ acme: settings });
@@ -281,7 +281,7 @@ describe('a credential is sent', () => {
     );
   });
 
-  test('as a user, a password, both, or the whole of them', () => {
+  test('as a user, a password, both, or the whole pair', () => {
     const masks = new CredentialMasks({
       acme: { ...acme, auth: ['basic'], patterns: ['acme_[a-z]{24}', '[a-z]{9}:[a-z]{9}'] },
     });
@@ -305,11 +305,11 @@ describe('a credential is sent', () => {
     expect(bearer(masks, 'https://acme.test/v1', env.ACME_KEY)).toBe(env.ACME_KEY);
   });
 
-  test('or not, in a time that grows with the header and nothing else', () => {
+  test('in time linear in the header', () => {
     const masks = new CredentialMasks({ acme });
     masks.cover({ ACME_KEY: ACME });
     const value = `Bearer a${' '.repeat(30_000)}b`;
-    // Were it to grow with its square this would take minutes.
+    // Quadratic time would take minutes.
     for (let count = 0; count < 200; count++) {
       expect(sent(masks, 'https://acme.test/v1', 'Authorization', value)).toBe(value);
     }
@@ -346,13 +346,13 @@ describe('a provider', () => {
     ],
     [{ patterns: Array(MAX_PROVIDER_ENTRIES + 1).fill('abcd') }, 'more than 64 patterns'],
     [{ url_prefixes: Array(MAX_PROVIDER_ENTRIES + 1).fill('a.test') }, 'more than 64 url_prefixes'],
-  ])('that makes no sense is refused by its name: %j', (changes, message) => {
+  ])('that is invalid is rejected with its name: %j', (changes, message) => {
     const described = { 'my acme': { ...acme, ...changes } };
     expect(() => new CredentialMasks(described)).toThrow('credentialProviders["my acme"]: ');
     expect(() => new CredentialMasks(described)).toThrow(message);
   });
 
-  test('may not have patterns that are too large together', () => {
+  test('is rejected when all patterns together are too large', () => {
     const patterns = Array(MAX_PROVIDER_ENTRIES).fill('a{1000}{8}');
     expect(() => new CredentialMasks({ acme: { ...acme, patterns } })).toThrow(
       'credentialProviders["acme"]: the patterns together are too large',
@@ -362,7 +362,7 @@ describe('a provider', () => {
     expect(() => new CredentialMasks(many)).toThrow('the patterns together are too large');
   });
 
-  test('may be the only one for its variables, and there may not be too many', () => {
+  test('must not share variables with another one, and their number is limited', () => {
     expect(() => new CredentialMasks({ acme, again: acme })).toThrow(
       'credentialProviders["again"]: ACME_KEY already belongs to another provider',
     );

@@ -13,7 +13,7 @@ const covers = (prefix: string, url: string) => {
   });
 };
 
-describe('a URL prefix', () => {
+describe('Destination', () => {
   test.each([
     ['https://a.test', 'https://a.test/'],
     ['a.test', 'https://a.test/any/path'],
@@ -73,7 +73,7 @@ describe('a URL prefix', () => {
     '/v1/x%23',
     '/v1/x%3f',
     '/v1/\xe9',
-  ])('does not cover %s, which may be read in two ways', (path) => {
+  ])('does not cover the ambiguous path %s', (path) => {
     const place = { scheme: 'https', host: 'a.test', port: 443 } as const;
     const destination = new Destination('https://a.test/v1');
     expect(destination.covers({ ...place, path: '/v1/a.b..c;d=1' })).toBe(true);
@@ -98,10 +98,10 @@ describe('a URL prefix', () => {
     '*.127.0.0.1',
     'https://[a',
     'https://a\\b',
-  ])('%s is none', (text) => expect(() => new Destination(text)).toThrow('invalid URL prefix'));
+  ])('rejects %s', (text) => expect(() => new Destination(text)).toThrow('invalid URL prefix'));
 
   test.each(['http://a.test', 'http://*.localhost', 'http://10.0.0.1', 'ftp://a.test', 'wss://a.test'])(
-    '%s would send a credential in the clear',
+    'rejects %s, which would send a credential unencrypted',
     (text) => expect(() => new Destination(text)).toThrow('over http to this machine'),
   );
 });

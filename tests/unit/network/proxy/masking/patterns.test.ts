@@ -5,7 +5,7 @@ import { CredentialPattern } from '../../../../../src/network/proxy/masking/patt
 
 const KEY = 'acme_abcdefghijklmnopqrstuvwx';
 
-describe('a pattern', () => {
+describe('CredentialPattern', () => {
   test.each([
     ['acme_[a-z]{24}', [KEY], ['acme_', `${KEY}y`, `x${KEY}`]],
     ['^acme_[a-z]+$', [KEY, 'acme_a'], ['acme_', 'acme_A']],
@@ -24,7 +24,7 @@ describe('a pattern', () => {
     ['a\\Bb', ['ab'], ['a b']],
     ['[\\w.-]{3}', ['a.-'], ['a+-']],
     ['x{0,2}y', ['y', 'xxy'], ['xxxy']],
-  ])('%s describes what it says', (text, right, wrong) => {
+  ])('%s matches as specified', (text, right, wrong) => {
     if (text.endsWith('|'))
       return expect(() => new CredentialPattern(text)).toThrow('matches the empty text');
     const pattern = new CredentialPattern(text);
@@ -60,34 +60,34 @@ describe('a pattern', () => {
     [`a${'+'.repeat(5)}`, 'repeated too often'],
     [`${'('.repeat(33)}a${')'.repeat(33)}`, 'nested too deep'],
     ['a'.repeat(MAX_PATTERN_LENGTH + 1), 'longer than'],
-  ])('%s is refused', (text, message) => {
+  ])('rejects %s', (text, message) => {
     expect(() => new CredentialPattern(text)).toThrow(message);
   });
 });
 
-describe('looking for credentials', () => {
+describe('findIn', () => {
   const find = (pattern: string, text: string) => [
     ...new CredentialPattern(pattern).findIn(text, newBudget()),
   ];
 
-  test('finds those that stand by themselves, whatever the pattern says of the ends', () => {
+  test('finds separate credentials and ignores anchors', () => {
     expect(find('acme_[a-z]{24}', `x=${KEY};y=${KEY}`)).toEqual([KEY, KEY]);
     expect(find('^acme_[a-z]+$', `postgres://u:${KEY}@h/db`)).toEqual([KEY]);
   });
 
-  test('passes over parts of longer words, and over short ones', () => {
+  test('skips parts of longer words and short matches', () => {
     expect(find('acme_[a-z]{24}', `x${KEY} ${KEY}y ${KEY}_ ${KEY}-`)).toEqual([]);
     expect(find('acme_[a-z]+', 'acme_abc')).toEqual([]);
   });
 
-  test('is not done for what begins with nothing in particular', () => {
+  test('does not search for a pattern without a distinctive prefix', () => {
     expect(find('[a-z_]{29}', KEY)).toEqual([]);
     expect(find('acm[a-z_]{26}', KEY)).toEqual([]);
   });
 });
 
-describe('time', () => {
-  test('does not explode with a pattern that makes others explode', () => {
+describe('matching time', () => {
+  test('is linear for patterns that cause backtracking elsewhere', () => {
     const pattern = new CredentialPattern('(?:a+)+b');
     const budget = newBudget();
     const before = budget.left;
@@ -95,7 +95,7 @@ describe('time', () => {
     expect(before - budget.left).toBeLessThan(30_000);
   });
 
-  test('is limited however many characters a set names', () => {
+  test('is limited for sets with many characters', () => {
     const many = Array.from({ length: 1900 }, (_, index) => String.fromCharCode(0x4000 + 2 * index)).join('');
     const pattern = new CredentialPattern(`acme[${many}a]*b`);
     expect(() => pattern.matches(`acme${'a'.repeat(10_000)}`, newBudget())).toThrow('takes too long');
@@ -110,7 +110,7 @@ describe('time', () => {
     expect(draw).toThrow('takes too long');
   });
 
-  test('is limited for texts that hold nothing', () => {
+  test('is limited for texts without a match', () => {
     const pattern = new CredentialPattern('acme_[a-z]{24}');
     const text = 'x'.repeat(1_000_000);
     const budget = newBudget();
@@ -120,20 +120,20 @@ describe('time', () => {
     expect(search).toThrow('takes too long');
   });
 
-  test('is limited however much there is to compare', () => {
+  test('is limited for large environments', () => {
     const pattern = new CredentialPattern('acme_(?:[a-z_.]?){500}');
     expect(() => [...pattern.findIn('acme_.'.repeat(20_000), newBudget())]).toThrow('takes too long');
   });
 });
 
-describe('a sample', () => {
+describe('sample', () => {
   test.each([
     'acme_[a-z]{24}',
     '(?i)key-(?:[a-f]{20}|[0-9]{30})',
     '\\bacme_[^\\s/]{20}\\b',
     '.{16}',
     '\\S{16,}',
-  ])('of %s is of its shape, and another one each time', (text) => {
+  ])('of %s matches the pattern and differs each time', (text) => {
     const pattern = new CredentialPattern(text);
     const samples = Array.from({ length: 5 }, () => pattern.sample(newBudget()) ?? '');
     for (const sample of samples) {
@@ -151,7 +151,7 @@ describe('a sample', () => {
     'k(?:ab)+',
     '[aaaa]{60}',
     '(?:a|a){90}',
-  ])('of %s cannot be had', (text) => {
+  ])('of %s is null', (text) => {
     expect(new CredentialPattern(text).sample(newBudget())).toBeNull();
   });
 });

@@ -13,13 +13,13 @@ import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts'
 import { ProxyResources } from '../../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxySettings } from '../../../../../src/protocol/network.ts';
 import { Certificates, pem } from '../../../../support/certificates.ts';
-import { settings } from '../scene.ts';
+import { settings } from '../proxy-fixture.ts';
 
 const run = promisify(execFile);
 
 export const CREDENTIAL = 'acme_abcdefghijklmnopqrstuvwx';
 
-/** A web server that says what it was sent, by TLS and in the clear. */
+/** A web server that returns what it receives, with and without TLS. */
 export class EchoServers {
   readonly certificates = new Certificates();
   readonly authority = this.certificates.authority('upstream');
@@ -87,8 +87,8 @@ export class EchoServers {
   }
 }
 
-/** A proxy with masks, and the environment of the program that it belongs to. */
-export interface MaskedScene {
+/** A proxy with masks, and the environment of its program. */
+export interface MaskingFixture {
   readonly proxy: NetworkProxy;
   readonly env: Record<string, string>;
   readonly decisions: Decision[];
@@ -98,19 +98,19 @@ export interface MaskedScene {
   close(): Promise<void>;
 }
 
-export interface MaskedSceneOptions {
+export interface MaskingFixtureOptions {
   readonly env?: Record<string, string>;
-  /** What the server trusts besides; the authority of the web servers unless something else is said. */
+  /** A CA file that the server trusts; by default the authority of the web servers. */
   readonly serverEnv?: Record<string, string>;
   readonly resolve?: (name: string) => Promise<readonly string[]>;
 }
 
-/** Guards {@link CREDENTIAL} for `/v1` of both servers. */
-export async function maskedScene(
+/** Masks {@link CREDENTIAL} for `/v1` of both servers. */
+export async function openMaskingFixture(
   servers: EchoServers,
   changes: Partial<NetworkProxySettings> = {},
-  { env = { ACME_KEY: CREDENTIAL }, serverEnv, resolve = async () => [] }: MaskedSceneOptions = {},
-): Promise<MaskedScene> {
+  { env = { ACME_KEY: CREDENTIAL }, serverEnv, resolve = async () => [] }: MaskingFixtureOptions = {},
+): Promise<MaskingFixture> {
   const home = mkdtempSync(join(tmpdir(), 'masked-'));
   const trusted = serverEnv ?? { SSL_CERT_FILE: servers.authority.cert };
   const host = new ProxyResources(resolve, { CODEX_HOME: home, ...trusted });

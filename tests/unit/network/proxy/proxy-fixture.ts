@@ -22,7 +22,7 @@ export function settings(changes: Partial<NetworkProxySettings> = {}): NetworkPr
   };
 }
 
-/** A name server; `rebind.test` is somewhere else for everyone who asks after the first. */
+/** A name server; `rebind.test` resolves to another address after the first lookup. */
 export class Names {
   readonly asked: string[] = [];
   readonly #names: Readonly<Record<string, readonly string[]>>;
@@ -40,8 +40,8 @@ export class Names {
   };
 }
 
-/** A proxy with everything around it. Closed by {@link closeScenes}. */
-export interface Scene {
+/** A proxy and its environment. Closed by {@link closeFixtures}. */
+export interface ProxyFixture {
   readonly proxy: NetworkProxy;
   readonly host: ProxyResources;
   readonly names: Names;
@@ -51,26 +51,26 @@ export interface Scene {
   readonly socksPort: number;
   readonly user: string;
   readonly password: string;
-  /** The header that proves who asks. */
+  /** The proxy-authorization header. */
   readonly authorization: string;
 }
 
 const open: { close(): Promise<unknown> }[] = [];
 
-export async function closeScenes(): Promise<void> {
+export async function closeFixtures(): Promise<void> {
   await Promise.all(open.splice(0).map((each) => each.close()));
 }
 
-export interface SceneOptions {
+export interface FixtureOptions {
   readonly names?: Names;
   readonly host?: ProxyResources;
   answer?(question: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
 }
 
-export async function openScene(
+export async function openFixture(
   changes: Partial<NetworkProxySettings> = {},
-  { names = new Names(), host = new ProxyResources(names.resolve), answer }: SceneOptions = {},
-): Promise<Scene> {
+  { names = new Names(), host = new ProxyResources(names.resolve), answer }: FixtureOptions = {},
+): Promise<ProxyFixture> {
   const decisions: Decision[] = [];
   const questions: NetworkPolicyRequest[] = [];
   const peer: PolicyPeer = {
@@ -101,7 +101,7 @@ export async function openScene(
   };
 }
 
-/** What a web server was sent. */
+/** A request that a web server received. */
 export interface Received {
   readonly method: string;
   readonly url: string;
@@ -109,7 +109,7 @@ export interface Received {
   readonly body: string;
 }
 
-/** A web server on 127.0.0.1 that keeps what it is sent. */
+/** A web server on 127.0.0.1 that records its requests. */
 export interface WebServer {
   readonly port: number;
   readonly received: Received[];
@@ -153,7 +153,7 @@ export async function openWebServer(
   return { port: (server.address() as AddressInfo).port, received, server };
 }
 
-/** Sends bytes and returns everything that comes back until the other side ends, or until `enough` is satisfied. */
+/** Sends bytes and returns everything received until the other side closes or `enough` is satisfied. */
 export function exchange(
   port: number,
   parts: readonly (string | Buffer)[],
@@ -185,16 +185,16 @@ export function exchange(
   });
 }
 
-/** One HTTP request in its own words; the answer as text. The connection is to be closed behind it. */
-export function ask(scene: Scene, head: string, body = ''): Promise<string> {
+/** Sends one raw HTTP request that closes the connection, and returns the response as text. */
+export function ask(fixture: ProxyFixture, head: string, body = ''): Promise<string> {
   const [first = '', ...rest] = head.split('\n').map((line) => line.trim());
-  const lines = [first, scene.authorization, 'Connection: close', ...rest];
-  return exchange(scene.httpPort, [`${lines.join('\r\n')}\r\n\r\n${body}`]);
+  const lines = [first, fixture.authorization, 'Connection: close', ...rest];
+  return exchange(fixture.httpPort, [`${lines.join('\r\n')}\r\n\r\n${body}`]);
 }
 
 /** A plain GET through the proxy. */
-export function get(scene: Scene, authority: string): Promise<string> {
-  return ask(scene, `GET http://${authority}/ HTTP/1.1\nHost: ${authority}`);
+export function get(fixture: ProxyFixture, authority: string): Promise<string> {
+  return ask(fixture, `GET http://${authority}/ HTTP/1.1\nHost: ${authority}`);
 }
 
 /** The JSON body of a blocked request. */
