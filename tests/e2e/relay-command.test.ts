@@ -38,7 +38,7 @@ test.each<[string, string[], number, RegExp]>([
   ['a certificate without https', ['--tls-cert', 'x', '--tls-key', 'x'], 2, /needs --tls-cert and --tls-key/],
   ['a URL with a query', ['--public-url', 'https://x/?y'], 2, /--public-url: .* is not a URL like/],
   ['a websocket URL', ['--node-url', 'wss://x'], 2, /--node-url: .* is not a URL like/],
-  ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not memory/],
+  ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not one of memory/],
   ['an unknown level', ['--log-level', 'loud'], 2, /is not one of debug, info, warn, error/],
   ['no connections', ['--max-connections', '0'], 2, /is not a number of 1 or more/],
   [
@@ -47,10 +47,10 @@ test.each<[string, string[], number, RegExp]>([
     1,
     /cannot read the list of revoked tokens .*\(--revoked-file\)/,
   ],
-])('rejects %s', async (_what, flags, code, complaint) => {
+])('rejects %s', async (_what, flags, code, message) => {
   const outcome = await cli.run(['relay', ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([code, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
 test('reports a port that is in use, and exits', async () => {
@@ -96,10 +96,10 @@ test.each<[string[], RegExp]>([
   [['--role', 'metrics', '--environment', 'e'], /--environment is only for the roles executor and harness/],
   [['--role', 'metrics', '--expires-in', 'soon'], /is not a time/],
   [['--role', 'metrics', '--id', 'a b'], /--id may have up to 64/],
-])('rejects token %j', async (flags, complaint) => {
+])('rejects token %j', async (flags, message) => {
   const outcome = await cli.run(['relay', 'token', '--secret-file', secretFile, ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([2, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
 test('help fits 80 columns', async () => {
@@ -204,5 +204,5 @@ test('reads the store from an environment variable', async () => {
   const outcome = await cli.run(['relay', '--secret-file', secretFile], {
     EXEC_SERVER_RELAY_STORE: 'nothing',
   });
-  expect(outcome.stderr).toMatch(/--store is not memory/);
+  expect(outcome.stderr).toMatch(/--store is not one of memory/);
 });

@@ -14,7 +14,7 @@ async function startFleet(count: number) {
   return { redis, nodes, folder };
 }
 
-/** The same URL at another node, as behind a name that leads to all of them. */
+/** Replaces the node in a URL, like a DNS name for all nodes does. */
 function at(node: RelayNode, url: string): string {
   return url.replace(new URL(url).host, new URL(node.url).host);
 }
@@ -23,7 +23,7 @@ function hostOf(url: string): string {
   return new URL(url).host;
 }
 
-/** Frames pass in both directions. */
+/** Expects that frames pass in both directions. */
 async function talk(executor: TestPeer, harness: TestPeer, streamId: string): Promise<void> {
   const [before, answered] = [executor.received.length, harness.received.length];
   harness.record(streamId, 0);
@@ -51,7 +51,7 @@ test('three nodes: register at one, connect at another, request at the third, va
   expect(hostOf(body.url)).toBe(hostOf(second.url));
   expect(body.executor_registration_id).toBe(registered.executor_registration_id);
   await talk(executor, await TestPeer.connect(body.url), 's');
-  // A ticket names its node: the others have no such executor.
+  // A harness ticket is valid only at the node of its executor.
   expect(await statusOf(at(third, body.url))).toBe(401);
 
   const validate = (node: RelayNode) =>
@@ -129,10 +129,10 @@ test('without its store a relay serves connected peers, answers 503 to others, a
   expect(await new Environment(second.url).register(key)).toMatchObject(refused);
   expect(await environment.validate(registrationId, key, 'x')).toMatchObject(refused);
   expect(await statusOf(at(second, url))).toBe(503);
-  // Who has been led here before needs nobody else.
+  // A harness with an earlier URL does not need the store.
   await talk(executor, await TestPeer.connect(late), 'late');
 
-  // It comes back without any memory, and is told again what the nodes know.
+  // The store restarts without data, and the nodes restore it.
   await redis.start();
   const elsewhere = new Environment(second.url);
   await waitFor('the recovery', async () => (await elsewhere.connect(someKey())).status === 200);
@@ -149,7 +149,7 @@ test('closes the older of two sockets of one executor at the next lease renewal'
   const { url } = (await new Environment(first.url).register(someKey())).body;
   const older = await TestPeer.connect(url);
   const newer = await TestPeer.connect(at(second, url));
-  // A node that has lost its connection to the store asks when it has another.
+  // A node renews its leases when it reconnects to the store.
   await redis.cutClients();
   expect((await older.hasClosed()).reason).toMatch(/newer connection/);
   const { body } = await new Environment(first.url).connect(someKey());

@@ -30,7 +30,7 @@ function folder(): string {
 }
 
 test.each(['harnessLink', 'executorLink'] as const)(
-  'while %s is lost and found again, nothing is lost and nobody notices',
+  'loses nothing while the %s is down, and the client does not notice',
   async (link) => {
     const { client, relay, states } = await open();
     const done = join(folder(), 'done');

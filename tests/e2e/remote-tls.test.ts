@@ -21,7 +21,7 @@ const files = certificates.signedBy(authority, 'relay');
 const ca = readFileSync(authority.cert, 'utf8');
 const log = createLogger('error', () => {});
 
-/** A relay over TLS that clients find at the host, and how they are to reach it. */
+/** Starts a relay with TLS at the host, and returns the options for its clients. */
 async function open(host: string, tls: TlsOptions, env: Record<string, string> = {}) {
   const port = await freePort();
   const relay = await startRelay({
@@ -82,12 +82,12 @@ test('does not send the token to an untrusted relay', async () => {
 test('uses the configured proxy for all connections', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
-  // No certificate speaks of this address, which is the only one of this machine that a proxy is used for.
+  // The only address of this machine that uses a proxy. No certificate is valid for it.
   const { place, port } = await open('0.0.0.0', { rejectUnauthorized: false }, { HTTPS_PROXY: proxy.url });
   await startExecutor(place);
   await waitFor('the executor', () => proxy.seen.length >= 2);
   expect(await status(place)).toEqual({ status: 'ready' });
   expect(new Set(proxy.seen.map(({ line }) => line))).toEqual(new Set([`CONNECT 0.0.0.0:${port}`]));
-  // A registration, a validation, a bundle, and a websocket for each side.
+  // One connection each for registration, validation, bundle and the two websockets.
   expect(proxy.seen.length).toBeGreaterThanOrEqual(5);
 });

@@ -212,7 +212,7 @@ test('uses a proxy with its credentials', async () => {
 
 describe('the registry URL', () => {
   test.each(['https://h', ' https://h/base/ ', 'http://127.0.0.1:1', 'http://localhost', 'http://[::1]:1/x'])(
-    '%j is one',
+    'is valid: %j',
     (text) => expect(parseRegistryUrl(text)).toBeInstanceOf(URL),
   );
 

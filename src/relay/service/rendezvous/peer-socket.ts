@@ -8,7 +8,7 @@ interface PeerSocketEvents {
   frame(bytes: Uint8Array): void;
   /** Change of the queued bytes; negative when bytes were sent. */
   queued(bytes: number): void;
-  /** The queue became full or has room again. */
+  /** The queue became full, or is no longer full. */
   fullChanged(): void;
   /** The queue has been full for too long. */
   stalled(): void;

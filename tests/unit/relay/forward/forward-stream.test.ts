@@ -8,7 +8,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { FakeRegistry } from '../fake-registry.ts';
 
-/** A stream that is forwarded to a server which keeps what it receives. */
+/** Forwards a stream to a server that records the messages it receives. */
 async function forward() {
   const server = await FakeRegistry.open();
   const received: Buffer[] = [];

@@ -195,7 +195,7 @@ describe('field limits', () => {
   });
 });
 
-/** With what is unset spelled out, and bytes in one form. */
+/** Adds the defaults of absent fields and converts bytes to one type, for comparison. */
 function plain(frame: RelayFrame) {
   const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
   const payload = 'payload' in body ? Buffer.from(body.payload).toString('hex') : null;

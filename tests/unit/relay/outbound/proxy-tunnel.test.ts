@@ -12,7 +12,7 @@ const fixture = (name: string) =>
 test('checks the certificate behind a proxy against the target address', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
-  // Its certificate is good for the proxy's address, and not for this one.
+  // The certificate is valid for the proxy's address, but not for this one.
   const server = createServer({ cert: fixture('cert'), key: fixture('key') });
   server.listen(0, '0.0.0.0');
   await once(server, 'listening');
@@ -42,7 +42,7 @@ test('sends the name of an https proxy in its TLS handshake', async () => {
     const outbound = { env: { HTTPS_PROXY: `https://${host}:${port}` } };
     return openTunnel(new URL('https://relay.example'), outbound, new AbortController().signal);
   };
-  // It is not trusted here, which is found out after it was asked for.
+  // The handshake fails because the certificate is not trusted, but after the server name was sent.
   await expect(through('localhost')).rejects.toThrow(/self-signed/);
   await expect(through('127.0.0.1')).rejects.toThrow(/self-signed/);
   expect(names).toEqual(['localhost']);

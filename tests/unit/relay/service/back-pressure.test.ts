@@ -14,7 +14,7 @@ async function queuedBytes(url: string): Promise<number> {
 }
 
 test.each(['executor', 'harness'] as const)(
-  'what the %s sends to a peer that does not read stays with the sender, and arrives later',
+  'keeps messages of the %s at the sender while the peer does not read, and delivers them later',
   async (senderRole) => {
     const { url } = await startTestRelay({ metrics: true });
     const environment = new Environment(url);
@@ -32,7 +32,7 @@ test.each(['executor', 'harness'] as const)(
       most = Math.max(most, await queuedBytes(url));
       return most >= SOCKET_WINDOW_BYTES;
     });
-    // Everything that the relay still took in would show in the time of these requests.
+    // If the relay still read from the sender, the queue would grow during these requests.
     for (let count = 0; count < 20; count++) most = Math.max(most, await queuedBytes(url));
     expect(most).toBeLessThan(SOCKET_WINDOW_BYTES + 512 * 1024);
     expect(sender.socket.pendingBytes).toBeGreaterThan(SOCKET_WINDOW_BYTES);
@@ -41,6 +41,6 @@ test.each(['executor', 'harness'] as const)(
     await reader.hasReceived(before + FRAMES);
     const numbers = reader.frames.slice(before).map(({ body }) => (body.kind === 'data' ? body.seq : null));
     expect(numbers).toEqual(Array.from({ length: FRAMES }, (_, seq) => seq));
-    expect(await waitFor('nothing to wait', async () => (await queuedBytes(url)) === 0)).toBe(true);
+    expect(await waitFor('an empty queue', async () => (await queuedBytes(url)) === 0)).toBe(true);
   },
 );

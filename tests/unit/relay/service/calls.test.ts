@@ -235,20 +235,20 @@ test('refuses other methods and browsers', async () => {
 });
 
 test('limits the requests of one environment without affecting another', async () => {
-  // A busy machine may take longer than a period for so many.
+  // Freezes the clock: on a busy machine this many requests may take longer than a period.
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now());
   onTestFinished(() => clock.mockRestore());
   const { url } = await startTestRelay();
   const [busy, other] = [new Environment(url), new Environment(url, 'env-2')];
   const statuses: number[] = [];
   for (let index = 0; index <= REQUESTS_PER_PERIOD; index++) {
-    // A body that is refused costs as much as a good one.
+    // A refused body counts like a valid one.
     statuses.push((await post(`${busy.url}/connect`, busy.harnessToken, '{}')).status);
   }
   expect(statuses.filter((status) => status === 400)).toHaveLength(REQUESTS_PER_PERIOD);
   expect(statuses.at(-1)).toBe(429);
   expect((await post(`${other.url}/connect`, other.harnessToken, '{}')).status).toBe(400);
-  // An executor that is told to wait may give up for good: harnesses must not bring that about.
+  // An executor may give up permanently after a 429. Harnesses must not cause that.
   expect((await busy.register(someKey())).status).toBe(200);
   expect((await busy.validate('any', someKey(), 'any')).status).toBe(200);
 });
@@ -299,7 +299,7 @@ test('does not serve metrics by default', async () => {
 test('serves all paths below the path of the public URL', async () => {
   const relay = await startTestRelay({ publicUrl: 'https://relay.example/some/base' });
   expect(relay.url).toBe('https://relay.example/some/base');
-  // The address is not told where a public URL is; the test has to know the port.
+  // With a public URL the relay does not return its address. The log has the port.
   const port = /"port":(\d+)/.exec(relay.lines.join(''))?.[1];
   expect(port).toBeDefined();
   const environment = new Environment(`http://127.0.0.1:${port}/some/base`);

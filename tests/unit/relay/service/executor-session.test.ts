@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Whether a frame of a harness for a stream reaches the executor. */
+/** Whether a harness's frame for a stream reaches the executor. */
 function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): boolean {
   const before = executor.sent.length;
   harness.arrive(streamId, 1);
@@ -38,7 +38,7 @@ function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
     ended,
   });
   session.open();
-  /** A harness with a stream of its name. */
+  /** Adds a harness with a stream of the same name. */
   const join = (name: string, keyHash = name) => {
     const socket = new FakeSocket();
     session.join(socket.asSocket, keyHash, () => {});
@@ -51,7 +51,7 @@ function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
 
 const CHUNK = 100_000;
 
-/** Lets the executor send to a stream until it is no longer read. */
+/** Sends from the executor to a stream until reading from the executor pauses. */
 function flood(executor: FakeSocket, streamId: string): number {
   let frames = 0;
   for (; executor.receiving && frames < 10_000; frames++) executor.arrive(streamId, CHUNK);
@@ -151,7 +151,7 @@ test('allows both directions to be busy without a limit', () => {
   };
   flood(executor, 'a');
   for (let elapsedMs = 0; elapsedMs < 3 * STALL_TIMEOUT_MS; elapsedMs += STALL_TIMEOUT_MS / 2) {
-    // One of them is always full, but neither for long.
+    // One of the queues is always full, but neither for long.
     fillExecutor();
     vi.advanceTimersByTime(STALL_TIMEOUT_MS / 4);
     harness.drain();
@@ -208,7 +208,7 @@ test('releases the queued bytes of a closed socket', () => {
   const harness = join('a');
   flood(executor, 'a');
   harness.drop();
-  // The reset for the executor is all that is left.
+  // Only the reset for the executor remains.
   expect(window.bytes).toBe(executor.pendingBytes);
   executor.drop();
   expect(window.bytes).toBe(0);

@@ -44,7 +44,7 @@ test('closes harnesses in time to resume when their executor has moved to anothe
   const harness = new FakeSocket();
   before.joinHarness(harness.asSocket, found, harnessTicket, null);
 
-  // The executor's connection dies without a word, and it comes back elsewhere: its streams wait from now on.
+  // The executor's connection is lost silently and it reconnects to another node. Its streams wait from now on.
   await seat(after);
   vi.spyOn(store, 'renew').mockRejectedValueOnce(new Error('one question that is lost'));
   const longestWayBackMs = 1.5 * HARNESS_BACKOFF_MAX_MS;

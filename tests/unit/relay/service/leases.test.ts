@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A store that can be away. */
+/** A store that can be made unreachable. */
 class TestStore extends MemoryStore {
   away = false;
   renewals = 0;

@@ -11,7 +11,7 @@ import { Environment, startTestRelay } from './relay-fixture.ts';
 const executorIdentity = createIdentity();
 const harnessIdentity = createIdentity();
 
-/** An executor that lets in whom the registry does, and echoes what it is sent. */
+/** An executor that accepts harnesses the registry validates, and echoes their messages. */
 class EchoExecutor {
   readonly environment: Environment;
   readonly sessions: RecordedEvents[] = [];
@@ -53,7 +53,7 @@ class EchoExecutor {
     this.#registrationId = body.executor_registration_id;
   }
 
-  /** Connects, or comes back, with the URL it has. */
+  /** Connects or reconnects with its URL. */
   async attach(): Promise<void> {
     this.socket = await connectFrameSocket(this.#url);
     this.link.attach(this.socket, this.#registrationId);

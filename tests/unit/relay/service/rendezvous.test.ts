@@ -26,7 +26,7 @@ import { FakeSocket } from './fake-socket.ts';
 import { RedisServer } from './redis-server.ts';
 import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
-/** The status with which an upgrade is refused. */
+/** Returns the status of a refused upgrade. */
 async function refusalOf(url: string): Promise<number> {
   const error = await connectFrameSocket(url).then(
     (socket) => {
@@ -99,7 +99,7 @@ test('notifies the executor of each stream whose harness disconnected', async ()
     ['a', { kind: 'reset', reason: PEER_LOST_REASON }],
     ['b', { kind: 'reset', reason: PEER_LOST_REASON }],
   ]);
-  // What is still under way to them is nobody's, and the executor stays.
+  // Frames in flight to them are dropped, and the executor stays connected.
   executor.record('a', 0);
   const next = await environment.harness();
   next.resume('c');
@@ -325,7 +325,7 @@ test('limits the number of websockets', async () => {
   const { url } = (await environment.connect(someKey())).body;
   expect(await refusalOf(url)).toBe(503);
   harness.socket.drop();
-  await waitFor('a place', () =>
+  await waitFor('a free slot', () =>
     connectFrameSocket(url).then(
       (socket) => {
         socket.drop();

@@ -287,7 +287,7 @@ test('file: registrations and replaced executors survive a restart', async () =>
   await registrationOf(before, keys[0], 'other');
   await before.close();
   expect(statSync(path).mode & 0o777).toBe(0o600);
-  // What a process that was killed has left.
+  // The leftover of a killed process.
   appendFileSync(path, '{"environmentId":"torn');
   const after = await openStore(`file://${path}`, quiet);
   expect(await after.register('e', keys[1])).toEqual({ outcome: 'returned', registrationId: id });
@@ -304,7 +304,7 @@ function stored(environmentId: string) {
   return { registration, superseded: [] };
 }
 
-/** A file to which so much was added that it is written anew with the next registration. */
+/** Creates a file with so many appended lines that the next registration rewrites it. */
 async function fullFile(path: string, log = quiet) {
   const { file } = await RegistrationFile.open(path, log, await loadFileLock());
   const all = new Map([['kept', stored('kept')]]);
@@ -355,7 +355,7 @@ test('file: refuses a file that another relay uses, until that relay has ended',
       /another relay uses it. Stop that relay/,
     );
   await refused();
-  // It stays locked when it is written anew.
+  // The file stays locked during a rewrite.
   add();
   await waitFor('a new file', () => linesOf(path) === 1);
   await refused();

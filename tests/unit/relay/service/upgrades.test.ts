@@ -14,7 +14,7 @@ import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts
 import type { Lease } from '../../../../src/relay/service/store/store.ts';
 import { SECRET, someKey } from './relay-fixture.ts';
 
-/** A store that is slow to give a lease: something happens before it does. */
+/** A store that calls back before it grants a lease. */
 class SlowStore extends MemoryStore {
   meanwhile = async () => {};
 

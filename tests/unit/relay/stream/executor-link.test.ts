@@ -38,7 +38,7 @@ describe('handshake order', () => {
       },
     });
     const initiator = await harness.start('s');
-    await waitFor('the question', () => claims.length === 1);
+    await waitFor('the validation', () => claims.length === 1);
     expect(claims[0]).toMatchObject({ streamId: 's', authorization: 'token', registrationId: REGISTRATION });
     expect(claims[0]?.harnessKey.equals(harnessIdentity.publicKey)).toBe(true);
     await settle();
@@ -65,7 +65,7 @@ describe('handshake order', () => {
       },
     });
     await harness.start('s');
-    await waitFor('the question', () => signal);
+    await waitFor('the validation', () => signal);
     harness.send('s', { kind: 'reset', reason: 'x' });
     await waitFor('the end', () => signal?.aborted);
     await settle();
@@ -184,7 +184,7 @@ describe('limits', () => {
     }
     await waitFor('the refusals', () => harness.received.length === 1 + count - MAX_PENDING_HANDSHAKES);
     await settle(3 * MAX_PENDING_HANDSHAKES);
-    await harness.connect('there is room again');
+    await harness.connect('after the limit');
   });
 
   test('an authorization has at most 4096 bytes of UTF-8', async () => {
@@ -218,8 +218,8 @@ describe('limits', () => {
     await harness.connect('a success changes nothing');
     harness.send('undecryptable', { kind: 'handshake', payload: Buffer.alloc(4000) });
     await harness.untilResets('undecryptable', 1);
-    await harness.start('in the pause');
-    await harness.untilResets('in the pause', 1);
+    await harness.start('in the cooldown');
+    await harness.untilResets('in the cooldown', 1);
     nowMs += HANDSHAKE_COOLDOWN_MS - 1;
     await harness.start('just before its end');
     await harness.untilResets('just before its end', 1);
@@ -236,8 +236,8 @@ describe('limits', () => {
       await harness.start(`s${index}`);
       await harness.untilResets(`s${index}`, 1);
     }
-    await harness.start('in the pause');
-    await harness.untilResets('in the pause', 1);
+    await harness.start('in the cooldown');
+    await harness.untilResets('in the cooldown', 1);
   });
 
   test('queued messages', async () => {
@@ -300,7 +300,7 @@ test('a lost pipe ends handshakes and streams that cannot resume', async () => {
 
 const never = () => new Promise<boolean>(() => {});
 
-/** A message with its length. */
+/** Returns a message with its length prefix. */
 function frameText(text: string): Buffer {
   const length = Buffer.alloc(4);
   length.writeUInt32BE(Buffer.byteLength(text));
@@ -313,7 +313,7 @@ function openHarness(options: Partial<ExecutorLinkOptions> = {}): RawHarness {
   return harness;
 }
 
-/** A harness that does what it is told, frame by frame, for any number of streams. */
+/** A harness that the test controls frame by frame, with any number of streams. */
 class RawHarness {
   readonly executor: TestExecutor;
   readonly pipe: MemoryPipe;
@@ -340,7 +340,7 @@ class RawHarness {
     this.send(streamId, { kind: 'data', seq, payload: sending.seal(plaintext) });
   }
 
-  /** Sends the first message. */
+  /** Sends message 1. */
   async start(streamId: string, payload: Buffer = Buffer.from('token')): Promise<InitiatorHandshake> {
     const initiator = await InitiatorHandshake.start({
       identity: harnessIdentity,
@@ -352,7 +352,7 @@ class RawHarness {
     return initiator;
   }
 
-  /** Waits for the second message and reads it. */
+  /** Waits for message 2 and processes it. */
   async finish(streamId: string, initiator: InitiatorHandshake): Promise<Channel> {
     const body = await waitFor(`the answer for ${streamId}`, () => {
       const of = this.received.find((frame) => frame.streamId === streamId)?.body;

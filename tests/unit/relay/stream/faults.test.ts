@@ -4,7 +4,7 @@ import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts'
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { connectLinks, countOf, settle } from '../link-fixture.ts';
 
-/** What happens to one frame on its way. */
+/** A fault of one frame. */
 const fault = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ kind: 'none' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'drop' as const }) },
@@ -41,7 +41,7 @@ test.each([
         expect(read.length).toBe(messages.length);
         expect(served.events.closeReason).toBe(null);
       }
-      // Whoever ends a stream says so.
+      // A peer that ends a stream sends a reset.
       if (served.events.closeReason !== null) expect(countOf(executorPipe, 'reset')).toBeGreaterThan(0);
       executor.link.close({ code: CloseCode.goingAway, reason: '' });
       await events.untilClosed();
@@ -81,7 +81,7 @@ test("a second handshake of the executor ends the harness's connection", async (
   await served.events.untilClosed();
 });
 
-/** Does one thing after the other to the frames that pass. A frame that is delayed comes behind the next. */
+/** Applies a list of faults to the frames in order. A delayed frame arrives after the next one. */
 function applying(faults: readonly FrameFault[]): (frame: Uint8Array) => Uint8Array[] {
   const passed: Uint8Array[] = [];
   let late: Uint8Array[] = [];

@@ -27,7 +27,7 @@ afterEach(() => {
   for (const { link } of executors.splice(0)) link.close({ code: CloseCode.goingAway, reason: 'test over' });
 });
 
-/** Towards a peer like the reference: nothing is acknowledged. */
+/** Options of a peer without acks, like the reference. */
 const plain = { harness: { offerAcks: false } };
 
 describe.each([
@@ -289,7 +289,7 @@ test('limits the time for the answer of the executor and the frames kept after i
     const executor = new TestExecutor();
     executors.push(executor);
     const [harnessPipe, executorPipe] = createPipePair();
-    // The frames arrive in one turn with the answer, which takes some turns to read.
+    // The frames arrive together with the answer, which takes several event loop iterations to process.
     executorPipe.fault = (frame) => [frame, ...Array.from({ length: count }, () => heartbeat(frame))];
     executor.link.attach(executorPipe, REGISTRATION);
     const link = HarnessLink.connect(harnessPipe, harnessOptions);
@@ -301,7 +301,7 @@ test('limits the time for the answer of the executor and the frames kept after i
 const heartbeat = (frame: Uint8Array) =>
   encodeFrame({ streamId: decodeFrame(frame).streamId, body: { kind: 'heartbeat' } });
 
-/** Two harnesses whose pipes are joined into the executor's, as a rendezvous does. */
+/** Joins the pipes of two harnesses into the executor's pipe, as a rendezvous does. */
 async function twoHarnesses(executor: TestExecutor): Promise<[HarnessLink, HarnessLink]> {
   const [left, executorPipe] = createPipePair();
   executor.link.attach(executorPipe, REGISTRATION);

@@ -18,7 +18,7 @@ beforeEach(() => {
 
 const sentTexts = () => pipe.sent.map((frame) => Buffer.from(frame).toString());
 
-/** Has so many frames to send. */
+/** A source of a given number of frames. */
 function source(name: string, count: number, bytes = 1): FrameSource & { made: number } {
   const frames = { made: 0, nextFrame: () => (frames.made < count ? frame() : null) };
   const frame = () => {

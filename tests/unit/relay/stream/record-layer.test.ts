@@ -137,7 +137,7 @@ describe('the reorder window', () => {
 describe('memory limit of queued messages', () => {
   const key = () => Buffer.alloc(32, 5);
 
-  /** A peer whose messages nobody reads, one of 32 MiB after the other. */
+  /** A peer that sends messages of 32 MiB to a paused reader. */
   function unread(budget: ByteBudget) {
     const inbound = new InboundMessages(new RecordCipher(key()), budget);
     const cipher = new RecordCipher(key());

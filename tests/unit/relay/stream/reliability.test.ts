@@ -26,13 +26,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Some messages of one record and some of several. */
+/** Messages of one record and messages of several. */
 const MESSAGES = Array.from(
   { length: 12 },
   (_, index) => `${index} ${'x'.repeat(index % 4 === 3 ? 150_000 : 10)}`,
 );
 
-/** Ends over a rendezvous that come back at once when their connection breaks; the executor sends back what it gets. */
+/** Peers over a rendezvous that reconnect immediately after a lost connection. The executor echoes messages. */
 async function connectThroughRendezvous() {
   const rendezvous = new TestRendezvous();
   const executor = new TestExecutor({
@@ -74,7 +74,7 @@ async function echoAll(cutAt: (frame: number) => CutSide | null): Promise<number
 
 describe('a lost connection', () => {
   test.each<CutSide>(['harness', 'executor', 'both'])(
-    'at any frame loses nothing and repeats nothing to the reader: %s',
+    'loses and repeats no message, at whatever frame it breaks: %s',
     async (side) => {
       const frames = await echoAll(() => null);
       expect(frames).toBeGreaterThan(25);
@@ -258,7 +258,7 @@ describe('a pipe that drops, duplicates and reorders frames', () => {
       }
       expect(events.messages).toEqual(expected);
       expect(served.events.messages).toEqual(expected);
-      // Repeated records are the same bytes: nothing is ever encrypted twice under one number.
+      // Retransmitted records have the same bytes: a sequence number never encrypts two records.
       const records = new Map<number, string>();
       for (const body of bodies(harnessPipe)) {
         if (body.kind !== 'data') continue;
@@ -369,7 +369,7 @@ test('retransmits a lost record as soon as a later one arrives', async () => {
   await served.events.untilMessages(1);
   dropNextRecord(harnessPipe);
   for (const text of ['one', 'two', 'three']) harness.transport.send(text);
-  // No timer helps.
+  // Fake timers do not advance, so no timeout triggers the retransmission.
   await settle();
   expect(served.events.messages).toEqual(['zero', 'one', 'two', 'three']);
   expect(countOf(harnessPipe, 'data')).toBe(5);
@@ -383,7 +383,7 @@ function dropNextRecord(pipe: MemoryPipe): void {
   };
 }
 
-/** Loses so many percent of all frames, doubles as many, and delays as many behind the next; the same ones for the same seed. */
+/** Drops a percentage of frames, duplicates as many, and delays as many behind the next. Deterministic for a seed. */
 function unreliable(percent: number, seed: number): (frame: Uint8Array) => Uint8Array[] {
   let late: Uint8Array[] = [];
   let state = seed;
