@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const certificates = new Certificates();
 const ours = certificates.authority('ours');
-const otherCa = certificates.authority("other");
+const otherCa = certificates.authority('other');
 const [first, second] = [certificates.signedBy(ours, 'first'), certificates.signedBy(ours, 'second')];
 const member = certificates.signedBy(ours, 'member');
 const outsider = certificates.signedBy(otherCa, 'outsider');
