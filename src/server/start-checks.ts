@@ -8,6 +8,7 @@ import {
 import { StartError } from '../listener/start-error.ts';
 import type { TlsFiles } from '../listener/tls.ts';
 import { nativeUnavailableReason } from '../native/native-support.ts';
+import type { findControlGroups } from '../process/resources/control-groups.ts';
 import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { policyOf } from '../sandbox/policy/normalize.ts';
@@ -86,8 +87,8 @@ function listenerProblem(config: ExecServerConfig, address: ListenAddress): stri
   );
 }
 
-/** Searches for control groups. The result has an `obstacle` when they cannot be used. */
-type FindControlGroups = () => object | { readonly obstacle: string };
+/** Searches for control groups. The result says why when they cannot be used. */
+type FindControlGroups = () => ReturnType<typeof findControlGroups>;
 
 /**
  * Rejects with StartError when this system cannot enforce the configured limits; the server would have to refuse every program.
@@ -135,7 +136,7 @@ const NEED_NATIVE: readonly LimitOption[] = [
 async function controlGroupProblem(find?: FindControlGroups): Promise<string | null> {
   const search = find ?? (await import('../process/resources/control-groups.ts')).findControlGroups;
   const found = search();
-  return 'obstacle' in found ? (found.obstacle as string) : null;
+  return 'unavailableReason' in found ? found.unavailableReason : null;
 }
 
 /**

@@ -141,14 +141,14 @@ test('a token with the scope exec starts programs and accesses no files', async 
 });
 
 test('a read-only token for a directory reads there and can do nothing else', async () => {
-  const room = join(folder, 'room');
-  mkdirSync(join(room, 'inner'), { recursive: true });
-  writeFileSync(join(room, 'inner/file'), 'inside');
+  const allowed = join(folder, 'allowed');
+  mkdirSync(join(allowed, 'inner'), { recursive: true });
+  writeFileSync(join(allowed, 'inner/file'), 'inside');
   writeFileSync(join(folder, 'outside'), 'outside');
-  symlinkSync('../outside', join(room, 'link'));
+  symlinkSync('../outside', join(allowed, 'link'));
   const { server, sign } = await signedServer();
-  const client = await connect(server.url, await sign('--scope', 'read-only', '--path', room));
-  const uri = (name: string) => ({ path: `file://${join(room, name)}` });
+  const client = await connect(server.url, await sign('--scope', 'read-only', '--path', allowed));
+  const uri = (name: string) => ({ path: `file://${join(allowed, name)}` });
 
   const { dataBase64 } = await client.call('fs/readFile', uri('inner/file'));
   expect(Buffer.from(dataBase64, 'base64').toString()).toBe('inside');
@@ -158,7 +158,7 @@ test('a read-only token for a directory reads there and can do nothing else', as
   expect(entries.map(({ fileName }) => fileName).sort()).toEqual(['inner', 'link']);
 
   for (const path of ['link', '../outside', '..%2Foutside', 'inner/%2e%2e/../../outside', '/etc/passwd']) {
-    const params = { path: path.startsWith('/') ? `file://${path}` : `file://${room}/${path}` };
+    const params = { path: path.startsWith('/') ? `file://${path}` : `file://${allowed}/${path}` };
     await expect(client.call('fs/readFile', params)).rejects.toThrow();
     await expect(client.call('fs/open', { ...params, handleId: 'out' })).rejects.toThrow();
   }
@@ -173,8 +173,8 @@ test('a read-only token for a directory reads there and can do nothing else', as
   ] as const) {
     await expect(client.request(method, params)).rejects.toMatchObject(FORBIDDEN);
   }
-  expect(readFileSync(join(room, 'inner/file'), 'utf8')).toBe('inside');
-  expect(existsSync(join(room, 'inner/new'))).toBe(false);
+  expect(readFileSync(join(allowed, 'inner/file'), 'utf8')).toBe('inside');
+  expect(existsSync(join(allowed, 'inner/new'))).toBe(false);
 });
 
 test('a token with fewer rights cannot resume a session, even with its id', async () => {

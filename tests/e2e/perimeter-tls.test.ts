@@ -138,7 +138,7 @@ test.each<[string, readonly string[], string]>([
     'cannot read --tls-key /nonexistent/key',
   ],
   [
-    "somebody else's key",
+    'the key of another certificate',
     ['--listen', 'wss://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', second.key],
     'cannot be used together',
   ],

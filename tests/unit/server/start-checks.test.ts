@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseListenUrl } from '../../../src/listener/listen-url.ts';
 import { StartError } from '../../../src/listener/start-error.ts';
+import { ControlGroups } from '../../../src/process/resources/control-groups.ts';
 import { CONFIG_OPTIONS, DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config/config.ts';
 import { refuseUnenforceableLimits, refuseUnsafeAccess } from '../../../src/server/start-checks.ts';
 
@@ -97,8 +98,8 @@ describe('refuseUnsafeAccess', () => {
 });
 
 describe('refuseUnenforceableLimits', () => {
-  const noGroups = () => ({ obstacle: 'no cgroup v2' });
-  const withGroups = () => ({});
+  const noGroups = () => ({ unavailableReason: 'no cgroup v2' });
+  const withGroups = () => new ControlGroups('/nonexistent');
 
   const NEED_GROUPS = CONFIG_OPTIONS.filter(({ description }) =>
     description.includes('Needs control groups'),
