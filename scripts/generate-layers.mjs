@@ -23,12 +23,12 @@ if (!process.argv.includes('--check')) {
 function layerTable() {
   const rows = Object.entries(LAYERS).map(
     ([folder, { subject, imports }]) =>
-      `| \`src/${folder}\` | ${subject} | ${imports.map(describe).join(', ') || 'nothing'} |`,
+      `| \`src/${folder}\` | ${subject} | ${imports.map((name) => describe(name, folder)).join(', ') || 'nothing'} |`,
   );
   return ['| folder | subject | may import, besides `base` |', '|---|---|---|', ...rows, ''].join('\n');
 }
 
-function describe(name) {
-  if (name === '*') return 'everything but `cli`';
+function describe(name, folder) {
+  if (name === '*') return folder === 'cli' ? 'everything' : 'everything but `cli`';
   return name.startsWith('types:') ? `types of ${name.slice('types:'.length)}` : name;
 }

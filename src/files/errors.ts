@@ -1,13 +1,13 @@
 import { getSystemErrorMap } from 'node:util';
 
-/** What a client may conclude: the file is not there, the request cannot be right, or the system failed. */
+/** What the client can conclude: the file does not exist, the request is invalid or not allowed, or the system failed. */
 export type FileErrorKind = 'notFound' | 'refused' | 'failed';
 
-/** A file operation that was not done, and why. */
+/** A file operation that failed. */
 export class FileError extends Error {
   override readonly name = 'FileError';
   readonly kind: FileErrorKind;
-  /** The system's number, when the system said no. */
+  /** The errno of the system call; null when the server itself rejected the operation. */
   readonly errno: number | null;
 
   constructor(kind: FileErrorKind, message: string, errno: number | null = null) {
@@ -17,12 +17,12 @@ export class FileError extends Error {
   }
 }
 
-/** The request asks for something that makes no sense or is not allowed. */
+/** An error for a request that is invalid or not allowed. */
 export function refused(message: string): FileError {
   return new FileError('refused', message);
 }
 
-/** Errors by the system's name; the numbers are Linux's. */
+/** Errno values of Linux by name. */
 export const Errno = {
   EPERM: 1,
   ENOENT: 2,
@@ -47,20 +47,20 @@ export const Errno = {
   ELOOP: 40,
 } as const;
 
-/** The error of a system call by its number, in the words that clients know. */
+/** The error of a system call. The message is the one that the reference sends. */
 export function systemError(errno: number): FileError {
   const text = TEXTS.get(errno) ?? libuvText(errno);
   return new FileError(KINDS.get(errno) ?? 'failed', `${text} (os error ${errno})`, errno);
 }
 
-/** What `node:fs` threw as a {@link FileError}; anything that is not an error of the system comes back as it is. */
+/** Converts an error of `node:fs` to a {@link FileError}. Returns any other value unchanged. */
 export function toFileError(error: unknown): unknown {
   if (error instanceof FileError || !(error instanceof Error)) return error;
   const { errno } = error as NodeJS.ErrnoException;
   return typeof errno === 'number' ? systemError(Math.abs(errno)) : error;
 }
 
-/** The system's name for what went wrong (`ENOENT`), or null. */
+/** The code of a system error (`ENOENT`), or null. */
 export function errorCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   return typeof code === 'string' ? code : null;

@@ -3,55 +3,55 @@ import type { OpenFile } from './file-system.ts';
 import { MAX_BLOCK_BYTES, MAX_FILE_HANDLES, MAX_HANDLE_ID_BYTES } from './limits.ts';
 import { isAddressable, isExact } from './local/positional-io.ts';
 
-/** Bytes of a file. `eof` only says that fewer came than were asked for. */
-export interface FileBlock {
+/** A block of a file. `eof` means that the read returned fewer bytes than requested. */
+interface FileBlock {
   readonly bytes: Buffer;
   readonly eof: boolean;
 }
 
-/** Where the memory for blocks comes from; it is asked when a block is about to be read. */
-export interface BlockBuffers {
+/** Provides the buffers for blocks, each one right before the block is read. */
+interface BlockBuffers {
   take(length: number): Buffer;
 }
 
-/** What an operation waits for besides the earlier ones of its handle; null or absent is nothing. */
+/** What an operation waits for in addition to the earlier operations on its handle. Null or absent means nothing. */
 export type Turn = Promise<void> | null;
 
 /**
- * The open files of one connection, by the ids its client chose. Operations on one id take effect in the order of the calls, so a
- * client may send an open, its blocks and the close without waiting for answers; different ids do not wait for one another.
+ * The open files of one connection, by the handle ids that the client chose. Operations on one id run in the order of the calls, so
+ * a client may send an open, its blocks and the close without waiting for responses. Different ids do not wait for one another.
  */
 export class FileHandles {
   readonly #buffers: BlockBuffers | undefined;
   readonly #lanes = new Map<string, Lane>();
-  /** Closes under way; none of them rejects. */
+  /** The closes in progress. None of them rejects. */
   readonly #closing = new Set<Promise<unknown>>();
-  /** Files that are open, being opened or being closed. */
-  #held = 0;
+  /** Number of files that are open, being opened or being closed. */
+  #count = 0;
   #disposed = false;
 
-  /** Blocks are read into memory of their own, or into what `buffers` gives. */
+  /** Without `buffers` each block gets a new buffer. */
   constructor(buffers?: BlockBuffers) {
     this.#buffers = buffers;
   }
 
-  /** Calls `open` and keeps its file under the id, unless the id is taken or there are too many. */
+  /** Calls `open` and registers its file under the id. Fails when the id is in use or the connection has too many handles. */
   async open(handleId: string, open: () => Promise<OpenFile>, after?: Turn): Promise<void> {
     checkHandleId(handleId);
     const closesBefore = [...this.#closing];
     await this.#inTurn(handleId, after, async (lane) => {
       if (lane.file !== null) throw refused(`file handle \`${handleId}\` already exists`);
-      await this.#takePlace(closesBefore);
+      await this.#reserveHandle(closesBefore);
       try {
         lane.file = await open();
       } catch (error) {
-        this.#held--;
+        this.#count--;
         throw error;
       }
     });
   }
 
-  /** An error of the system ends the handle; a refusal does not. */
+  /** A system error closes the handle; a rejected request does not. */
   async readBlock(handleId: string, offset: number, length: number, after?: Turn): Promise<FileBlock> {
     checkHandleId(handleId);
     checkBlockLength('read', length);
@@ -66,7 +66,7 @@ export class FileHandles {
     });
   }
 
-  /** The handle stays, whatever happens. */
+  /** The handle stays open even if the write fails. */
   async writeBlock(handleId: string, offset: number, bytes: Uint8Array, after?: Turn): Promise<void> {
     checkHandleId(handleId);
     checkBlockLength('write', bytes.length);
@@ -74,7 +74,7 @@ export class FileHandles {
     await this.#inTurn(handleId, after, (lane) => this.#fileOf(lane, handleId).write(offset, bytes));
   }
 
-  /** The handle is gone afterwards, also when this fails; with `discard` an atomic replacement is dropped. An id that stands for nothing is no error. */
+  /** The handle is gone afterwards, even if closing fails. `discard` drops an atomic replacement. An unknown id is not an error. */
   async close(handleId: string, after?: Turn, discard = false): Promise<void> {
     checkHandleId(handleId);
     const closed = this.#inTurn(handleId, after, (lane) =>
@@ -87,8 +87,8 @@ export class FileHandles {
   }
 
   /**
-   * Discards every file, also those still being opened. What is under way is finished first; what waits its turn has no effect:
-   * a replacement must not come true without the writes that were meant for it.
+   * Discards every file, including those still being opened. Operations in progress finish first. Queued operations have no effect:
+   * an atomic replacement must not take effect without its queued writes.
    */
   async dispose(): Promise<void> {
     this.#disposed = true;
@@ -119,16 +119,16 @@ export class FileHandles {
   }
 
   /**
-   * A client that closed a handle before may count on its place, so the decision waits for the closes that came earlier. Later
-   * ones may themselves wait for this open.
+   * A client that closed a handle earlier may rely on the free slot, so this waits for the closes that came before. It does not
+   * wait for later closes: they may wait for this open.
    */
-  async #takePlace(closesBefore: readonly Promise<unknown>[]): Promise<void> {
-    if (this.#held >= MAX_FILE_HANDLES) await Promise.all(closesBefore);
+  async #reserveHandle(closesBefore: readonly Promise<unknown>[]): Promise<void> {
+    if (this.#count >= MAX_FILE_HANDLES) await Promise.all(closesBefore);
     this.#checkNotDisposed();
-    if (this.#held >= MAX_FILE_HANDLES) {
+    if (this.#count >= MAX_FILE_HANDLES) {
       throw refused(`at most ${MAX_FILE_HANDLES} file handles may be open per connection`);
     }
-    this.#held++;
+    this.#count++;
   }
 
   #fileOf(lane: Lane, handleId: string): OpenFile {
@@ -144,7 +144,7 @@ export class FileHandles {
     try {
       await end(file);
     } finally {
-      this.#held--;
+      this.#count--;
     }
   }
 
@@ -153,13 +153,13 @@ export class FileHandles {
   }
 }
 
-/** What an id stands for at the moment, and the operations on it, one after another. */
+/** The file behind one id, and the queue of operations on it. */
 class Lane {
   file: OpenFile | null = null;
   #unfinished = 0;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Nothing is open and nobody waits. */
+  /** No file is open and no operation is queued. */
   get idle(): boolean {
     return this.file === null && this.#unfinished === 0;
   }

@@ -41,7 +41,7 @@ export function deferFileSystem(get: () => Promise<FileSystem>): FileSystem {
 }
 
 /** The right to use a file system until `release` is called. */
-export interface FileSystemLease {
+interface FileSystemLease {
   readonly files: FileSystem;
   release(): void;
 }

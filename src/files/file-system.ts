@@ -1,17 +1,20 @@
 import type { NativePath } from './native-path.ts';
 
-/** Whether a symbolic link on the way or at the end is followed, or is an error. Where it need not be said, it is followed. */
+/**
+ * Whether symbolic links in the path, including its last name, are followed or are an error. Where the option is absent they are
+ * followed.
+ */
 export interface LinkOption {
   readonly followSymlinks: boolean;
 }
 
-/** An open regular file whose content is about to be read once, from the start. Its owner closes it. */
+/** An open regular file that is read once, from the start. Its owner closes it. */
 export interface FileContent {
-  /** The size the file had when it was opened; it may be 0 for files that the kernel makes up. */
+  /** The size when the file was opened. It may be 0 for files that the kernel generates, such as those in /proc. */
   readonly size: number;
-  /** All of it, where it has been read already: then nothing has to be read or closed any more. */
+  /** The whole content if it has already been read. Then nothing is left to read or close. */
   readonly whole?: Buffer;
-  /** Fills `buffer` as far as the file goes; fewer bytes mean the end. */
+  /** Fills `buffer` as far as the file reaches. Fewer bytes mean the end of the file. */
   read(buffer: Buffer): Promise<number>;
   close(): Promise<void>;
 }
@@ -25,7 +28,7 @@ export interface FileMetadata {
   readonly modifiedAtMs: number;
 }
 
-/** An entry of a directory; `name` is in bytes. */
+/** An entry of a directory. `name` holds bytes, one per character. */
 export interface DirectoryEntry {
   readonly name: string;
   readonly isDirectory: boolean;
@@ -38,11 +41,13 @@ export interface WalkOptions {
   readonly maxEntries: number;
   readonly followDirectorySymlinks: boolean;
   readonly pruneHiddenDirectories: boolean;
-  /** The real path of a directory. Links to directories elsewhere are then not entered and are told as errors. */
+  /**
+   * The real path of a directory. If present, the walk does not enter links to directories outside it and reports them as errors.
+   */
   readonly linksWithin?: NativePath;
 }
 
-/** An entry of a tree. It has its URI and not its path, because the answer is measured in URIs and made of them. */
+/** An entry of a tree. It carries the URI instead of the path, because the size limit of the response counts URIs. */
 export interface WalkEntry {
   readonly uri: string;
   readonly kind: 'directory' | 'file';
@@ -54,36 +59,36 @@ export interface WalkResult {
   readonly truncated: boolean;
 }
 
-/** How a file is opened: to read it, to write over it in place, or to put a new one in its place when it is closed. */
+/** How a file is opened: to read it, to overwrite it in place, or to replace it by a new file on close. */
 export type OpenMode = 'read' | 'replace' | 'atomicReplace';
 
-/** An open file that is read and written at any position. Operations come one at a time. */
+/** An open file that is read and written at any position, by one operation at a time. */
 export interface OpenFile {
-  /** Up to `length` bytes from `position` on; fewer only at the end of the file. `into`, if given, has room for them. */
+  /** Reads up to `length` bytes from `position`; fewer only at the end of the file. `into`, if given, is large enough. */
   read(position: number, length: number, into?: Buffer): Promise<Buffer>;
   write(position: number, bytes: Uint8Array): Promise<void>;
-  /** Ends it. An atomic replacement takes effect here, or fails here and leaves the old file. */
+  /** Closes the file. An atomic replacement takes effect here, or fails here and leaves the old file. */
   close(): Promise<void>;
-  /** Ends it without effect where that is possible: an atomic replacement is dropped. */
+  /** Closes the file and drops an atomic replacement. */
   discard(): Promise<void>;
 }
 
-/** What an operation that may wait for somebody outside is told and tells. */
+/** Passed to operations that may wait for another process. */
 export interface Waiting {
-  /** Aborted when the result is no longer wanted. */
+  /** Aborted when the result is no longer needed. */
   readonly signal: AbortSignal;
-  /** Called when the operation cannot go on before somebody outside acts, such as a reader of a FIFO. */
+  /** Called when the operation has to wait for another process, such as the reader of a FIFO. */
   onWait(): void;
 }
 
-/** Files as the server's methods see them. Paths are native and absolute; failures are FileErrors. */
+/** Files as the server's methods see them. Paths are native and absolute. Operations fail with FileErrors. */
 export interface FileSystem {
   readFile(path: NativePath, options: LinkOption): Promise<FileContent>;
   writeFile(path: NativePath, bytes: Uint8Array, options: LinkOption, waiting: Waiting): Promise<void>;
   createDirectory(path: NativePath, options: LinkOption & { readonly recursive: boolean }): Promise<void>;
   getMetadata(path: NativePath, options: LinkOption): Promise<FileMetadata>;
   canonicalize(path: NativePath): Promise<NativePath>;
-  /** Where links are not followed, those in the directory are listed as neither files nor directories. */
+  /** Without `followSymlinks`, links in the directory are listed as neither files nor directories. */
   readDirectory(path: NativePath, options?: LinkOption): Promise<DirectoryEntry[]>;
   walk(
     path: NativePath,
@@ -96,15 +101,15 @@ export interface FileSystem {
   ): Promise<void>;
   copy(source: NativePath, destination: NativePath, options: { readonly recursive: boolean }): Promise<void>;
   rename(source: NativePath, destination: NativePath): Promise<void>;
-  /** `atomicReplace` follows links and cannot do without. */
+  /** `atomicReplace` always follows links. */
   open(path: NativePath, mode: OpenMode, options?: LinkOption): Promise<OpenFile>;
 }
 
 export type FileOperationName = keyof FileSystem;
 
 /**
- * Every operation once, with what code needs to know that forwards all of them: whether it makes several system calls at a time
- * (`tree`) or one after another (`entry`), and the kinds of its arguments and of its result.
+ * Every operation once, with the facts that forwarding code needs. `scope` is `tree` if the operation makes several system calls at
+ * a time, otherwise `entry`. `arguments` and `result` name the kinds of the arguments and of the result.
  */
 export const FILE_OPERATIONS = {
   readFile: { scope: 'entry', arguments: ['json', 'json'], result: 'content' },
@@ -130,7 +135,7 @@ type ArgumentKinds<Arguments extends readonly unknown[]> = {
   readonly [Index in keyof Arguments]-?: ArgumentKind<NonNullable<Arguments[Index]>>;
 };
 
-/** `json` is a path, a mode or options: a value that survives JSON. */
+/** `json` is a value that survives JSON: a path, a mode or options. */
 type ArgumentKind<Argument> = Argument extends Uint8Array
   ? 'bytes'
   : Argument extends AbortSignal
@@ -139,7 +144,7 @@ type ArgumentKind<Argument> = Argument extends Uint8Array
       ? 'waiting'
       : 'json';
 
-/** `content` and `file` stay open until they are closed. */
+/** `content` and `file` stay open until the caller closes them. */
 type ResultKind<Result> = undefined extends Result
   ? 'none'
   : Result extends FileContent

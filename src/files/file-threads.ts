@@ -3,7 +3,7 @@ import { FileError } from './errors.ts';
 import {
   FILE_THREAD_HEAP_MB,
   FILE_THREAD_IDLE_MS,
-  MAX_BROKEN_FILE_THREADS,
+  MAX_CRASHED_FILE_THREADS,
   MAX_FILE_THREADS,
   WRITE_WAIT_MS,
   WRITE_WAIT_PAUSE_MS,
@@ -13,67 +13,71 @@ import { ThreadAffinity } from './thread/thread-affinity.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
 
 /**
- * Starts a thread that works on files. Its program is a file of the built package, however this module is run, and this module
- * stands here because the way to that file is the same from `src/files`, `dist/files` and `dist/bin`.
+ * Starts a thread that works on files. Its program is always a file of the built package. This module is in this folder because the
+ * relative path to that file is the same from `src/files`, `dist/files` and `dist/bin`.
  */
-function startFileThread(desk: SharedArrayBuffer): Worker {
+function startFileThread(writeSlot: SharedArrayBuffer): Worker {
   return new Worker(new URL('../../dist/files/thread/worker.js', import.meta.url), {
-    workerData: desk,
+    workerData: writeSlot,
     env: {},
     execArgv: [],
-    // What it opens may be handed over, and outlives it then.
+    // The thread may hand over an open descriptor, which then outlives the thread.
     trackUnmanagedFds: false,
     resourceLimits: { maxOldGenerationSizeMb: FILE_THREAD_HEAP_MB },
   });
 }
 
 /**
- * Threads that wait for the system by themselves, for work that takes many calls: each call that the event loop hands to a thread and
- * takes back costs more than the call. They are there when work of that kind keeps coming, and gone some seconds after the last of
- * it; they keep no process alive. Whoever finds none free does the work the ordinary way, also when all of them hang on a dead mount.
+ * Threads that make blocking system calls, for jobs with many calls. On the event loop each call costs a round trip to libuv's
+ * thread pool, which takes longer than the call itself. Threads start when such jobs keep coming and end some seconds after the
+ * last one. They do not keep the process alive. If no thread is free, for example because all hang on a dead mount, callers use the
+ * ordinary asynchronous calls.
  */
 export class FileThreads {
-  readonly #start: (desk: SharedArrayBuffer) => Worker;
+  readonly #start: (writeSlot: SharedArrayBuffer) => Worker;
   readonly #idleMs: number;
   readonly #threads = new Set<FileThread>();
-  #broken = 0;
-  /** Whether a write was waited for in this turn of the event loop. */
-  #hasWaited = false;
-  #waitsAgainMs = 0;
+  #crashed = 0;
+  /** Whether the event loop has already blocked for a write in this turn. */
+  #hasBlocked = false;
+  #blockAgainAtMs = 0;
 
-  constructor(start: (desk: SharedArrayBuffer) => Worker = startFileThread, idleMs = FILE_THREAD_IDLE_MS) {
+  constructor(
+    start: (writeSlot: SharedArrayBuffer) => Worker = startFileThread,
+    idleMs = FILE_THREAD_IDLE_MS,
+  ) {
     this.#start = start;
     this.#idleMs = idleMs;
   }
 
-  /** How many there are, also those that are starting or hang. */
+  /** Number of threads, including those that are starting or hang. */
   get count(): number {
     return this.#threads.size;
   }
 
-  /** How many would take a job now. */
+  /** Number of threads that would accept a job now. */
   get free(): number {
     return [...this.#threads].filter((thread) => thread.free).length;
   }
 
-  /** Makes sure that a thread will be free soon, unless there are enough. */
+  /** Starts a thread, unless one is idle or the limit is reached. */
   prepare(): void {
-    if (this.#threads.size === MAX_FILE_THREADS || this.#broken >= MAX_BROKEN_FILE_THREADS) return;
+    if (this.#threads.size === MAX_FILE_THREADS || this.#crashed >= MAX_CRASHED_FILE_THREADS) return;
     if ([...this.#threads].some((thread) => !thread.busy)) return;
     try {
-      const thread: FileThread = new FileThread(this.#start, this.#idleMs, (broken) => {
+      const thread: FileThread = new FileThread(this.#start, this.#idleMs, (hasCrashed) => {
         this.#threads.delete(thread);
-        if (broken) this.#broken++;
+        if (hasCrashed) this.#crashed++;
       });
       this.#threads.add(thread);
     } catch {
-      this.#broken++;
+      this.#crashed++;
     }
   }
 
   /**
-   * Has a job done, or resolves with null: no thread was free, or the one that was has broken. Throws what the job fails with; once
-   * the signal aborts, its reason, and the thread is ended.
+   * Runs a job. Resolves with null when no thread was free or the thread crashed. Rejects with the error of the job. When the
+   * signal aborts, it rejects with the signal's reason and terminates the thread.
    */
   async run<Job extends ThreadJob>(
     job: Job,
@@ -84,13 +88,15 @@ export class FileThreads {
     return thread && ((await thread.run(job, signal)) as ThreadAnswers[Job['kind']] | null);
   }
 
-  /** Has a small file written; the outcome is there at once if that was done in a moment. Otherwise like {@link run}. */
+  /**
+   * Writes a small file. Returns the outcome synchronously if the write finishes within the wait limit. Otherwise like {@link run}.
+   */
   write(job: WriteJob): ThreadAnswers['write'] | Promise<ThreadAnswers['write'] | null> | null {
-    const mayWait = this.#mayWait();
+    const mayBlock = this.#mayBlock();
     const thread = SharedWriteSlot.fits(job) ? this.#take() : null;
     if (thread === null) return null;
-    const outcome = thread.write(job, mayWait ? WRITE_WAIT_MS : 0) as ReturnType<FileThreads['write']>;
-    if (mayWait) this.#noteWait(outcome === 'written');
+    const outcome = thread.write(job, mayBlock ? WRITE_WAIT_MS : 0) as ReturnType<FileThreads['write']>;
+    if (mayBlock) this.#noteBlocking(outcome === 'written');
     return outcome;
   }
 
@@ -102,52 +108,56 @@ export class FileThreads {
     return null;
   }
 
-  #mayWait(): boolean {
-    if (this.#hasWaited || performance.now() < this.#waitsAgainMs) return false;
+  #mayBlock(): boolean {
+    if (this.#hasBlocked || performance.now() < this.#blockAgainAtMs) return false;
     return ![...this.#threads].some((thread) => thread.busy);
   }
 
-  #noteWait(wasWorthIt: boolean): void {
-    this.#hasWaited = true;
+  #noteBlocking(finishedInTime: boolean): void {
+    this.#hasBlocked = true;
     setImmediate(() => {
-      this.#hasWaited = false;
+      this.#hasBlocked = false;
     });
-    if (!wasWorthIt) this.#waitsAgainMs = performance.now() + WRITE_WAIT_PAUSE_MS;
+    if (!finishedInTime) this.#blockAgainAtMs = performance.now() + WRITE_WAIT_PAUSE_MS;
   }
 }
 
 type Answered = ThreadAnswers[keyof ThreadAnswers];
 
 class FileThread {
-  readonly #desk = new SharedWriteSlot();
-  #place = new ThreadAffinity(null);
+  readonly #writeSlot = new SharedWriteSlot();
+  #affinity = new ThreadAffinity(null);
   readonly #worker: Worker;
-  /** Ends a thread that has had nothing to do for a while. */
+  /** Terminates the thread after an idle period. */
   readonly #idle: NodeJS.Timeout;
   #ready = false;
   #ended = false;
-  /** Takes what the thread says about its job; null when it has ended. */
+  /** Receives the outcome of the current job; null when the thread has exited. */
   #settle: ((message: ThreadMessage | null) => void) | null = null;
 
-  /** `gone` hears whether it ended by itself. */
-  constructor(start: (desk: SharedArrayBuffer) => Worker, idleMs: number, gone: (broken: boolean) => void) {
-    const worker = start(this.#desk.memory);
+  /** `onExit` receives true if the thread ended by itself. */
+  constructor(
+    start: (writeSlot: SharedArrayBuffer) => Worker,
+    idleMs: number,
+    onExit: (hasCrashed: boolean) => void,
+  ) {
+    const worker = start(this.#writeSlot.memory);
     this.#worker = worker;
     this.#idle = setTimeout(() => this.free && this.#end(), idleMs).unref();
-    worker.on('message', (message: ThreadMessage) => this.#hear(message));
-    // What went wrong in it shows in that it ends.
+    worker.on('message', (message: ThreadMessage) => this.#receive(message));
+    // The 'exit' event follows and is handled there.
     worker.on('error', () => {});
     worker.once('exit', () => {
-      const broken = !this.#ended;
+      const hasCrashed = !this.#ended;
       this.#end();
-      gone(broken);
+      onExit(hasCrashed);
       this.#settle?.(null);
     });
-    // Last, because listening to it takes this back.
+    // After the listeners, because adding a 'message' listener calls ref().
     worker.unref();
   }
 
-  /** Whether it has a job, or will never take one again. */
+  /** Whether it has a job or is terminated. */
   get busy(): boolean {
     return this.#settle !== null || this.#ended;
   }
@@ -157,19 +167,19 @@ class FileThread {
   }
 
   run(job: ThreadJob, signal: AbortSignal | undefined): Promise<Answered | null> {
-    this.#place.free();
+    this.#affinity.unpin();
     this.#worker.postMessage(job);
-    this.#desk.ring();
+    this.#writeSlot.notifyMessage();
     return this.#answer(signal);
   }
 
   write(job: WriteJob, waitMs: number): 'written' | Promise<Answered | null> {
-    const letItRun = waitMs > 0 ? this.#place.pinToCurrentCpu() : null;
-    if (this.#desk.write(job, waitMs, letItRun)) {
+    const yieldCpu = waitMs > 0 ? this.#affinity.pinToCurrentCpu() : null;
+    if (this.#writeSlot.write(job, waitMs, yieldCpu)) {
       this.#idle.refresh();
       return 'written';
     }
-    this.#place.free();
+    this.#affinity.unpin();
     return this.#answer();
   }
 
@@ -190,9 +200,9 @@ class FileThread {
     });
   }
 
-  #hear(message: ThreadMessage): void {
+  #receive(message: ThreadMessage): void {
     if (message.kind === 'ready') {
-      this.#place = new ThreadAffinity(message.systemThread);
+      this.#affinity = new ThreadAffinity(message.kernelThreadId);
       this.#ready = true;
     } else {
       this.#settle?.(message);

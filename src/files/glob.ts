@@ -2,16 +2,15 @@ import { refused } from './errors.ts';
 import { MAX_GLOB_LENGTH, MAX_GLOBS } from './limits.ts';
 
 /**
- * A glob of paths below a root, as ignore files and ripgrep's `--glob` understand it: `?` is one character, `*` any number of them,
- * `[a-z]` and `[!a-z]` one of a set, `{a,b}` either, a backslash takes the next character as it is, and `**` as a whole name stands
- * for any number of directories. A slash at the start or in the middle ties the glob to the root, without one it matches names at
- * any depth. A slash at the end means directories only.
+ * A glob of paths below a root, with the syntax of ignore files and ripgrep's `--glob`: `?` is one character, `*` any number of
+ * characters, `[a-z]` and `[!a-z]` a character set, `{a,b}` alternatives, a backslash escapes the next character, and `**` as a
+ * whole name matches any number of directories. A slash at the start or in the middle anchors the glob to the root; without one it
+ * matches names at any depth. A slash at the end matches directories only.
  *
- * Matching takes time in proportion to the lengths of glob and path at worst: globs come from clients and are matched in the
- * server's own thread, where a regular expression could hold up everybody.
+ * Matching takes at most time proportional to the lengths of glob and path. Globs come from clients and are matched on the event
+ * loop, where a backtracking regular expression could block the server.
  */
 export class Glob {
-  /** Only directories match. */
   readonly directoriesOnly: boolean;
   readonly #names: readonly NamePattern[];
 
@@ -19,12 +18,12 @@ export class Glob {
     const body = text.replace(/^\.\//, '');
     this.directoriesOnly = body.endsWith('/');
     const names = body.replace(/^\/+|\/+$/g, '').split(/\/+/);
-    if (names.join('') === '') throw refused(`glob \`${text}\` names nothing`);
+    if (names.join('') === '') throw refused(`glob \`${text}\` is empty`);
     const anchored = names.length > 1 || body.startsWith('/');
     this.#names = [...(anchored ? [] : [ANY_DIRECTORIES]), ...names.map((name) => parseName(name, text))];
   }
 
-  /** The globs that the texts stand for: one for each choice of their braces. */
+  /** Parses globs. Braces expand to one glob per alternative. */
   static parseAll(texts: readonly string[]): Glob[] {
     const globs: Glob[] = [];
     for (const text of texts) {
@@ -37,15 +36,15 @@ export class Glob {
     return globs;
   }
 
-  /** Whether the path, relative to the root and split at its slashes, matches as a whole. */
+  /** Whether the whole path matches. It is relative to the root and split at its slashes. */
   matches(path: readonly string[], isDirectory: boolean): boolean {
     if (this.directoriesOnly && !isDirectory) return false;
     return matchPath(this.#names, path);
   }
 
   /**
-   * The glob in ripgrep's words, or null when that could match something else: `?` and sets stand for bytes there, and white space
-   * at the end is lost.
+   * The glob in ripgrep's syntax, or null when ripgrep could match something else: there, `?` and sets match bytes, and trailing
+   * white space is lost.
    */
   get forRipgrep(): string | null {
     if (this.#names.some((name) => name?.some((token) => !isKnownToRipgrep(token)))) return null;
@@ -53,7 +52,7 @@ export class Glob {
     return `/${names.join('/')}${this.directoriesOnly ? '/' : ''}`;
   }
 
-  /** The pattern of the name alone, in ripgrep's words, when the glob matches names at any depth. */
+  /** The pattern of the name alone in ripgrep's syntax, if the glob matches names at any depth. */
   get nameForRipgrep(): string | null {
     const [first, ...rest] = this.#names;
     if (first !== ANY_DIRECTORIES || rest.length !== 1 || this.directoriesOnly) return null;
@@ -66,17 +65,17 @@ const ANY_DIRECTORIES = null;
 /** Any number of characters. */
 const STAR = '*';
 
-/** A character that stands for itself, one of a set of characters, or a star. */
+/** A literal character, a character set, or a star. */
 type Token = { readonly character: string } | CharacterSet | typeof STAR;
 type NamePattern = readonly Token[] | typeof ANY_DIRECTORIES;
 
 interface CharacterSet {
   readonly negated: boolean;
-  /** First and last of each range; a negated empty set is every character. */
+  /** First and last character of each range. A negated empty set matches every character. */
   readonly ranges: readonly (readonly [string, string])[];
 }
 
-/** Goes back to the last `**` only, and makes it longer: what was before it need not be tried again. */
+/** Backtracks only to the last `**` and extends it. Earlier ones need not be retried. */
 function matchPath(names: readonly NamePattern[], path: readonly string[]): boolean {
   let name = 0;
   let step = 0;
@@ -85,7 +84,7 @@ function matchPath(names: readonly NamePattern[], path: readonly string[]): bool
   while (step < path.length) {
     const pattern = names[name];
     if (pattern === ANY_DIRECTORIES) {
-      // At the end it stands for everything below, which is one step at least.
+      // A final `**` matches everything below, but at least one name.
       if (name === names.length - 1) return true;
       retryName = ++name;
       retryStep = step;
@@ -101,7 +100,7 @@ function matchPath(names: readonly NamePattern[], path: readonly string[]): bool
   return name === names.length;
 }
 
-/** The same for the characters of a name and the last star. */
+/** The same for the characters of a name, with the last star. */
 function matchName(tokens: readonly Token[], name: string): boolean {
   let token = 0;
   let index = 0;
@@ -147,7 +146,7 @@ function parseName(name: string, glob: string): NamePattern {
     } else if (character === '?') {
       tokens.push({ negated: true, ranges: [] });
     } else if (character === '[') {
-      // A bracket right at the start of a set is a member.
+      // A `]` right at the start of a set is a member.
       const start = index + (/[!^]/.test(characters[index + 1] ?? '') ? 2 : 1);
       const end = characters.indexOf(']', start + 1);
       if (end < 0) throw refused(`glob \`${glob}\` has a \`[\` without its \`]\``);
@@ -181,7 +180,7 @@ function parseRanges(members: readonly string[], glob: string): [string, string]
   return ranges;
 }
 
-/** Replaces the first group of braces by each of its choices, until there is none. */
+/** Replaces the first group of braces by each alternative until no group is left. */
 function expandBraces(glob: string, limit: number): string[] {
   const open: string[] = [glob];
   const expanded: string[] = [];
@@ -197,7 +196,7 @@ function expandBraces(glob: string, limit: number): string[] {
   return expanded;
 }
 
-/** The text with each choice in place of its first group of braces; null when it has none. */
+/** The text with each alternative in place of its first group of braces; null when it has no group. */
 function findBraces(text: string, glob: string): string[] | null {
   let depth = 0;
   let start = -1;
@@ -223,7 +222,7 @@ function findBraces(text: string, glob: string): string[] | null {
   return null;
 }
 
-/** The index of the bracket that ends a set, or of the one that begins it if there is none. */
+/** The index of the bracket that closes a set; the index of the opening bracket if the set is not closed. */
 function endOfSet(text: string, start: number): number {
   const end = text.indexOf(']', start + (/[!^]/.test(text[start + 1] ?? '') ? 3 : 2));
   return end < 0 ? start : end;

@@ -2,18 +2,25 @@ import type { Semaphore } from '../base/semaphore.ts';
 import { FILE_OPERATIONS, type FileContent, type FileSystem, type OpenFile } from './file-system.ts';
 import { wrapFileSystem } from './file-system-wrappers.ts';
 
-/** Places for operations: one for each, and one more for each that goes through a tree with several calls at once. */
-export interface FileSemaphores {
+/**
+ * Semaphores for operations: every operation takes a slot, and operations with several system calls at a time also take a tree
+ * slot.
+ */
+interface FileSemaphores {
   readonly slots: Semaphore;
   readonly trees: Semaphore;
 }
 
 /**
- * The same files with a bound on the operations that are with the system at once. Each may hang on a dead mount and hold a
- * thread; who shares the threads with others must not take all of them. `signal` ends the wait of those that have not begun.
+ * The same files with a limit on concurrent operations. Each operation may hang on a dead mount and occupy a thread of the shared
+ * pool, so that one client must not occupy all threads. `signal` rejects the operations that still wait for a slot.
  */
-export function limitFileSystem(files: FileSystem, places: FileSemaphores, signal: AbortSignal): FileSystem {
-  const { slots, trees } = places;
+export function limitFileSystem(
+  files: FileSystem,
+  semaphores: FileSemaphores,
+  signal: AbortSignal,
+): FileSystem {
+  const { slots, trees } = semaphores;
   const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
     await slots.acquire(signal);
     let held = true;
@@ -56,12 +63,12 @@ export function limitFileSystem(files: FileSystem, places: FileSemaphores, signa
 type InSlot = <T>(work: () => Promise<T>) => Promise<T>;
 
 /**
- * The first read takes a place like anything else that brings an answer. Those after it belong to an answer that is being sent, one
- * at a time, and need none: everything else may be waiting behind that answer.
+ * Only the first read takes a slot. Later reads belong to a response that is being sent, one at a time. They need no slot because
+ * other operations may be queued behind that response.
  */
 function limitContent(content: FileContent, inSlot: InSlot): FileContent {
   if (content.whole !== undefined) return content;
-  /** What is under way or waits for its place; it never rejects. */
+  /** The read in progress or waiting for its slot. It never rejects. */
   let reading: Promise<unknown> | null = null;
   return {
     size: content.size,
@@ -89,11 +96,11 @@ function limitFile(file: OpenFile, inSlot: InSlot): OpenFile {
           return file.close();
         });
       } finally {
-        // The wait was ended: nobody comes back to close it.
+        // The wait for a slot was aborted, so no later call closes the file.
         if (!begun) await file.discard();
       }
     },
-    // It is how things end, when nobody waits in line any more.
+    // Takes no slot: it runs at shutdown, when the semaphore may be blocked.
     discard: () => file.discard(),
   };
 }

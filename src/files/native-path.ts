@@ -3,27 +3,27 @@ import { basename, dirname } from 'node:path/posix';
 declare const nativePath: unique symbol;
 
 /**
- * An absolute path as the system knows it: bytes, one per character. Names need not be UTF-8, and this way they survive; the
+ * An absolute path as bytes, one per character, as Linux stores it. Names need not be UTF-8, and this type preserves them. The
  * separators are ASCII, so joining and splitting work as on any string.
  */
 export type NativePath = string & { readonly [nativePath]: true };
 
-/** Takes characters that stand for bytes as a path. */
+/** Treats a string of bytes, one per character, as a path. */
 export function nativePathOfBytes(bytes: string): NativePath {
   return bytes as NativePath;
 }
 
-/** The path that a text names when it is encoded as UTF-8. */
+/** The path for a text, encoded as UTF-8. */
 export function nativePathOfText(text: string): NativePath {
   return nativePathOfBytes(isAscii(text) ? text : Buffer.from(text).toString('latin1'));
 }
 
-/** The path for people to read; bytes that are not UTF-8 become U+FFFD. */
+/** The path as readable text. Bytes that are not UTF-8 become U+FFFD. */
 export function textOfNativePath(path: NativePath): string {
   return textOfName(path);
 }
 
-/** A name or path of bytes for people to read; bytes that are not UTF-8 become U+FFFD. */
+/** A name or path of bytes as readable text. Bytes that are not UTF-8 become U+FFFD. */
 export function textOfName(bytes: string): string {
   return isAscii(bytes) ? bytes : Buffer.from(bytes, 'latin1').toString();
 }
@@ -42,12 +42,12 @@ export function parentPath(path: NativePath): NativePath {
   return nativePathOfBytes(dirname(path));
 }
 
-/** The last name of the path, in bytes; empty for the root. */
+/** The last name of the path as bytes; empty for the root. */
 export function lastName(path: NativePath): string {
   return basename(path);
 }
 
-/** Whether `path` is `ancestor` or lies below it, by name alone. */
+/** Whether `path` is `ancestor` or is below it. Compares names only. */
 export function isWithin(path: NativePath, ancestor: NativePath): boolean {
   if (path === ancestor || ancestor === '/') return true;
   return path.startsWith(ancestor) && path.charCodeAt(ancestor.length) === SLASH;

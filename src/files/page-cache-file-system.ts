@@ -7,17 +7,17 @@ import { FileInPlace } from './local/open-file.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
 
-/** Calls that may not be there yet, or never. */
+/** System calls that answer only from the page cache, once they are loaded. They stay null where they are not available. */
 export interface CachedCallSource {
   readonly calls: CachedCalls | null;
-  /** They would be of use. */
+  /** Starts loading the calls. */
   prepare(): void;
 }
 
 /**
- * The same files; what the system has in memory is looked at, opened and read by the event loop itself, in microseconds, where each trip
- * to a thread and back costs ten times that, and more on a busy machine. So is told that there is no such file. Everything else goes the
- * way of `files`, also every other failure.
+ * The same files. If an inode is in the cache, the event loop itself opens, stats and reads it in microseconds; a round trip to a
+ * thread costs ten times as much, and more on a busy machine. A missing file is also reported from the cache. Everything else,
+ * including every other error, goes to `files`.
  */
 export function pageCacheFileSystem(files: FileSystem, source: CachedCallSource): FileSystem {
   return {
@@ -49,7 +49,7 @@ interface OpenCached {
   readonly calls: CachedCalls;
 }
 
-/** What turns out to be no regular file is left to the others: it has been opened without waiting, as they do it. */
+/** If it is not a regular file, `files` handles it. Opening it did not block, because the flags are the same as there. */
 function openCached(
   source: CachedCallSource,
   path: NativePath,
@@ -64,7 +64,7 @@ function openCached(
   return null;
 }
 
-/** All of a small file, closed again; null when it is large, or not as long as it said. */
+/** The content of a small file, which is then closed; null if the file is large or its length differs from its size. */
 function wholeIfSmall({ fd, size, calls }: OpenCached): FileContent | null {
   const bytes = calls.readSmall(fd, size);
   if (bytes === null) return null;
@@ -72,21 +72,21 @@ function wholeIfSmall({ fd, size, calls }: OpenCached): FileContent | null {
   return new ReadContent(bytes);
 }
 
-/** A link is left to the others: both it and what it leads to would have to be looked at. */
+/** Null for a link, which needs a stat of the link and of its target. */
 function cachedMetadata(
   source: CachedCallSource,
   path: NativePath,
   { followSymlinks }: LinkOption,
 ): FileMetadata | null {
   const calls = callsOf(source);
-  const place = calls === null ? null : found(calls.openPath(path, followSymlinks ? 'endKept' : 'refused'));
-  if (place === null) return null;
+  const fd = calls === null ? null : found(calls.openPath(path, followSymlinks ? 'endKept' : 'refused'));
+  if (fd === null) return null;
   try {
-    const stats = fstatSync(place, { bigint: true });
+    const stats = fstatSync(fd, { bigint: true });
     if (stats.isSymbolicLink()) return null;
     return followSymlinks ? followedMetadata(stats, false) : metadataOf(stats, false);
   } finally {
-    closeSync(place);
+    closeSync(fd);
   }
 }
 
@@ -95,7 +95,7 @@ function callsOf(source: CachedCallSource): CachedCalls | null {
   return source.calls;
 }
 
-/** The descriptor, or null when nothing is known at once. Throws where there is no such file. */
+/** The descriptor, or null if the cache has no answer. Throws ENOENT if the cache knows that the file does not exist. */
 function found(opened: number | 'missing' | null): number | null {
   if (opened === 'missing') throw systemError(Errno.ENOENT);
   return opened;

@@ -2,14 +2,14 @@ import { withTimeout } from '../base/with-timeout.ts';
 import { PARENT_CREATION_WAIT_MS } from './limits.ts';
 import { isWithin, type NativePath } from './native-path.ts';
 
-/** What an operation does to its paths; `make` is a write that also makes the directories above them, as far as they are missing. */
+/** What an operation does with its paths. `make` is a write that also creates missing parent directories. */
 export type Access = 'read' | 'write' | 'make';
 
-/** A place in the order, taken when the operation arrives. */
-export interface Claim {
-  /** Resolves when it is the operation's turn; null when that is now. */
+/** A position in the order, taken when the operation arrives. */
+interface Claim {
+  /** Resolves when the operation may start; null if it may start now. */
   readonly turn: Promise<void> | null;
-  /** The operation is done, or no longer minds who comes first. */
+  /** Called when the operation is done, or when later operations need not wait for it any longer. */
   release(): void;
 }
 
@@ -17,28 +17,28 @@ interface Operation {
   readonly paths: readonly NativePath[];
   readonly access: Access;
   readonly done: Promise<void>;
-  /** For whoever may need the directories above, which nobody knows to be there; it does not wait for ever. */
-  readonly parentsMade: Promise<void> | null;
+  /** For operations that may need the parent directories being created. Resolves after a time limit at the latest. */
+  readonly parentsCreated: Promise<void> | null;
 }
 
 /**
- * Lets operations run side by side as far as nobody can tell: one that concerns the same path as an earlier one, or a path above
- * or below it, waits for that one if either of them changes something. So whoever sends a write and a read without waiting for the
- * first answer reads what was written. Paths are compared by name: two names of one file do not wait for each other. Where
- * directories are made on the way to a path, everything behind that is below the same directory of the root waits a little, too.
+ * Orders operations that affect each other and lets all others run concurrently. An operation waits for an earlier one if their
+ * paths are equal or one contains the other, and at least one of them writes. So a client that sends a write and a read without
+ * waiting reads what it wrote. Paths are compared by name: two names of one file do not wait for each other. If an operation
+ * creates parent directories, later operations below the same top-level directory also wait, for a limited time.
  */
 export class PathOrder {
   readonly #active = new Set<Operation>();
 
-  /** Takes the next place. Every claim must be released. */
+  /** Takes the next position. The caller must release every claim. */
   claim(paths: readonly NativePath[], access: Access): Claim {
     const earlier = this.#conflicting(paths, access);
     let settle = () => {};
     const done = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    const parentsMade = access === 'make' ? withTimeout(done, PARENT_CREATION_WAIT_MS) : null;
-    const operation = { paths, access, done, parentsMade };
+    const parentsCreated = access === 'make' ? withTimeout(done, PARENT_CREATION_WAIT_MS) : null;
+    const operation = { paths, access, done, parentsCreated };
     this.#active.add(operation);
     return {
       turn: earlier.length === 0 ? null : Promise.all(earlier).then(() => {}),
@@ -50,8 +50,8 @@ export class PathOrder {
   }
 
   /**
-   * Runs `work` when its turn has come. `onWait` is called if that is not now. `work` gets a function that ends its claim early,
-   * for an operation that turns out to wait for somebody outside.
+   * Runs `work` when it may start, and calls `onWait` first if it has to wait. `work` receives a function that ends its claim
+   * early, for an operation that has to wait for another process.
    */
   async run<T>(
     paths: readonly NativePath[],
@@ -71,7 +71,7 @@ export class PathOrder {
     }
   }
 
-  /** Resolves when every change that is under way now is done; null when there is none. */
+  /** Resolves when every change that is in progress now is done; null when there is none. */
   changesDone(): Promise<void> | null {
     const changes = [...this.#active].filter(({ access }) => access !== 'read');
     return changes.length === 0 ? null : Promise.all(changes.map(({ done }) => done)).then(() => {});
@@ -82,8 +82,8 @@ export class PathOrder {
     for (const operation of this.#active) {
       if (access === 'read' && operation.access === 'read') continue;
       if (overlap(paths, operation.paths)) earlier.push(operation.done);
-      else if (operation.parentsMade !== null && mayShareParents(paths, operation.paths)) {
-        earlier.push(operation.parentsMade);
+      else if (operation.parentsCreated !== null && mayShareParents(paths, operation.paths)) {
+        earlier.push(operation.parentsCreated);
       }
     }
     return earlier;

@@ -2,8 +2,8 @@ import { normalize } from 'node:path/posix';
 import { type NativePath, nativePathOfBytes } from './native-path.ts';
 
 /**
- * A text that is no path URI at all (`syntax`), or one that names no path on this host (`foreign`): the first can be seen by
- * anybody, the second only here.
+ * The text is not a path URI (`syntax`), or it names no path on this host (`foreign`). Any party can detect the first; only this
+ * host can detect the second.
  */
 export class PathUriError extends Error {
   override readonly name = 'PathUriError';
@@ -16,35 +16,41 @@ export class PathUriError extends Error {
 }
 
 /**
- * The native path that a `file:` URI names. The parser is the web's: `file:/tmp`, `FILE:///tmp` and `file://localhost/tmp` are all
- * `/tmp`, dots are resolved by name, and a slash at the end says nothing. Escapes stand for bytes, whatever encoding they are in.
+ * The native path of a `file:` URI. It is parsed by the WHATWG URL standard: `file:/tmp`, `FILE:///tmp` and `file://localhost/tmp`
+ * are all `/tmp`, dots are resolved by name, and a trailing slash is ignored. Percent escapes are bytes in any encoding.
  */
 export function pathFromUri(text: string): NativePath {
-  // Most are spelled in a way that leaves nothing to parse.
-  if (SPELLED_OUT.test(text)) return nativePathOfBytes(text.slice(FILE_SCHEME.length));
+  // Fast path: most URIs need no parsing.
+  if (CANONICAL.test(text)) return nativePathOfBytes(text.slice(FILE_SCHEME.length));
   const url = parse(text);
   const opaque = /^\/%00\/bad\/path\/([A-Za-z0-9_-]+)$/.exec(url.pathname);
   if (opaque !== null) return pathFromOpaque(url.href, opaque[1]!);
   if (url.pathname.includes('%00')) throw new PathUriError('syntax', notNative(url.href));
   if (url.host !== '') throw new PathUriError('foreign', notNative(url.href));
   if (NAMES_DRIVE.test(url.pathname)) throw new PathUriError('foreign', notNative(upperCaseDrive(url.href)));
-  return tidy(decodeEscapes(url.pathname));
+  return normalized(decodeEscapes(url.pathname));
 }
 
-/** The URI as its parser spells it, whether or not it names a path on this host. It may differ from {@link uriFromPath}'s. */
+/**
+ * The URI as the URL parser serializes it, whether or not it names a path on this host. It may differ from the result of {@link
+ * uriFromPath}.
+ */
 export function spelledUri(text: string): string {
   return parse(text).href;
 }
 
-/** The one URI of a native path. A path that would read as a foreign one is wrapped, so that it comes back unharmed. */
+/**
+ * The canonical URI of a native path. A path that would look like a path of another system is wrapped, so that it survives the
+ * round trip.
+ */
 export function uriFromPath(path: NativePath): string {
   if (startsWithDrive(path)) return `${OPAQUE}${Buffer.from(path, 'latin1').toString('base64url')}`;
   return `file://${escapeBytes(path)}`;
 }
 
-/** Bytes as they stand in a path URI; separators stay as they are. */
+/** Percent-encodes bytes for a path URI. Separators stay. */
 export function escapeBytes(bytes: string): string {
-  // Nearly every name stays as it is, which a table tells in half the time.
+  // Nearly every name needs no escape; the table lookup takes half the time of the replacement.
   if (isPlain(bytes)) return bytes;
   return bytes.replace(
     ESCAPED,
@@ -53,10 +59,10 @@ export function escapeBytes(bytes: string): string {
 }
 
 const FILE_SCHEME = 'file://';
-/** From the root, with names of harmless characters: no escape, no colon of a drive, no dots that lead elsewhere, no slash too many. */
-const SPELLED_OUT = /^file:\/\/(?:\/(?!\.\.?(?:\/|$))[A-Za-z0-9_.+=,@~-]+)+$/;
+/** An absolute path of unreserved characters: no escape, no drive letter, no dot segments, no repeated or trailing slash. */
+const CANONICAL = /^file:\/\/(?:\/(?!\.\.?(?:\/|$))[A-Za-z0-9_.+=,@~-]+)+$/;
 const OPAQUE = 'file:///%00/bad/path/';
-/** A letter that is spelled as an escape makes a name like any other. */
+/** A drive letter that is percent-encoded is an ordinary name. */
 const NAMES_DRIVE = /^\/+[A-Za-z](?::|%3A)(?:\/|$)/i;
 const ESCAPED = /[^A-Za-z0-9!$&'()*+,\-./:;=@[\]^_|~]/g;
 const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
@@ -78,7 +84,7 @@ function parse(text: string): URL {
       `unsupported path URI scheme \`${url.protocol.slice(0, -1)}\`; use file:`,
     );
   }
-  // An empty query or fragment leaves no trace but its mark.
+  // An empty query or fragment shows only as its `?` or `#`.
   const marks = /[?#]/.exec(url.href)?.[0];
   if (marks === '?') throw new PathUriError('syntax', 'query parameters are not allowed in path URIs');
   if (marks === '#') throw new PathUriError('syntax', 'fragments are not allowed in path URIs');
@@ -87,7 +93,7 @@ function parse(text: string): URL {
 
 function parseUrl(text: string): URL {
   try {
-    // The web takes a bar behind a letter for a drive; in a path that is spelled out from the root clients know it as a character.
+    // The URL standard reads a bar after a letter as a drive; the reference reads it as a character in an absolute path.
     return new URL(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
   } catch {
     const hasScheme = /^\s*[A-Za-z][A-Za-z0-9+.-]*:/.test(text);
@@ -100,7 +106,7 @@ function parseUrl(text: string): URL {
   }
 }
 
-/** Escapes become bytes; a percent sign that begins none stands for itself. */
+/** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
 function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
   return pathname.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
@@ -108,8 +114,8 @@ function decodeEscapes(pathname: string): string {
   );
 }
 
-/** Dots that came to light with a decoded slash are resolved like the others. */
-function tidy(path: string): NativePath {
+/** Also resolves the dot segments that appear after a slash is decoded. */
+function normalized(path: string): NativePath {
   const single = /\/(?:\/|\.{1,2}(?:\/|$))/.test(path) ? normalize(path) : path;
   return nativePathOfBytes(single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single);
 }
@@ -125,7 +131,7 @@ function upperCaseDrive(href: string): string {
   );
 }
 
-/** Only what {@link uriFromPath} wraps may come wrapped: every path has one spelling. */
+/** Accepts only what {@link uriFromPath} wraps, so that every path has one URI. */
 function pathFromOpaque(href: string, encoded: string): NativePath {
   const path = nativePathOfBytes(Buffer.from(encoded, 'base64url').toString('latin1'));
   if (path.includes('\0') && path.startsWith('/')) {

@@ -1,6 +1,6 @@
 import type { FileContent } from './file-system.ts';
 
-/** The first `limit` bytes of a file that usually is as long as it said. */
+/** The first `limit` bytes of a file. One read suffices if the file has the size that it reported. */
 export async function readUpTo(content: FileContent, limit: number): Promise<Buffer> {
   const first = Buffer.allocUnsafeSlow(Math.min(content.size + 1, limit));
   const length = await content.read(first);

@@ -4,20 +4,19 @@ import { withParentOpen } from './local/no-follow.ts';
 import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
 
 /**
- * The same files, but only those below `root`, a directory named by its real path. No symbolic link is followed on the way or at
- * the end, not even one that leads back inside, and directories are held while they are worked in: whatever is renamed or linked
- * meanwhile, nothing outside is read, written, listed or removed. What is changed lies below the root; the root itself stays.
- * Hard links and mounts inside are inside: whoever made them meant them to be.
+ * The same files, restricted to those below `root`, the real path of a directory. No symbolic link is followed, not even one that
+ * leads back inside. Operations keep the directories open that they work in, so that a concurrent rename or link cannot redirect a
+ * read, write, listing or removal to the outside. The root itself cannot be changed. Hard links and mounts inside the root count as
+ * inside: their creator is responsible for them.
  */
 export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem {
   const inside = (path: NativePath): NativePath => {
-    // By name alone `/root/../other` would be inside, and not every spelling of a path has its dots resolved.
+    // By name alone `/root/../other` would be inside, and not every path arrives with its dots resolved.
     if (!isWithin(path, root) || hasDots(path)) throw refused(`path is not within ${textOfNativePath(root)}`);
     return path;
   };
   const below = (path: NativePath): NativePath => {
-    if (path === root)
-      throw refused(`${textOfNativePath(root)} itself cannot be changed, only what is in it`);
+    if (path === root) throw refused(`${textOfNativePath(root)} itself cannot be changed, only its contents`);
     return inside(path);
   };
   return {
@@ -31,7 +30,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     walk: async (path, options, signal) =>
       await files.walk(inside(path), { ...options, ...NO_LINKS, followDirectorySymlinks: false }, signal),
 
-    /** A path that exists and has no link in it is its own real path. */
+    /** An existing path without links is its own real path. */
     canonicalize: async (path) => {
       await files.getMetadata(inside(path), NO_LINKS);
       return path;
@@ -47,11 +46,11 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
         }
       }
       if (recursive && !(await files.getMetadata(path, NO_LINKS)).isDirectory) {
-        throw refused('something that is no directory has this name');
+        throw refused('the path exists and is not a directory');
       }
     },
 
-    /** The entry is reached through its parent; removing follows no links below it. */
+    /** Opens the parent directory without following links. The removal follows no links below the entry. */
     remove: async (path, options) => {
       below(path);
       try {
@@ -61,7 +60,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
       }
     },
 
-    /** Renaming follows no link at the end of either path. */
+    /** rename(2) follows no link at the end of either path. */
     rename: async (source, destination) => {
       below(source);
       below(destination);
@@ -69,7 +68,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     },
 
     copy: async () => {
-      throw refused(`a copy cannot be kept within ${textOfNativePath(root)} with certainty`);
+      throw refused(`fs/copy is not available to a client that is restricted to ${textOfNativePath(root)}`);
     },
   };
 }
@@ -80,7 +79,7 @@ function hasDots(path: NativePath): boolean {
   return /\/\.{1,2}(?:\/|$)/.test(path);
 }
 
-/** The paths from behind `root` down to `path`. */
+/** The paths below `root` down to `path`. */
 function pathsBetween(root: NativePath, path: NativePath): NativePath[] {
   const names = path
     .slice(root.length)

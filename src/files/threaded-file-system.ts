@@ -13,19 +13,19 @@ import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
 import { walkOnThreads } from './thread/parallel-walk.ts';
 
-/** Threads that may not be there yet. */
-export interface ThreadSource {
+/** The threads, once they are started. */
+interface ThreadSource {
   readonly threads: FileThreads | null;
-  /** There is work that they would do better. */
+  /** Starts the threads. */
   prepare(): void;
 }
 
 /**
- * The local files for a server. What takes many calls to the system is done by threads of its own once there is more of it: large
- * walks, and small files. Where links are not followed it takes other calls, and goes the ordinary way.
+ * The local files for a server. Large walks and small files move to blocking threads once there are many of them, because they take
+ * many system calls. Operations that do not follow links use other system calls and stay on the ordinary path.
  */
 export function threadedFileSystem(source: ThreadSource): FileSystem {
-  const smallFiles = new SmallFiles(() => source.prepare());
+  const smallFileRate = new SmallFileRate(() => source.prepare());
   return {
     ...LOCAL_FILE_SYSTEM,
 
@@ -33,7 +33,7 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
       const opened = options.followSymlinks ? await source.threads?.run({ kind: 'read', path }) : null;
       if (!opened) {
         const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
-        if (options.followSymlinks && content.size <= SMALL_FILE_BYTES) smallFiles.note();
+        if (options.followSymlinks && content.size <= SMALL_FILE_BYTES) smallFileRate.note();
         return content;
       }
       const head = opened.head === null ? null : Buffer.from(opened.head, 'latin1');
@@ -44,7 +44,7 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
       if (!options.followSymlinks || bytes.length > SMALL_WRITE_BYTES) {
         return await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
       }
-      smallFiles.note();
+      smallFileRate.note();
       const outcome = await source.threads?.write({ path, bytes });
       if (typeof outcome === 'number') await writeOpened(outcome, bytes, waiting);
       else if (outcome !== 'written') await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
@@ -62,8 +62,8 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
   };
 }
 
-/** Notices when small files come one after the other. */
-class SmallFiles {
+/** Detects many small files in a short time. */
+class SmallFileRate {
   readonly #onMany: () => void;
   #count = 0;
   #sinceMs = 0;
@@ -80,7 +80,7 @@ class SmallFiles {
   }
 }
 
-/** The threads of this process, loaded when they are first wanted. */
+/** The threads of this process, loaded on first use. */
 class SharedThreads implements ThreadSource {
   threads: FileThreads | null = null;
 
@@ -95,5 +95,5 @@ class SharedThreads implements ThreadSource {
   }
 }
 
-/** The files of this machine for all connections of a server. */
+/** The files of this machine, shared by all connections of a server. */
 export const SERVED_FILE_SYSTEM: FileSystem = threadedFileSystem(new SharedThreads());

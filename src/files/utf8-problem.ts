@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Where and how bytes cease to be UTF-8, in the words that clients know; null when they are. */
+/** Where and why bytes are not UTF-8, in the reference's wording; null when they are. */
 export function utf8Problem(bytes: Uint8Array): string | null {
   if (isUtf8(bytes)) return null;
   let index = 0;
@@ -14,7 +14,7 @@ export function utf8Problem(bytes: Uint8Array): string | null {
   }
 }
 
-/** An invalid sequence ends in front of the first byte that cannot belong to it; an incomplete one with the text. */
+/** An invalid sequence ends before the first byte that cannot belong to it; an incomplete one ends with the text. */
 interface Sequence {
   readonly state: 'valid' | 'invalid' | 'incomplete';
   readonly length: number;
@@ -36,7 +36,7 @@ function sequenceAt(bytes: Uint8Array, start: number): Sequence {
 
 const CONTINUATION = [0x80, 0xbf] as const;
 
-/** Narrower where a longer form of a shorter sequence, a surrogate, or something beyond Unicode would result. */
+/** The range is narrower where the result would be an overlong encoding, a surrogate or beyond Unicode. */
 function secondByteRange(first: number): readonly [number, number] {
   if (first === 0xe0) return [0xa0, 0xbf];
   if (first === 0xed) return [0x80, 0x9f];

@@ -1,20 +1,20 @@
 import koffi, { type LibraryHandle } from 'koffi';
 
-/** Makes base64 out of bytes and bytes out of base64, from memory to memory. */
+/** Encodes and decodes base64 from buffer to buffer. */
 export interface Base64Coder {
-  /** Writes the base64 of `bytes` to the beginning of `into`, which has room for it; returns its length. */
+  /** Writes the base64 of `bytes` to the start of `into`, which must be large enough. Returns the length. */
   encode(bytes: Uint8Array, into: Buffer): number;
   /**
-   * Writes what `text` stands for to the beginning of `into`, which has room for it, and returns its length; null when it is not
-   * base64. Whitespace may be skipped, and padding be taken or not.
+   * Decodes `text` to the start of `into`, which must be large enough. Returns the length; null when it is not base64. Whitespace
+   * may be skipped, and padding may be optional.
    */
   decode(text: Uint8Array, into: Buffer): number | null;
 }
 
 /**
- * The functions with which Node makes base64 out of bytes, and back, in strings: without these nothing has to be copied and no string is
- * left to the garbage collector. Their names contain the types of what they take, so that a Node in which these are others does not
- * have them; then this is null.
+ * Binds the functions with which Node itself encodes and decodes base64. Calling them directly avoids a copy and a string for the
+ * garbage collector. The symbols contain the parameter types, so a Node with other types does not export them; then the result is
+ * null.
  */
 export function loadBase64(): Base64Coder | null {
   try {
@@ -39,12 +39,15 @@ function bind(node: LibraryHandle): Base64Coder {
   };
 }
 
-/** `binary_to_base64(const char *, size_t, char *, base64_options)`, and back, as the C++ library `simdutf` has them. */
+/**
+ * `binary_to_base64(const char *, size_t, char *, base64_options)` and `base64_to_binary`, as exported by the C++ library
+ * `simdutf`.
+ */
 const TO_BASE64 = '_ZN7simdutf16binary_to_base64EPKcmPcNS_14base64_optionsE';
 const FROM_BASE64 =
   '_ZN7simdutf16base64_to_binaryEPKcmPcNS_14base64_optionsENS_27last_chunk_handling_optionsE';
 
-/** The alphabet with + and /, and padding. */
+/** The alphabet with + and /, with padding. */
 const STANDARD = 0;
-/** Padding is needed, and nothing may be left over. Whitespace is skipped all the same. */
+/** Padding is required, and no bits may be left over. Whitespace is still skipped. */
 const STRICT = 1;

@@ -2,34 +2,37 @@ import { closeSync, constants } from 'node:fs';
 import { stat, statfs } from 'node:fs/promises';
 import koffi from 'koffi';
 
-/** Calls that answer from the system's memory or not at all: no disk, no network and no driver is waited for. */
+/** System calls that answer from the kernel's caches or not at all. They never wait for a disk, a network or a driver. */
 export interface CachedCalls {
   /**
-   * A descriptor that only names what a path leads to, closed on exec; `missing` when it is known that there is nothing, and null when
-   * that is not in memory, lies behind a mount point, be it one that only another process sees, or cannot be had. The path is in bytes,
-   * one per character.
+   * Opens an O_PATH descriptor, closed on exec. Returns `missing` when the cache knows that the path does not exist. Returns null
+   * when the path is not cached, crosses a mount point, even one that only another process sees, or cannot be opened. The path
+   * holds bytes, one per character.
    */
   openPath(path: string, links: Links): number | 'missing' | null;
-  /** The same for reading: what is found is opened, whatever it is, as far as it need not be waited for. The devices in `/dev` are behind a mount point. */
+  /** The same for reading. Opens a file of any type if that does not block. The devices in `/dev` are behind a mount point. */
   openFile(path: string, links: Exclude<Links, 'endKept'>): number | 'missing' | null;
-  /** All of a small file that has so many bytes; null when it is large, has more or fewer, or they are not in memory. */
+  /** The content of a small file with this size; null when it is large, has another length, or is not cached. */
   readSmall(fd: number, size: number): Buffer | null;
-  /** Reads into `buffer` from `start` on and returns how much; null when the bytes are not in memory, or cannot be read so. */
+  /**
+   * Reads into `buffer` at `start` and returns the number of bytes; null when the bytes are not cached or cannot be read this way.
+   */
   read(fd: number, buffer: Buffer, start: number, position: number): number | null;
 }
 
-/** What becomes of symbolic links in a path: all are followed, one at the end of the path is what it leads to, or none may be there. */
+/** How symbolic links in a path are handled: all are followed, the last one is opened itself, or any link is an error. */
 export type Links = 'followed' | 'endKept' | 'refused';
 
 /**
- * Loads the calls. Rejects where the kernel does not know them (before 5.12), where they are forbidden, where the root directory is not
- * on a disk of this machine, because a file system that asks others may wait for them whatever it is told, and where the devices are in
- * the same file system as everything else: nothing would keep them from being opened.
+ * Loads the calls. Rejects if the kernel does not support them (before 5.12) or they are forbidden. Rejects if the root directory
+ * is not on a local disk, because a network file system may block despite the flags. Rejects if the devices are on the same file
+ * system as the root, because then they would be opened.
  */
 export async function loadCachedCalls(): Promise<CachedCalls> {
   const { type } = await statfs('/');
-  if (!LOCAL_FILE_SYSTEMS.has(type)) throw new Error('the root directory may be on another machine');
-  if ((await stat('/dev')).dev === (await stat('/')).dev) throw new Error('devices are among the files');
+  if (!LOCAL_FILE_SYSTEMS.has(type)) throw new Error('the root directory is not on a local file system');
+  if ((await stat('/dev')).dev === (await stat('/')).dev)
+    throw new Error('the devices are on the file system of the root directory');
   const library = koffi.load('libc.so.6');
   const syscall = library.func(
     'long syscall(long number, int directory, const void *path, const void *how, size_t size)',
@@ -74,7 +77,7 @@ function openHow(flags: bigint, resolve: bigint): BigUint64Array {
   return new BigUint64Array([flags, 0n, resolve]);
 }
 
-/** What is worth copying once more to save the question where the bytes should go. */
+/** Up to this size one more copy is cheaper than asking the caller for a buffer. */
 const SMALL_FILE_BYTES = 16 * 1024;
 
 /** The same number on every architecture. */
@@ -82,7 +85,7 @@ const SYS_OPENAT2 = 437;
 const AT_FDCWD = -100;
 const O_PATH = 0o10000000n;
 const O_CLOEXEC = 0o2000000n;
-/** Another number on arm64. */
+/** The number differs on arm64. */
 const O_NOFOLLOW = BigInt(constants.O_NOFOLLOW);
 const O_RDONLY = 0n;
 const O_NOCTTY = 0o400n;
@@ -93,7 +96,7 @@ const RESOLVE_NO_SYMLINKS = 0x04n;
 const RESOLVE_CACHED = 0x20n;
 const RWF_NOWAIT = 0x08;
 
-/** ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, and overlays, whose parts belong to whoever started the server. */
+/** ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, and overlayfs, whose layers are controlled by the operator of the server. */
 const LOCAL_FILE_SYSTEMS: ReadonlySet<number> = new Set([
   0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0x01021994, 0x794c7630,
 ]);

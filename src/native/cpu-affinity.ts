@@ -1,56 +1,56 @@
 import koffi from 'koffi';
 
-/** Calls with which a thread gives its processor to another thread of the process, and waits for it without going to sleep. */
+/** Calls that let a thread hand its CPU to another thread of the process and wait without sleeping. */
 export interface CpuAffinity {
-  /** The processor that this thread runs on, for now. */
+  /** The CPU on which the calling thread runs now. */
   current(): number;
-  /** Has a thread run on one processor only. */
-  confine(thread: number, processor: number): void;
-  /** Lets a thread run wherever this one may. */
-  free(thread: number): void;
-  /** Lets others run first that wait for this processor. */
+  /** Pins a thread to one CPU. */
+  pin(thread: number, cpu: number): void;
+  /** Gives a thread the affinity of the calling thread. */
+  unpin(thread: number): void;
+  /** Lets other threads that wait for this CPU run first. */
   yield(): void;
 }
 
 /**
- * Loads the calls. Throws where one is missing, or where it cannot be asked where this thread may run. Where it runs is left alone: a
- * thread for which that was ever set, and what it starts, gets no processor that the process is given later.
+ * Loads the calls. Throws if one is missing or the affinity cannot be read. The affinity of the calling thread is never set: a
+ * thread with an explicit affinity, and its children, would not get CPUs that the process is given later.
  */
 export function loadCpuAffinity(): CpuAffinity {
   const library = koffi.load('libc.so.6');
   const current = library.func('int sched_getcpu()');
-  const giveWay = library.func('int sched_yield()');
+  const schedYield = library.func('int sched_yield()');
   const getAffinity = library.func('sched_getaffinity', 'int', ['int', 'size_t', 'void *']);
   const setAffinity = library.func('sched_setaffinity', 'int', ['int', 'size_t', 'const void *']);
-  const everywhere = new Uint8Array(PROCESSOR_SET_BYTES);
-  const one = new Uint8Array(PROCESSOR_SET_BYTES);
+  const ownMask = new Uint8Array(CPU_MASK_BYTES);
+  const one = new Uint8Array(CPU_MASK_BYTES);
   const succeeded = (name: string, result: number): void => {
     if (result < 0) throw new Error(`${name} failed with errno ${koffi.errno()}`);
   };
 
-  const processor: CpuAffinity = {
+  const affinity: CpuAffinity = {
     current: () => current(),
 
-    confine(thread, place) {
+    pin(thread, cpu) {
       one.fill(0);
-      one[place >> 3] = 1 << (place & 7);
+      one[cpu >> 3] = 1 << (cpu & 7);
       succeeded('sched_setaffinity', setAffinity(thread, one.length, one));
     },
 
-    free(thread) {
-      succeeded('sched_getaffinity', getAffinity(THIS_THREAD, everywhere.length, everywhere));
-      succeeded('sched_setaffinity', setAffinity(thread, everywhere.length, everywhere));
+    unpin(thread) {
+      succeeded('sched_getaffinity', getAffinity(THIS_THREAD, ownMask.length, ownMask));
+      succeeded('sched_setaffinity', setAffinity(thread, ownMask.length, ownMask));
     },
 
     yield() {
-      giveWay();
+      schedYield();
     },
   };
-  succeeded('sched_getcpu', processor.current());
-  succeeded('sched_getaffinity', getAffinity(THIS_THREAD, everywhere.length, everywhere));
-  return processor;
+  succeeded('sched_getcpu', affinity.current());
+  succeeded('sched_getaffinity', getAffinity(THIS_THREAD, ownMask.length, ownMask));
+  return affinity;
 }
 
 const THIS_THREAD = 0;
-/** Room for 8,192 processors, which is as many as Linux can be built for. */
-const PROCESSOR_SET_BYTES = 1_024;
+/** A mask for 8,192 CPUs, the maximum of Linux. */
+const CPU_MASK_BYTES = 1_024;

@@ -2,18 +2,18 @@ import { closeSync } from 'node:fs';
 import { endianness } from 'node:os';
 import koffi from 'koffi';
 
-/** Receives open files that another process sends over a unix socket. */
+/** Receives open descriptors that another process sends over a unix socket. */
 export interface DescriptorPassing {
   /** Two connected sockets, both closed on exec. */
   createPair(): { readonly ours: number; readonly theirs: number };
   /**
-   * The descriptors that came with the next byte, at most `max` of them, closed on exec; null while nothing has come. Throws when
-   * the other side has ended without sending, or sent something else.
+   * The descriptors that came with the next byte, at most `max`, closed on exec; null while nothing has arrived. Throws when the
+   * peer closed the socket without sending, or sent something else.
    */
   receive(socket: number, max: number): number[] | null;
 }
 
-/** Loads the calls. Throws on a system whose structures are not those of 64-bit Linux. */
+/** Loads the calls. Throws on a system whose structures differ from 64-bit little-endian Linux. */
 export function loadDescriptorPassing(): DescriptorPassing {
   if (endianness() !== 'LE') throw new Error('descriptors can only be received on little-endian systems');
   const library = koffi.load('libc.so.6');
@@ -50,7 +50,7 @@ export function loadDescriptorPassing(): DescriptorPassing {
   };
 }
 
-/** One control message: its length in 64 bits, its level and its type in 32 each, then the descriptors. */
+/** One control message: its length in 64 bits, its level and type in 32 bits each, then the descriptors. */
 function descriptorsIn(control: Buffer): number[] {
   if (control.length < CONTROL_HEADER_BYTES) return [];
   const isRights = control.readInt32LE(8) === SOL_SOCKET && control.readInt32LE(12) === SCM_RIGHTS;

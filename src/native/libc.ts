@@ -2,76 +2,83 @@ import { closeSync, constants as fsConstants, writeSync } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
 
-/** The C library calls that Node does not offer. Every failing call throws an Error whose `code` is the errno name. */
+/** C library calls that Node does not offer. A failing call throws an Error whose `code` is the errno name. */
 export interface Libc {
   /** A pipe whose two ends are closed on exec. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
   /** A pseudo-terminal of the given size. The master is non-blocking and closed on exec; the slave is not open yet. */
   openTerminal(rows: number, cols: number): { readonly master: number; readonly slavePath: string };
-  /** A file in memory with this content, executable and closed on exec; its offset is 0. */
+  /** A memfd with this content, executable and closed on exec. Its offset is 0. */
   memoryFile(bytes: Uint8Array): number;
-  /** See SandboxCalls. */
+  /** Takes an flock(2) without blocking; false when another process holds it. */
   lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /** A second descriptor for the same open file, closed on exec. */
   duplicate(fd: number): number;
   setWindowSize(terminal: number, rows: number, cols: number): void;
   /**
-   * Starts a program as the leader of a new session, with default signal dispositions, an empty signal mask and no descriptor
-   * beyond those asked for. Returns its pid once the image has been executed.
+   * Starts a program as the leader of a new session, with default signal dispositions, an empty signal mask and only the
+   * descriptors in the request. Returns its pid after the image has been executed.
    */
   spawn(request: SpawnRequest): number;
-  /** Reads what is there into `buffer` from `offset` on; 0 when there is nothing, at the end, and when the read fails. */
+  /** Reads available bytes into `buffer` at `offset`. Returns 0 without available bytes, at the end, and when the read fails. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
-  /** How many bytes a terminal or pipe has ready; 0 when there are none, and when it does not say. */
+  /** Bytes that a terminal or pipe has ready; 0 if empty or unknown. */
   readable(fd: number): number;
-  /** See SandboxCalls. */
+  /** Whether poll(2) reports an exceptional condition (POLLPRI), such as a change of the mount table. */
   hasChanged(fd: number): boolean;
-  /** Gives a pipe more room; one that may not have it stays as it is. */
+  /** Enlarges the buffer of a pipe. Without permission the pipe stays as it is. */
   widenPipe(fd: number, bytes: number): void;
-  /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
+  /**
+   * The pid of a child of this process that has exited and is not reaped, also one that other code started; null if there is none.
+   */
   findExitedChild(): number | null;
-  /** Whether a child has exited, be it reaped or not. */
+  /** Whether a child has exited, reaped or not. */
   hasExited(pid: number): boolean;
-  /** Takes the exit status of a child; null while it runs or when it is not our child (any more). */
+  /** Reaps a child and returns its exit status; null while it runs or when it is not (or no longer) our child. */
   reap(pid: number): WaitStatus | null;
-  /** The limits of a process (0 is this one), or null when they cannot be read. The returned array is reused by the next call. */
+  /** The limits of a process (0 is this one), or null when they cannot be read. The next call reuses the returned array. */
   readLimit(pid: number, resource: number): Readonly<BigUint64Array> | null;
   /** Sets the limits of this process. */
   writeLimit(resource: number, soft: bigint, hard: bigint): void;
-  /** Lowers the soft and the hard limit of a process, never raises them; false when that changes nothing, or the process is gone or not ours. */
+  /**
+   * Lowers the soft and hard limit of a process and never raises them. Returns false when nothing changes, or the process does not
+   * exist or is not ours.
+   */
   lowerLimit(pid: number, resource: number, limit: bigint): boolean;
-  /** Closes the memory of this process to every process without CAP_SYS_PTRACE. What it executes starts open again. */
+  /**
+   * Makes this process undumpable: only processes with CAP_SYS_PTRACE can read its memory. An executed program is dumpable again.
+   */
   protectMemory(): void;
 }
 
-/** How a child ended. Exactly one of the two is not null. */
+/** How a child ended. Exactly one field is not null. */
 export interface WaitStatus {
   readonly code: number | null;
   readonly signal: number | null;
 }
 
-/** One program start as the kernel sees it; every string must be free of NUL. */
+/** A program start with the arguments of posix_spawn(3). No string may contain NUL. */
 export interface SpawnRequest {
-  /** Executed as it is, without a PATH lookup; a relative path is relative to `cwd`. */
+  /** Executed without a PATH lookup. A relative path is relative to `cwd`. */
   readonly path: string;
   readonly argv: readonly string[];
   /** `KEY=value` strings. */
   readonly env: readonly string[];
   readonly cwd: string;
   /**
-   * What becomes descriptors 0, 1, 2 and so on, in this order. A descriptor of this process that goes into a slot must not be lower
-   * than the slot; Node itself holds the lowest ones.
+   * The descriptors 0, 1, 2 and so on, in this order. A descriptor of this process must not be lower than its slot; Node itself
+   * holds the lowest ones.
    */
   readonly stdio: readonly [StdioSlot, StdioSlot, StdioSlot, ...StdioSlot[]];
 }
 
 /**
- * Where a descriptor of a child comes from: a descriptor to duplicate, as numbered in the child (so 0 repeats what the
- * first slot put there), or a file to open. A terminal opened by a session leader becomes its controlling terminal.
+ * The source of a child's descriptor: a descriptor to duplicate, as numbered in the child (so 0 repeats the first slot), or a file
+ * to open. A terminal opened by a session leader becomes its controlling terminal.
  */
 export type StdioSlot = { readonly fd: number } | { readonly open: string; readonly flags: number };
 
-/** Loads the C library of this process. Throws when a function is missing, as on a libc that is too old. */
+/** Loads the C library of this process. Throws when a function is missing, as in a libc that is too old. */
 export function loadLibc(): Libc {
   const library = koffi.load('libc.so.6');
   const call = bind(library);
@@ -218,7 +225,7 @@ const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
 const FIONREAD = 0x541b;
-/** `events` of a `struct pollfd`; the two bytes behind it are what has happened, an error included. */
+/** `events` of a `struct pollfd`. The following two bytes are `revents`, which also reports errors. */
 const POLLPRI = 2;
 const LOCK_SH = 1;
 const LOCK_EX = 2;
@@ -236,7 +243,7 @@ const SIGINFO_PID_INDEX = 4;
 const POSIX_SPAWN_SETSIGDEF = 0x04;
 const POSIX_SPAWN_SETSIGMASK = 0x08;
 const POSIX_SPAWN_SETSID = 0x80;
-/** Room for posix_spawnattr_t (336 bytes) and posix_spawn_file_actions_t (80 bytes) of every libc. */
+/** Large enough for posix_spawnattr_t (336 bytes) and posix_spawn_file_actions_t (80 bytes) of every libc. */
 const OPAQUE_STRUCT_BYTES = 512;
 /** sizeof(sigset_t). */
 const SIGNAL_SET_BYTES = 128;
@@ -279,7 +286,7 @@ function bind(library: LibraryHandle) {
   };
 }
 
-/** Systems that make such files not executable want to be asked for it; older ones do not know the question. */
+/** Kernels with `vm.memfd_noexec` require MFD_EXEC; older kernels reject the flag. */
 function createMemoryFile(call: ReturnType<typeof bind>): number {
   const fd = call.memfd_create('exec-server', MFD_CLOEXEC | MFD_EXEC);
   if (fd !== -1 || koffi.errno() !== osConstants.errno.EINVAL) return fd;
@@ -299,8 +306,8 @@ function spawnAttributes(call: ReturnType<typeof bind>): Buffer {
 }
 
 /**
- * A NULL-terminated `char *[]`. The strings live in a buffer of their own because koffi's converted strings are limited to 1 MiB
- * per call while the kernel takes more. The table holds bare addresses, so the buffer goes to `pinned`, which the caller keeps
+ * A NULL-terminated `char *[]`. The strings are in a buffer of their own because koffi limits converted strings to 1 MiB per call
+ * while the kernel accepts more. The table holds raw addresses, so the buffer is added to `pinned`, which the caller keeps
  * reachable until the call has returned.
  */
 function stringVector(strings: readonly string[], pinned: Buffer[]): BigUint64Array {

@@ -37,7 +37,7 @@ async function beginReplacing(client: TestClient, name: string): Promise<void> {
   await client.call('fs/writeBlock', { handleId: name, offset: 0, chunk: base64('half') });
 }
 
-/** Sends a whole replacement without waiting for an answer in between. */
+/** Sends a whole replacement without waiting for responses in between. */
 async function replaceFile(client: TestClient, name: string, content: string): Promise<void> {
   const middle = content.length / 2;
   await Promise.all([
@@ -48,7 +48,7 @@ async function replaceFile(client: TestClient, name: string, content: string): P
   ]);
 }
 
-/** Replaces all files, some at a time, until that fails; calls `onReplaced` after each. */
+/** Replaces all files, some concurrently, until one fails. Calls `onReplaced` after each. */
 async function replaceFiles(client: TestClient, onReplaced: (index: number) => void): Promise<void> {
   let next = 0;
   const work = async () => {
@@ -65,40 +65,43 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-describe('a server that is killed in the middle of 1,000 replacements', () => {
-  test.each([1, 150, 480, 910])('after %d answers leaves each file old or new, whole', async (killAfter) => {
-    for (let index = 0; index < FILES; index++) {
-      writeFileSync(join(folder, fileName(index)), oldContent(index));
-    }
-    const [server, client] = await start();
-    const exited = once(server.process, 'exit');
-    await beginReplacing(client, 'never-finished');
-    const replaced: number[] = [];
-    await replaceFiles(client, (index) => {
-      replaced.push(index);
-      if (replaced.length === killAfter) server.process.kill('SIGKILL');
-    });
-    await exited;
+describe('a server that is killed during 1,000 replacements', () => {
+  test.each([1, 150, 480, 910])(
+    'after %d responses leaves each file old or new, as a whole',
+    async (killAfter) => {
+      for (let index = 0; index < FILES; index++) {
+        writeFileSync(join(folder, fileName(index)), oldContent(index));
+      }
+      const [server, client] = await start();
+      const exited = once(server.process, 'exit');
+      await beginReplacing(client, 'never-finished');
+      const replaced: number[] = [];
+      await replaceFiles(client, (index) => {
+        replaced.push(index);
+        if (replaced.length === killAfter) server.process.kill('SIGKILL');
+      });
+      await exited;
 
-    expect(replaced.length).toBeGreaterThanOrEqual(killAfter);
-    expect(replaced.length).toBeLessThan(FILES);
-    for (let index = 0; index < FILES; index++) {
-      const whole = replaced.includes(index) ? [newContent(index)] : [oldContent(index), newContent(index)];
-      expect(whole).toContain(readFileSync(join(folder, fileName(index)), 'utf8'));
-    }
-    const files = Array.from({ length: FILES }, (_, index) => fileName(index)).sort();
-    const left = readdirSync(folder);
-    expect(left.filter((name) => !isTemporary(name)).sort()).toEqual(files);
-    expect(left.some((name) => name.startsWith('.never-finished.'))).toBe(true);
+      expect(replaced.length).toBeGreaterThanOrEqual(killAfter);
+      expect(replaced.length).toBeLessThan(FILES);
+      for (let index = 0; index < FILES; index++) {
+        const whole = replaced.includes(index) ? [newContent(index)] : [oldContent(index), newContent(index)];
+        expect(whole).toContain(readFileSync(join(folder, fileName(index)), 'utf8'));
+      }
+      const files = Array.from({ length: FILES }, (_, index) => fileName(index)).sort();
+      const left = readdirSync(folder);
+      expect(left.filter((name) => !isTemporary(name)).sort()).toEqual(files);
+      expect(left.some((name) => name.startsWith('.never-finished.'))).toBe(true);
 
-    const [, nextClient] = await start();
-    await replaceFile(nextClient, fileName(0), 'last');
-    expect(readdirSync(folder).sort()).toEqual(files);
-    expect(readFileSync(join(folder, fileName(0)), 'utf8')).toBe('last');
-  });
+      const [, nextClient] = await start();
+      await replaceFile(nextClient, fileName(0), 'last');
+      expect(readdirSync(folder).sort()).toEqual(files);
+      expect(readFileSync(join(folder, fileName(0)), 'utf8')).toBe('last');
+    },
+  );
 });
 
-test('a connection that is lost before the close leaves the old file and nothing else', async () => {
+test('a connection that is lost before the close leaves the old file and no temporary file', async () => {
   writeFileSync(join(folder, 'f'), 'old');
   const [, client] = await start();
   await beginReplacing(client, 'f');

@@ -34,7 +34,7 @@ async function makeTree(): Promise<void> {
   }
 }
 
-test('a client that ends its input gets the answers of what it asked for before', async () => {
+test('answers all requests of a client that then closes its input', async () => {
   await makeTree();
   const input = new PassThrough();
   const output = new PassThrough();
@@ -61,7 +61,7 @@ async function makeSparse(name: string, size: number): Promise<void> {
   await file.close();
 }
 
-/** What the server has handed over to its end of the connection, in bytes. */
+/** Counts the bytes that the server has written to its end of the connection. */
 function countSent(serverEnd: MemoryTransport): () => number {
   let sent = 0;
   const send = serverEnd.send.bind(serverEnd);
@@ -81,7 +81,7 @@ async function steady(count: () => number): Promise<number> {
   return count();
 }
 
-test('a client that asks for large files without reading the answers makes the server hold a few of them only', async () => {
+test('buffers only a few large files for a client that does not read responses', async () => {
   const size = 1_000_000;
   await makeSparse('large', size);
   const { client, serverEnd, close } = connectInMemory();
@@ -98,7 +98,7 @@ test('a client that asks for large files without reading the answers makes the s
   await close();
 });
 
-test('an answer that is streamed goes on when others pile up behind it', async () => {
+test('continues a streamed response while others queue behind it', async () => {
   await makeSparse('streamed', 6_000_000);
   await makeSparse('large', 1_000_000);
   const { client, serverEnd, close } = connectInMemory();
@@ -114,7 +114,7 @@ test('an answer that is streamed goes on when others pile up behind it', async (
   await close();
 });
 
-test('closing a handle does not overtake what was asked before about the same path', async () => {
+test('closing a handle does not overtake earlier requests on the same path', async () => {
   const { client, close } = connectInMemory({ concurrentRequests: 1 });
   await client.handshake();
   await writeFile(join(folder, 'a'), 'old');

@@ -24,7 +24,7 @@ afterEach(async () => {
 const uri = (name: string) => pathToFileURL(join(folder, name)).href;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-test('a read behind a write sees what was written, without waiting for its answer', async () => {
+test('a read after a write returns the written content without waiting for the response', async () => {
   const contents: Promise<string>[] = [];
   for (let round = 0; round < 50; round++) {
     const dataBase64 = base64(`round ${round} ${'x'.repeat(round * 1_000)}`);
@@ -35,7 +35,7 @@ test('a read behind a write sees what was written, without waiting for its answe
   expect(await Promise.all(contents)).toEqual(expected);
 });
 
-test('a write behind a read does not reach into what is still being sent', async () => {
+test('a write after a read does not affect the response in progress', async () => {
   const old = Buffer.alloc(12_000_000, 'o');
   await writeFile(join(folder, 'a'), old);
   const [read, , again] = await Promise.all([
@@ -47,7 +47,7 @@ test('a write behind a read does not reach into what is still being sent', async
   expect(again.dataBase64).toBe(base64('new'));
 });
 
-test('a write behind a read that fails is done', async () => {
+test('a write after a failed read is performed', async () => {
   const [read, written] = await Promise.allSettled([
     client.call('fs/readFile', { path: uri('a') }),
     client.call('fs/writeFile', { path: uri('a'), dataBase64: base64('new') }),
@@ -55,7 +55,7 @@ test('a write behind a read that fails is done', async () => {
   expect([read.status, written.status]).toEqual(['rejected', 'fulfilled']);
 });
 
-test('a directory is there for what is put into it, and gone after its removal', async () => {
+test('a directory exists for the files that follow, and is missing after its removal', async () => {
   const results = await Promise.allSettled([
     client.call('fs/createDirectory', { path: uri('d/e') }),
     client.call('fs/writeFile', { path: uri('d/e/f'), dataBase64: base64('deep') }),
@@ -76,7 +76,7 @@ test('a directory is there for what is put into it, and gone after its removal',
   ]);
 });
 
-test('directories that are made on the way to another are there for what comes next', async () => {
+test('created parent directories exist for the requests that follow', async () => {
   const rounds = Array.from({ length: 50 }, (_, round) => [
     client.call('fs/createDirectory', { path: uri(`made${round}/b/c/d/e`) }),
     client.call('fs/writeFile', { path: uri(`made${round}/f`), dataBase64: '' }),
@@ -84,7 +84,7 @@ test('directories that are made on the way to another are there for what comes n
   expect(await Promise.all(rounds.flat())).toHaveLength(100);
 });
 
-test('a handle can be used, closed and opened again without waiting for answers', async () => {
+test('a handle can be used, closed and opened again without waiting for responses', async () => {
   const block = (text: string, offset: number) =>
     client.call('fs/writeBlock', { handleId: 'w', offset, chunk: base64(text) });
   await Promise.all([
@@ -110,7 +110,7 @@ test('blocks read through a handle follow writes to its path', async () => {
   expect(chunk).toBe(base64('new'));
 });
 
-test('a program that is started sees the files written before', async () => {
+test('a started program sees the files written before', async () => {
   const script = uri('script.sh');
   void client.call('fs/writeFile', {
     path: script,
@@ -127,7 +127,7 @@ test('a program that is started sees the files written before', async () => {
   expect(events.bytes('stdout').toString()).toBe(`${'padding'.repeat(10_000)}\n`);
 });
 
-test('the configuration and what is installed are read behind the writes before', async () => {
+test('configuration and capabilities are read after the writes before', async () => {
   const home = process.env.CODEX_HOME;
   process.env.CODEX_HOME = folder;
   try {
@@ -151,7 +151,7 @@ test('the configuration and what is installed are read behind the writes before'
   }
 });
 
-test('a write that waits for the reader of a FIFO delays nobody, and the reader may be started behind it', async () => {
+test('a write that waits for a FIFO reader delays no other request, also not the start of the reader', async () => {
   const fifo = join(folder, 'fifo');
   const argv = ['/bin/sh', '-c', 'mkfifo "$0" && echo made', fifo];
   await client.call('process/start', {
@@ -171,7 +171,7 @@ test('a write that waits for the reader of a FIFO delays nobody, and the reader 
   expect(await written).toEqual({});
 });
 
-test('a replacement that is given up leaves the old file and nothing else', async () => {
+test('an abandoned replacement leaves the old file and no temporary file', async () => {
   await writeFile(join(folder, 'kept'), 'old');
   await client.call('fs/open', { handleId: 'w', path: uri('kept'), mode: 'atomicReplace' });
   await client.call('fs/writeBlock', { handleId: 'w', offset: 0, chunk: base64('new') });

@@ -46,7 +46,7 @@ async function mountDead(): Promise<void> {
   expect(said.toString()).toMatch(/^mounted/);
 }
 
-test('walks have the same answer before and after a thread takes them over', async () => {
+test('walks return the same response before and after a thread takes over', async () => {
   for (let index = 0; index < LARGE_WALK_ENTRIES / 10; index++) {
     mkdirSync(join(folder, 'tree', `${index} %é`), { recursive: true });
     for (let file = 0; file < 10; file++) writeFileSync(join(folder, 'tree', `${index} %é`, `${file}"`), '');
@@ -63,7 +63,7 @@ test('walks have the same answer before and after a thread takes them over', asy
   }
 });
 
-test('small files and hanging ones: threads that are stuck take nothing with them', async () => {
+test('threads that hang do not affect small files', async () => {
   await mountDead();
   const client = await server.connect();
   const turn = async (index: number) => {

@@ -55,7 +55,7 @@ function serverPeak(): number {
   return memoryOf(server.process.pid!, 'VmHWM');
 }
 
-test('a quarter of a gigabyte goes through blocks, there and back, in flat memory', async () => {
+test('transfers 256 MB in blocks in both directions with constant memory', async () => {
   const source = await makeFile('source', 256);
   await client.call('fs/open', { handleId: 'r', path: uri('source') });
   await client.call('fs/open', { handleId: 'w', path: uri('copy'), mode: 'replace' });
@@ -74,7 +74,7 @@ test('a quarter of a gigabyte goes through blocks, there and back, in flat memor
   expect(serverPeak()).toBeLessThan(160 * MiB);
 }, 120_000);
 
-test('a large file is answered in one message without the server holding it', async () => {
+test('sends a large file in one message without holding it in memory', async () => {
   const hash = await makeFile('large', 150);
   const { dataBase64 } = await client.call('fs/readFile', { path: uri('large') });
   const bytes = Buffer.from(dataBase64, 'base64');
@@ -82,7 +82,7 @@ test('a large file is answered in one message without the server holding it', as
   expect(serverPeak()).toBeLessThan(130 * MiB);
 });
 
-test('sizes around the limits of the parts arrive exactly', async () => {
+test('transfers sizes around the internal limits exactly', async () => {
   const block = 192 * 1024;
   const inline = 1536 * 1024;
   const sizes = [
@@ -106,7 +106,7 @@ test('sizes around the limits of the parts arrive exactly', async () => {
   }
 });
 
-test('other answers and output wait behind a large answer, and all of them come', async () => {
+test('other responses and output wait behind a large response, and all arrive', async () => {
   await makeFile('large', 40);
   const argv = ['/bin/sh', '-c', 'head -c 3000000 /dev/zero; echo done'];
   const reading = client.call('fs/readFile', { path: uri('large') });
@@ -124,7 +124,7 @@ test('other answers and output wait behind a large answer, and all of them come'
   expect((await client.closedProcess('p')).bytes('stdout')).toHaveLength(3_000_005);
 });
 
-test('a client that goes away in the middle of a large answer leaves no file open', async () => {
+test('leaves no file open when a client disconnects during a large response', async () => {
   await makeFile('large', 60);
   client.setReading(false);
   void client.call('fs/readFile', { path: uri('large') }).catch(() => {});
@@ -133,7 +133,7 @@ test('a client that goes away in the middle of a large answer leaves no file ope
   await waitFor('the file to be closed', () => !openFiles().includes(path('large')));
 });
 
-test('a file that shrinks while it is read ends where it ends now', async () => {
+test('a file that shrinks while it is read ends at its new size', async () => {
   await makeFile('shrinking', 60);
   client.setReading(false);
   const reading = client.call('fs/readFile', { path: uri('shrinking') });
@@ -146,7 +146,7 @@ test('a file that shrinks while it is read ends where it ends now', async () => 
   expect(bytes.length).toBeGreaterThan(MiB);
 });
 
-test('a message of 40 MB is written', async () => {
+test('writes a message of 40 MB', async () => {
   const bytes = randomBytes(40 * MiB);
   await client.call('fs/writeFile', { path: uri('sent'), dataBase64: bytes.toString('base64') });
   const file = await open(path('sent'));

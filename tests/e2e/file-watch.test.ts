@@ -26,14 +26,14 @@ afterEach(async () => {
 });
 
 const uri = (...names: string[]) => pathToFileURL(join(folder, ...names)).href;
-const told = (method: string) => (message: Incoming) => message.method === method;
+const reported = (method: string) => (message: Incoming) => message.method === method;
 
 interface Changed {
   readonly watchId: string;
   readonly changes: readonly { readonly path: string; readonly kind: string }[];
 }
 
-test('a client that follows a storm of changes ends with the tree that there is', {
+test('a client that applies a storm of changes ends with the existing tree', {
   timeout: 60_000,
 }, async () => {
   await mkdir(join(folder, 'root'));
@@ -45,7 +45,7 @@ test('a client that follows a storm of changes ends with the tree that there is'
   expect(there.length).toBeGreaterThan(1000);
   await waitFor('the copy to be true', () => {
     const known = new Set<string>();
-    for (const message of client.received.filter(told('fs/changed'))) {
+    for (const message of client.received.filter(reported('fs/changed'))) {
       for (const { path, kind } of (message.params as Changed).changes) {
         if (kind === 'created') known.add(path);
         if (kind === 'deleted') known.delete(path);
@@ -55,17 +55,17 @@ test('a client that follows a storm of changes ends with the tree that there is'
   });
 });
 
-test('a watch tells until it is ended', async () => {
+test('a watch reports changes until it is removed', async () => {
   await client.call('fs/watch', { watchId: 'ended', path: uri() });
   await client.call('fs/watch', { watchId: 'stays', path: uri(), debounceMs: 0 });
   await writeFile(join(folder, 'first'), '');
-  await waitFor('both to tell', () => client.received.filter(told('fs/changed')).length >= 2);
+  await waitFor('both to report', () => client.received.filter(reported('fs/changed')).length >= 2);
   await client.call('fs/unwatch', { watchId: 'ended' });
   await writeFile(join(folder, 'second'), '');
   const second = { path: uri('second'), kind: 'created' };
   const changesOf = (watchId: string) =>
     client.received
-      .filter(told('fs/changed'))
+      .filter(reported('fs/changed'))
       .map((message) => message.params as Changed)
       .flatMap((params) => (params.watchId === watchId ? params.changes : []));
   await waitFor('the second change', () => changesOf('stays').some(({ path }) => path === second.path));
@@ -76,17 +76,17 @@ test('a watch tells until it is ended', async () => {
 test.each([
   ['a path that does not exist', { watchId: 'x', path: 'file:///no/such/path' }, -32004],
   ['an id in use', { watchId: 'taken', path: 'file:///tmp', recursive: false }, -32600],
-])('%s is refused', async (_, params, code) => {
+])('rejects %s', async (_, params, code) => {
   await client.call('fs/watch', { watchId: 'taken', path: uri() });
   await expect(client.call('fs/watch', params)).rejects.toMatchObject({ code });
 });
 
-test('the appearance of a missing path is told once', async () => {
+test('reports the appearance of a missing path once', async () => {
   const params = { watchId: 1, missing: [uri('later', 'deep')], present: uri() };
   expect(await client.call('fs/watchMissing', params)).toEqual({ watching: true });
   await mkdir(join(folder, 'later', 'deep'), { recursive: true });
-  const message = await client.waitFor(told('fs/missingChanged'));
+  const message = await client.waitFor(reported('fs/missingChanged'));
   expect(message.params).toEqual({ watchId: 1 });
   expect(await client.call('fs/watchMissing', { ...params, watchId: 2 })).toEqual({ watching: false });
-  expect(client.received.filter(told('fs/missingChanged'))).toHaveLength(1);
+  expect(client.received.filter(reported('fs/missingChanged'))).toHaveLength(1);
 });

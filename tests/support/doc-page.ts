@@ -67,7 +67,7 @@ class DocRunner {
     mkdirSync(join(this.#folder, 'home'));
     mkdirSync(join(this.#folder, 'node_modules'));
     symlinkSync(ROOT, join(this.#folder, 'node_modules', 'exec-server'));
-    symlinkSync(join(ROOT, 'examples'), join(this.#folder, 'examples'));
+    for (const name of ['examples', 'dist']) symlinkSync(join(ROOT, name), join(this.#folder, name));
     symlinkSync(
       join(ROOT, 'node_modules', '@modelcontextprotocol'),
       join(this.#folder, 'node_modules', '@modelcontextprotocol'),
@@ -107,9 +107,7 @@ class DocRunner {
     const commands = parseConsole(block.text);
     for (const [index, { command, expected }] of commands.entries()) {
       const isLast = index === commands.length - 1;
-      const adapted = this.#adapt(command)
-        .replace(/^npm start( --)?/, 'exec-server')
-        .replace(/^node dist\/bin\/exec-server\.cjs/, 'exec-server');
+      const adapted = this.#adapt(command).replace(/^npm start( --)?/, 'exec-server');
       if (isLast && block.flags.includes('server')) {
         await this.#startServer(block, adapted, expected);
         continue;
@@ -134,7 +132,9 @@ class DocRunner {
     const server = this.#spawn('bash', ['-c', command]);
     this.#servers.push(server);
     let text = '';
-    const pattern = outputPattern(this.#adapt(expected === '' ? '…\n' : expected), 'begin');
+    // npm prints lines of its own, which the built program does not.
+    const shown = this.#adapt(expected === '' ? '…\n' : expected).replace(/^…\n(?=.)/, '');
+    const pattern = outputPattern(shown, 'begin');
     await new Promise<void>((resolve, reject) => {
       const look = (bytes: Buffer) => {
         text += bytes;

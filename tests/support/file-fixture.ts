@@ -17,8 +17,8 @@ export interface FilesUnderTest {
   close(): Promise<void>;
 }
 
-/** What tests of a file system play in: the file system, and a folder for each test, seen from outside. */
-export class FileScene {
+/** The file system under test, and a directory for each test as Node sees it. */
+export class FileFixture {
   #underTest: FilesUnderTest | null = null;
   #folder = '';
 
@@ -43,8 +43,8 @@ export class FileScene {
     writeFileSync(this.at(path), content);
   readonly read = (path: string) => readFileSync(this.at(path), 'utf8');
 
-  /** One of everything: `file`, `dir/inner`, and links to both and to nowhere. */
-  readonly furnish = () => {
+  /** Creates one of everything: `file`, `dir/inner`, and links to both and to a missing file. */
+  readonly populate = () => {
     this.write('file', 'content');
     mkdirSync(this.at('dir'));
     this.write('dir/inner', 'deep');
@@ -54,7 +54,7 @@ export class FileScene {
   };
 }
 
-/** How a missing file is told. */
+/** The error for a missing file. */
 export const NOT_FOUND = {
   kind: 'notFound',
   code: -32004,

@@ -92,7 +92,9 @@ test('the npm scripts that pages name exist', () => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const known = [...Object.keys(scripts), 'ci', 'pack', 'install', 'run'];
   for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/getting-started.md'])
-    for (const [, run, name] of readFileSync(join(root, page), 'utf8').matchAll(/\bnpm (run )?([a-z]+)/g))
+    for (const [, run, name] of readFileSync(join(root, page), 'utf8').matchAll(
+      /(?:`|\$ )npm (run )?([a-z]+)/g,
+    ))
       expect(run === undefined ? known : Object.keys(scripts), page).toContain(name);
 });
 

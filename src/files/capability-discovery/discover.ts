@@ -4,22 +4,21 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { PathUriError, pathFromUri, spelledUri } from '../path-uri.ts';
-import { Budget } from './budget.ts';
-import type { LinkRule } from './file-bundle.ts';
+import { Budget, type LinkRule } from './file-bundle.ts';
 import { type DiscoveredRoot, discoverRoot, failedRoot } from './root.ts';
 
-/** A directory that may hold a plugin, skills, or both. `path` is a `file:` URI. */
-export interface CapabilityRoot {
+/** A directory that may contain a plugin, skills, or both. `path` is a `file:` URI. */
+interface CapabilityRoot {
   readonly id: string;
   readonly path: string;
-  /** The files to look through in place of those given for all roots. */
+  /** Used for this root instead of the common file system. */
   readonly files?: FileSystem;
 }
 
 /**
- * What the roots offer, in their order. A root that cannot be used says so in its own result and does not disturb the others.
- * Links that lead out of a root are left out with a warning, unless `links` says otherwise. Throws {@link PathUriError} when a path is
- * no URI at all, and the signal's reason once it is aborted.
+ * Discovers what the roots offer, in their order. An unusable root reports its error in its own result. Links that lead out of a
+ * root are skipped with a warning, unless `links` is `follow`. Throws {@link PathUriError} when a path is not a URI, and the
+ * signal's reason when it is aborted.
  */
 export async function discoverCapabilityRoots(
   files: FileSystem,
@@ -31,11 +30,11 @@ export async function discoverCapabilityRoots(
     throw refused(`capability root discovery accepts at most ${MAX_DISCOVERY_ROOTS} roots`);
   }
   const answer = new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer');
-  const places = roots.map(({ path }) => placeOf(path));
+  const locations = roots.map(({ path }) => parseRoot(path));
   const results = new Array<DiscoveredRoot>(roots.length);
   await forEachBounded(roots.keys(), DISCOVERY_ROOT_CONCURRENCY, async (index) => {
     const { id, files: rootFiles = files } = roots[index]!;
-    const { uri, path, problem } = places[index]!;
+    const { uri, path, problem } = locations[index]!;
     results[index] =
       path === null
         ? failedRoot(id, uri, `failed to inspect capability root ${uri}: ${problem}`)
@@ -44,14 +43,14 @@ export async function discoverCapabilityRoots(
   return results;
 }
 
-interface Place {
+interface ParsedRoot {
   readonly uri: string;
-  /** Null when the URI is one of another kind of host. */
+  /** Null when the URI belongs to another operating system. */
   readonly path: NativePath | null;
   readonly problem: string | null;
 }
 
-function placeOf(text: string): Place {
+function parseRoot(text: string): ParsedRoot {
   const uri = spelledUri(text);
   try {
     return { uri, path: pathFromUri(text), problem: null };

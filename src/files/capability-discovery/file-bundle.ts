@@ -5,15 +5,14 @@ import { isWithin, type NativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
 import { readUpTo } from '../read-up-to.ts';
 import { utf8Problem } from '../utf8-problem.ts';
-import { Budget } from './budget.ts';
 
-/** A text file of a capability root, as it is told. */
+/** A text file of a capability root, as it is returned. */
 export interface BundledFile {
   readonly path: string;
   readonly contents: string;
 }
 
-/** What happens to links that lead out of a root. */
+/** Whether links that lead out of a root are skipped or followed. */
 export type LinkRule = 'contain' | 'follow';
 
 interface Place {
@@ -21,14 +20,14 @@ interface Place {
   readonly followSymlinks: boolean;
 }
 
-/** The files of one root that are told, within its budget and that of the whole answer. What is left out leaves a warning. */
+/** Reads the files of one root within its budget and that of the whole response. Every omitted file adds a warning. */
 export class FileBundle {
   readonly warnings: string[] = [];
   readonly #files: FileSystem;
   readonly #budgets: readonly Budget[];
   readonly #links: LinkRule;
   readonly #signal: AbortSignal;
-  /** Nearly all files are asked for within one directory. */
+  /** A cache of one entry: nearly all files are requested for the same directory. */
   #known: { readonly directory: NativePath; readonly real: NativePath } | null = null;
 
   constructor(files: FileSystem, answer: Budget, links: LinkRule, signal: AbortSignal) {
@@ -39,18 +38,18 @@ export class FileBundle {
   }
 
   /**
-   * The file, links followed as far as they may be: those that lead out of `directory` count as missing, with a warning. Null when it
-   * is missing or no regular file, which is nothing special, or with a warning.
+   * Reads a file. Links that lead out of `directory` count as missing, with a warning. Null when the file is missing or not a
+   * regular file, and for any error, which adds a warning.
    */
   async read(path: NativePath, directory: NativePath): Promise<BundledFile | null> {
     this.#signal.throwIfAborted();
     const uri = uriFromPath(path);
-    const place = await this.#attempt('inspect', uri, () => this.#placeOf(path, directory));
+    const place = await this.#attempt('inspect', uri, () => this.#locate(path, directory));
     if (place === null) return null;
     const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(place));
     if (size === null || this.#isTooLarge(size, uri)) return null;
     const bytes = await this.#attempt('read', uri, () => this.#content(place));
-    // It may have grown since; and of a file that the kernel makes up the size says nothing.
+    // The file may have grown, and the size of a file that the kernel generates means nothing.
     if (bytes === null || this.#isTooLarge(bytes.length, uri)) return null;
     const problem = utf8Problem(bytes);
     if (problem !== null) return this.#leaveOut(`capability file ${uri} is not UTF-8: ${problem}`);
@@ -58,8 +57,8 @@ export class FileBundle {
     return { path: uri, contents: bytes.toString() };
   }
 
-  /** A path without links is read without following any, so that none can slip in between. */
-  async #placeOf(path: NativePath, directory: NativePath): Promise<Place> {
+  /** A path without links is read without following links, so that none can be inserted in between. */
+  async #locate(path: NativePath, directory: NativePath): Promise<Place> {
     if (this.#links === 'follow') return { path, followSymlinks: true };
     const [real, realDirectory] = [
       await this.#files.canonicalize(path),
@@ -113,5 +112,27 @@ export class FileBundle {
   #leaveOut(warning: string): null {
     this.warnings.push(warning);
     return null;
+  }
+}
+
+/** A number of bytes that several files share. */
+export class Budget {
+  readonly #limit: number;
+  readonly #owner: string;
+  #used = 0;
+
+  /** `owner` names in warnings what would become too large. */
+  constructor(limit: number, owner: string) {
+    this.#limit = limit;
+    this.#owner = owner;
+  }
+
+  /** Why the bytes do not fit; null when they do. */
+  objection(bytes: number): string | null {
+    return bytes > this.#limit - this.#used ? `${this.#owner} exceeds the ${this.#limit}-byte limit` : null;
+  }
+
+  use(bytes: number): void {
+    this.#used += bytes;
   }
 }

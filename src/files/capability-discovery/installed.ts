@@ -6,31 +6,30 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
-import { Budget } from './budget.ts';
-import type { LinkRule } from './file-bundle.ts';
+import { Budget, type LinkRule } from './file-bundle.ts';
 import { isRecord } from './plugin.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
-import { skillExtras, skillHead } from './skill-metadata.ts';
+import { parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
 import { YamlError } from './skill-yaml.ts';
 import { newestVersion } from './versions.ts';
 
-export type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
+type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
 type InstalledPlugin = InstalledCapabilities['plugins'][number];
 type InstalledSkill = InstalledCapabilities['skills'][number];
 
 /**
- * What is installed on this machine for its user: the newest version of each plugin and the skills that were put in the known places.
- * Everything is looked up anew each time. What cannot be used is left out with a warning.
+ * Finds what is installed for the user of this machine: the newest version of each plugin, and the skills in the well-known
+ * directories. The disk is read on every call. Unusable items are skipped with a warning.
  */
 export async function discoverInstalled(
   files: FileSystem,
-  places: ConfigLocations,
+  locations: ConfigLocations,
   signal: AbortSignal,
   links: LinkRule = 'contain',
 ): Promise<InstalledCapabilities> {
   const warnings: string[] = [];
   const lookup = { files, answer: new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer'), links };
-  const cache = childPath(childPath(places.codexHome, 'plugins'), 'cache');
+  const cache = childPath(childPath(locations.codexHome, 'plugins'), 'cache');
   const plugins = await discoverPlugins(
     await installedPlugins(lookup, cache, warnings),
     lookup,
@@ -38,7 +37,7 @@ export async function discoverInstalled(
     signal,
   );
   const skills: InstalledSkill[] = [];
-  for (const { id, path } of skillRoots(places)) {
+  for (const { id, path } of skillRoots(locations)) {
     const uri = uriFromPath(path);
     const root = await discoverRoot({ id, uri, path }, lookup, signal);
     warnings.push(...root.warnings);
@@ -61,7 +60,10 @@ function skillRoots({ codexHome, userHome }: ConfigLocations) {
   ];
 }
 
-/** `MARKETPLACE/PLUGIN/VERSION` below the cache. A plugin may be a link to where it is developed, within the cache. */
+/**
+ * Plugins are at `MARKETPLACE/PLUGIN/VERSION` below the cache. A plugin may be a link within the cache, to the directory where it
+ * is developed.
+ */
 async function installedPlugins(
   { files, links }: Lookup,
   cache: NativePath,
@@ -84,23 +86,23 @@ async function installedPlugins(
     }
   }
   if (found.length > MAX_DISCOVERY_ROOTS) {
-    warnings.push(`only ${MAX_DISCOVERY_ROOTS} of ${found.length} plugins are told`);
+    warnings.push(`only ${MAX_DISCOVERY_ROOTS} of ${found.length} plugins are listed`);
   }
   return found.sort((one, other) => (one.id < other.id ? -1 : 1)).slice(0, MAX_DISCOVERY_ROOTS);
 }
 
 async function discoverPlugins(
-  places: readonly PluginLocation[],
+  locations: readonly PluginLocation[],
   lookup: Lookup,
   warnings: string[],
   signal: AbortSignal,
 ): Promise<InstalledPlugin[]> {
-  const found = new Array<DiscoveredRoot>(places.length);
-  await forEachBounded(places.keys(), DISCOVERY_ROOT_CONCURRENCY, async (index) => {
-    const { id, path } = places[index]!;
+  const found = new Array<DiscoveredRoot>(locations.length);
+  await forEachBounded(locations.keys(), DISCOVERY_ROOT_CONCURRENCY, async (index) => {
+    const { id, path } = locations[index]!;
     found[index] = await discoverRoot({ id, path, uri: uriFromPath(path) }, lookup, signal);
   });
-  return places.flatMap((place, index) => pluginOf(place, found[index]!, warnings) ?? []);
+  return locations.flatMap((place, index) => pluginOf(place, found[index]!, warnings) ?? []);
 }
 
 function pluginOf(
@@ -111,11 +113,11 @@ function pluginOf(
   warnings.push(...root.warnings);
   const manifest = root.plugin && manifestOf(root.plugin.manifest.contents);
   if (root.plugin === null || manifest == null) {
-    warnings.push(root.error ?? `plugin ${root.path} has no manifest that can be used`);
+    warnings.push(root.error ?? `plugin ${root.path} has no usable manifest`);
     return null;
   }
   const { mcpServers, name, displayName } = manifest;
-  // A client reads either kind from one place.
+  // Clients read declared and inline servers from the same field.
   const inline = mcpServers && { path: root.plugin.manifest.path, contents: mcpServers };
   return {
     id: textOfName(id),
@@ -131,16 +133,16 @@ function pluginOf(
 interface Manifest {
   readonly name: string | null;
   readonly displayName: string | null;
-  /** The servers that it describes itself, as JSON. */
+  /** The servers declared inline, as JSON. */
   readonly mcpServers: string | null;
 }
 
-/** Null when it is not what a manifest should be. */
+/** Null when the manifest is invalid. */
 function manifestOf(contents: string): Manifest | null {
   try {
     return readManifest(JSON.parse(contents));
   } catch {
-    // It is no JSON, or nested too deeply to be written again.
+    // It is not JSON, or nested too deeply to be serialized.
     return null;
   }
 }
@@ -157,7 +159,7 @@ function readManifest(members: unknown): Manifest | null {
   };
 }
 
-/** The skills of a root, each under the name of the nearest plugin that it is part of. */
+/** The skills of a root, each prefixed with the name of the nearest plugin that contains it. */
 function skillsOf(root: DiscoveredRoot, warnings: string[]): InstalledSkill[] {
   const namespaces = root.namespaceManifests.map(({ path, contents }) => {
     const directory = path.slice(0, path.lastIndexOf('/', path.lastIndexOf('/') - 1));
@@ -166,23 +168,23 @@ function skillsOf(root: DiscoveredRoot, warnings: string[]): InstalledSkill[] {
   return root.skills.flatMap(({ instructions, metadata }) => {
     const { path, contents } = instructions;
     try {
-      const { name, description, shortDescription } = skillHead(contents);
+      const { name, description, shortDescription } = parseSkillHead(contents);
       const own = name ?? textOfName(lastName(parentPath(pathFromUri(path))));
       const [nearest] = namespaces
         .filter(({ directory }) => path.startsWith(`${directory}/`))
         .sort((one, other) => other.directory.length - one.directory.length);
       const fullName = nearest === undefined ? own : `${nearest.name}:${own}`;
-      const extras = skillExtras(metadata?.contents ?? null);
+      const extras = parseSkillExtras(metadata?.contents ?? null);
       return [{ name: fullName, description, shortDescription, path, ...extras }];
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
-      warnings.push(`skill ${path} is left out: ${error.message}`);
+      warnings.push(`skill ${path} is skipped: ${error.message}`);
       return [];
     }
   });
 }
 
-/** The names of the directories in a directory that plugins may have; none when it cannot be listed. */
+/** The names of subdirectories that are valid for plugins; empty when the directory cannot be listed. */
 async function directoriesIn(
   files: FileSystem,
   path: NativePath,
@@ -194,7 +196,7 @@ async function directoriesIn(
     .map(({ name }) => name);
 }
 
-/** What names of marketplaces, plugins and versions are made of. */
+/** The valid names of marketplaces, plugins and versions. */
 const PLAIN_NAME = /^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*$/;
 
 function noneWhenMissing(error: unknown): null {
@@ -206,7 +208,7 @@ function lastSegment(uri: string): string {
   return textOfName(lastName(pathFromUri(uri)));
 }
 
-/** Half a surrogate pair can stand in JSON, but no client could read an answer with one. */
+/** JSON can contain a lone surrogate, but clients cannot decode a response with one. */
 function isTextOrNull(value: unknown): value is string | null {
   return value === null || (typeof value === 'string' && !/\p{Surrogate}/u.test(value));
 }

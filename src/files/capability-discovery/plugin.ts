@@ -1,15 +1,14 @@
 import { childPath, type NativePath, nativePathOfText, parentPath } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import type { BundledFile, FileBundle } from './file-bundle.ts';
-import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
 import type { DiscoveredRoot } from './root.ts';
-import type { FoundManifest } from './scan.ts';
+import { type FoundManifest, MANIFEST_FOLDERS, MANIFEST_NAME } from './scan.ts';
 
 type Plugin = Pick<DiscoveredRoot, 'plugin' | 'namespaceManifests'>;
 
 /**
- * The plugin that the root is, and the manifests that give names to what lies below it: its own or the nearest one above, then one
- * for each plugin within.
+ * The plugin of the root, and the manifests that name the skills below it: its own manifest or that of the nearest ancestor, then
+ * one for each nested plugin.
  */
 export async function findPlugin(
   root: NativePath,
@@ -44,7 +43,7 @@ async function readPlugin(
   };
 }
 
-/** The path that a manifest names. Null when it names none, or one that it may not name, which leaves a warning. */
+/** The path that a manifest declares. Null when it declares none, or an invalid one, which adds a warning. */
 function declaredPath(
   root: NativePath,
   manifest: BundledFile,
@@ -92,7 +91,7 @@ async function readManifest(directory: NativePath, bundle: FileBundle): Promise<
   return null;
 }
 
-/** A manifest that is no JSON object declares nothing. */
+/** A manifest that is not a JSON object declares nothing. */
 function membersOf({ contents }: BundledFile): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(contents);
@@ -102,7 +101,7 @@ function membersOf({ contents }: BundledFile): Readonly<Record<string, unknown>>
   }
 }
 
-/** Whether a value of JSON is an object. */
+/** Whether a JSON value is an object. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,31 +1,30 @@
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
-import type { NativePath } from '../native-path.ts';
-import type { Budget } from './budget.ts';
-import { FileBundle, type LinkRule } from './file-bundle.ts';
+import { childPath, type NativePath, parentPath } from '../native-path.ts';
+import { pathFromUri } from '../path-uri.ts';
+import { type Budget, FileBundle, type LinkRule } from './file-bundle.ts';
 import { findPlugin } from './plugin.ts';
 import { scanRoot } from './scan.ts';
-import { readSkills } from './skills.ts';
 
 export type DiscoveredRoot = ResultOf<'capabilityRoots/discoverV1'>['roots'][number];
 
-/** A directory to look through, and how answers call it. */
-export interface RootLocation {
+/** A directory to search, and its id and URI in responses. */
+interface RootLocation {
   readonly id: string;
   readonly uri: string;
   readonly path: NativePath;
 }
 
-/** What a root is looked through with. */
+/** What the search of a root uses. */
 export interface Lookup {
   readonly files: FileSystem;
-  /** What all roots of an answer may hold together. */
+  /** The byte budget of all roots of a response. */
   readonly answer: Budget;
   readonly links: LinkRule;
 }
 
-/** What a root offers. One that cannot be used says so in the result. */
+/** Discovers what a root offers. An unusable root reports its error in the result. */
 export async function discoverRoot(
   { id, uri, path }: RootLocation,
   { files, answer, links }: Lookup,
@@ -54,7 +53,24 @@ export async function discoverRoot(
   }
 }
 
-/** A root of which nothing can be told but why. */
+/** The result for an unusable root. */
 export function failedRoot(id: string, path: string, error: string): DiscoveredRoot {
   return { id, path, plugin: null, skills: [], namespaceManifests: [], warnings: [], error };
+}
+
+/** The skills whose instructions can be read, each with its metadata. */
+async function readSkills(
+  root: NativePath,
+  uris: readonly string[],
+  bundle: FileBundle,
+): Promise<DiscoveredRoot['skills']> {
+  const skills: DiscoveredRoot['skills'] = [];
+  for (const uri of uris) {
+    const path = pathFromUri(uri);
+    const instructions = await bundle.read(path, root);
+    if (instructions === null) continue;
+    const agents = childPath(parentPath(path), 'agents');
+    skills.push({ instructions, metadata: await bundle.read(childPath(agents, 'openai.yaml'), root) });
+  }
+  return skills;
 }

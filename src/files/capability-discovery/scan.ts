@@ -2,26 +2,34 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_MAX_DEPTH, DISCOVERY_MAX_DIRECTORIES, DISCOVERY_MAX_ENTRIES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import type { LinkRule } from './file-bundle.ts';
-import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
 
-/** A manifest by its place: the directory that it makes a plugin, and the folder's place in {@link MANIFEST_FOLDERS}. */
+/** Directories that may contain the manifest of a plugin. The first existing one counts. */
+export const MANIFEST_FOLDERS: readonly string[] = ['.codex-plugin', '.claude-plugin', '.cursor-plugin'];
+
+/** The file name of the manifest. */
+export const MANIFEST_NAME = 'plugin.json';
+
+/** A manifest, the directory of its plugin, and its index in {@link MANIFEST_FOLDERS}. */
 export interface FoundManifest {
   readonly uri: string;
   readonly pluginRoot: string;
   readonly priority: number;
 }
 
-export interface Scan {
+interface Scan {
   /** URIs, sorted. */
   readonly skills: readonly string[];
   /** By plugin root, then by priority. */
   readonly manifests: readonly FoundManifest[];
-  /** What could not be looked at, in words. */
+  /** Messages about paths that could not be read. */
   readonly problems: readonly string[];
   readonly truncated: boolean;
 }
 
-/** Looks for skills and manifests below a directory. Links to directories are followed as they may be, hidden directories are entered. */
+/**
+ * Finds skills and manifests below a directory. Links to directories are followed according to `links`; hidden directories are
+ * entered.
+ */
 export async function scanRoot(
   files: FileSystem,
   root: NativePath,
@@ -29,7 +37,7 @@ export async function scanRoot(
   signal: AbortSignal,
 ): Promise<Scan> {
   const within = links === 'contain' ? { linksWithin: await files.canonicalize(root) } : {};
-  const { entries, errors, truncated } = await files.walk(root, { ...HOW, ...within }, signal);
+  const { entries, errors, truncated } = await files.walk(root, { ...WALK_OPTIONS, ...within }, signal);
   const uris = entries.filter(({ kind }) => kind === 'file').map(({ uri }) => uri);
   return {
     skills: uris.filter((uri) => uri.endsWith('/SKILL.md')).sort(),
@@ -39,7 +47,7 @@ export async function scanRoot(
   };
 }
 
-const HOW = {
+const WALK_OPTIONS = {
   maxDepth: DISCOVERY_MAX_DEPTH,
   maxDirectories: DISCOVERY_MAX_DIRECTORIES,
   maxEntries: DISCOVERY_MAX_ENTRIES,

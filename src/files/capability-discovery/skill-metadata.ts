@@ -4,25 +4,28 @@ import { isYamlMap, parseFrontMatter, parseYaml, YamlError, type YamlValue } fro
 
 type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
 
-/** What the head of a `SKILL.md` says. */
-export interface SkillHead {
-  /** Null when it has none; then its directory's name serves. */
+/** The front matter of a `SKILL.md`. */
+interface SkillHead {
+  /** Null when it has none; then the name of its directory is used. */
   readonly name: string | null;
   readonly description: string;
   readonly shortDescription: string | null;
 }
 
-/** What is said of a skill beside its instructions. */
-export type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
+/** Metadata of a skill from its `openai.yaml`. */
+type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
 
-/** The head of a `SKILL.md`: YAML between two lines of dashes, at the very beginning. Throws {@link YamlError} when it is of no use. */
-export function skillHead(instructions: string): SkillHead {
+/**
+ * Parses the front matter of a `SKILL.md`: YAML between two lines of dashes, at the start of the file. Throws {@link YamlError}
+ * when it is unusable.
+ */
+export function parseSkillHead(instructions: string): SkillHead {
   const head = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\r?\n|$)/.exec(instructions)?.[1];
-  if (head === undefined) throw new YamlError('it does not begin with metadata between lines of ---');
+  if (head === undefined) throw new YamlError('it does not start with front matter between lines of ---');
   const members = parseFrontMatter(head);
-  if (!isYamlMap(members)) throw new YamlError('its metadata is no mapping');
+  if (!isYamlMap(members)) throw new YamlError('its front matter is not a mapping');
   for (const key of ['name', 'description']) {
-    if (typeof (members[key] ?? '') !== 'string') throw new YamlError(`its ${key} is no text`);
+    if (typeof (members[key] ?? '') !== 'string') throw new YamlError(`its ${key} is not text`);
   }
   const name = oneLine(members.name);
   const description = oneLine(members.description);
@@ -34,8 +37,8 @@ export function skillHead(instructions: string): SkillHead {
   return { name, description, shortDescription: oneLine(more['short-description']) };
 }
 
-/** What an `openai.yaml` says that concerns running a skill; nothing when it does not keep to the rules. */
-export function skillExtras(metadata: string | null): SkillExtras {
+/** Parses the part of an `openai.yaml` that concerns running a skill. An invalid file counts as empty. */
+export function parseSkillExtras(metadata: string | null): SkillExtras {
   if (metadata === null) return NOTHING;
   try {
     const members = parseYaml(metadata);
@@ -49,7 +52,7 @@ export function skillExtras(metadata: string | null): SkillExtras {
 
 const NOTHING: SkillExtras = { dependencies: null, policy: null };
 
-/** White space of any kind counts for one space; null when nothing is left. */
+/** Collapses white space to single spaces; null when nothing is left. */
 function oneLine(value: YamlValue | undefined): string | null {
   if (typeof value !== 'string') return null;
   return value.split(/\s+/).filter(Boolean).join(' ') || null;
@@ -57,17 +60,17 @@ function oneLine(value: YamlValue | undefined): string | null {
 
 function dependenciesOf(value: YamlValue | undefined): SkillExtras['dependencies'] {
   if (value == null) return null;
-  if (!isYamlMap(value)) throw new YamlError('dependencies is no mapping');
+  if (!isYamlMap(value)) throw new YamlError('dependencies is not a mapping');
   const { tools = null } = value;
   if (tools === null) return null;
-  if (!Array.isArray(tools)) throw new YamlError('dependencies.tools is no list');
+  if (!Array.isArray(tools)) throw new YamlError('dependencies.tools is not a list');
   const known = (tools as readonly YamlValue[]).flatMap((tool) => toolOf(tool) ?? []);
   return known.length === 0 ? null : { tools: known };
 }
 
-/** Null for one that does not say what it is. */
+/** Null for a tool without a type or value. */
 function toolOf(value: YamlValue) {
-  if (!isYamlMap(value)) throw new YamlError('a tool is no mapping');
+  if (!isYamlMap(value)) throw new YamlError('a tool is not a mapping');
   const [type, name] = [oneLine(value.type), oneLine(value.value)];
   if (type === null || name === null) return null;
   return {
@@ -83,9 +86,9 @@ function toolOf(value: YamlValue) {
 
 function policyOf(value: YamlValue | undefined): SkillExtras['policy'] {
   if (value == null) return null;
-  if (!isYamlMap(value)) throw new YamlError('policy is no mapping');
+  if (!isYamlMap(value)) throw new YamlError('policy is not a mapping');
   const { allow_implicit_invocation: implicit = null, products = [] } = value;
-  if (products !== null && !Array.isArray(products)) throw new YamlError('products is no list');
+  if (products !== null && !Array.isArray(products)) throw new YamlError('products is not a list');
   return {
     allowImplicitInvocation: implicit === null ? null : booleanOf(implicit, 'allow_implicit_invocation'),
     products: ((products ?? []) as readonly YamlValue[]).map(productOf),

@@ -1,17 +1,17 @@
-/** The version to use: `local` if there is one, which somebody works on; otherwise the newest. Null when there is none. */
+/** The version to use: `local` if it exists, which is one under development, otherwise the newest. Null without versions. */
 export function newestVersion(versions: readonly string[]): string | null {
   if (versions.includes('local')) return 'local';
   return [...versions].sort(compareVersions).at(-1) ?? null;
 }
 
-/** Semantic versions by their rules; anything else by its letters. */
+/** Compares semantic versions by precedence, and any others as text. */
 function compareVersions(one: string, other: string): number {
   const [left, right] = [parsed(one), parsed(other)];
   if (left === null || right === null) return one < other ? -1 : 1;
   for (const [index, number] of left.numbers.entries()) {
     if (number !== right.numbers[index]) return number < right.numbers[index]! ? -1 : 1;
   }
-  // What leads up to a release comes before it.
+  // A pre-release comes before its release.
   if (left.before === null || right.before === null) return left.before === null ? 1 : -1;
   return comparePreReleases(left.before, right.before);
 }

@@ -3,22 +3,22 @@ import { FileError } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
 import { childPath, type NativePath, nativePathOfText } from '../native-path.ts';
 
-/** Where the configuration of this machine is. */
+/** The directories that hold the configuration of this machine. */
 export interface ConfigLocations {
   readonly userHome: NativePath;
-  /** Where the user's own configuration is; it need not exist. */
+  /** The user's configuration. It need not exist. */
   readonly codexHome: NativePath;
-  /** Where the machine's administrator puts what concerns everybody. */
+  /** The administrator's configuration for all users. */
   readonly system: NativePath;
 }
 
-/** What decides about the places. */
+/** The environment variables that determine the locations. */
 export interface LocationVariables {
   readonly HOME?: string | undefined;
   readonly CODEX_HOME?: string | undefined;
 }
 
-/** Finds the places. Throws FileError when CODEX_HOME names something that is no directory: it was set on purpose. */
+/** Finds the locations. Throws FileError when CODEX_HOME is set to something that is not a directory. */
 export async function findConfigLocations(
   files: FileSystem,
   variables: LocationVariables,

@@ -1,12 +1,12 @@
-/** Bytes of one configuration file; people write some thousand. */
+/** Bytes of one configuration file. Real ones have a few thousand. */
 export const MAX_EXECUTOR_CONFIG_BYTES = 1024 * 1024;
 
-/** Bytes of all files that one answer is made from: every directory down to the working one may have its own. */
+/** Bytes of all files for one response: every directory down to the working directory may have a file. */
 export const MAX_EXECUTOR_CONFIG_TOTAL_BYTES = 8 * 1024 * 1024;
 
-/** Selections of one kind in a request, and keys in one of them. */
+/** Key paths of one kind in a request, and keys in one path. */
 export const MAX_SELECTED_PATHS = 4_096;
 export const MAX_PATH_KEYS = 128;
 
-/** Tables and lists within each other in a configuration file; what is deeper is refused. */
+/** Nesting depth of a configuration file. Deeper files are rejected. */
 export const MAX_TOML_DEPTH = 128;

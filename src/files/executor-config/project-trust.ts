@@ -3,15 +3,15 @@ import type { FileSystem } from '../file-system.ts';
 import { childPath, type NativePath, nativePathOfText, parentPath } from '../native-path.ts';
 import { badConfig, isTable, type TomlTable } from './toml-files.ts';
 
-/** What the machine and its user say about projects; nothing that a project says about itself counts. */
-export interface ProjectRules {
-  /** Names whose presence makes a directory the root of a project. */
+/** The rules of the administrator and the user about projects. What a project says about itself is ignored. */
+interface ProjectRules {
+  /** A directory that contains one of these names is the root of a project. */
   readonly rootMarkers: readonly string[];
-  /** By directory, whether its configuration may be used. */
+  /** By directory, whether its configuration is trusted. */
   readonly trusted: ReadonlyMap<NativePath, boolean>;
 }
 
-/** The rules that hold when configurations are laid over each other, the weightiest last. Throws FileError when one makes no sense. */
+/** Combines the rules of several configurations; later ones take precedence. Throws FileError when one is invalid. */
 export function projectRules(configs: readonly TomlTable[]): ProjectRules {
   let rootMarkers: readonly string[] = [GIT];
   const trusted = new Map<NativePath, boolean>();
@@ -27,21 +27,21 @@ export function projectRules(configs: readonly TomlTable[]): ProjectRules {
   return { rootMarkers, trusted };
 }
 
-/** The directories of the project that `cwd` is in, from its root down, whose configuration may be used. */
+/** The trusted directories of the project that contains `cwd`, from its root down. */
 export async function trustedDirectories(
   files: FileSystem,
   cwd: NativePath,
   { rootMarkers, trusted }: ProjectRules,
 ): Promise<NativePath[]> {
-  // Without a word of trust nothing on the way needs to be looked at.
+  // If nothing is trusted, no directory needs to be checked.
   if (![...trusted.values()].includes(true)) return [];
   const root = await projectRoot(files, cwd, rootMarkers);
-  const ofRoot = (await wordOn(files, root, trusted)) ?? (await wordOnRepository(files, cwd, trusted));
-  const kept: NativePath[] = [];
+  const rootTrust = (await trustOf(files, root, trusted)) ?? (await repositoryTrust(files, cwd, trusted));
+  const found: NativePath[] = [];
   for (const directory of directoriesBetween(root, cwd)) {
-    if ((await wordOn(files, directory, trusted)) ?? ofRoot) kept.push(directory);
+    if ((await trustOf(files, directory, trusted)) ?? rootTrust) found.push(directory);
   }
-  return kept;
+  return found;
 }
 
 const GIT = '.git';
@@ -59,8 +59,8 @@ function trustLevel(directory: string, project: unknown): boolean | null {
   throw badConfig(`projects.${directory}.trust_level must be \`trusted\` or \`untrusted\``);
 }
 
-/** What is said of a directory, by its real name or else by the one it goes by: a link must not undo it. Null when nothing is. */
-async function wordOn(
+/** The rule for a directory, by its real path or else by the given path: a link must not bypass the rule. Null without a rule. */
+async function trustOf(
   files: FileSystem,
   directory: NativePath,
   trusted: ReadonlyMap<NativePath, boolean>,
@@ -74,18 +74,18 @@ async function wordOn(
   }
 }
 
-/** What is said of the repository that a directory is in, if it is marked otherwise. */
-async function wordOnRepository(
+/** The rule for the git repository of a directory, if other markers define the project. */
+async function repositoryTrust(
   files: FileSystem,
   cwd: NativePath,
   trusted: ReadonlyMap<NativePath, boolean>,
 ): Promise<boolean | null> {
   const repository = await projectRoot(files, cwd, [GIT]);
   const metadata = await metadataOf(files, childPath(repository, GIT));
-  return metadata?.isDirectory ? await wordOn(files, repository, trusted) : null;
+  return metadata?.isDirectory ? await trustOf(files, repository, trusted) : null;
 }
 
-/** The nearest directory upwards that has a marker; `cwd` itself when none has. */
+/** The nearest ancestor that has a marker; `cwd` itself when none has. */
 async function projectRoot(
   files: FileSystem,
   cwd: NativePath,
@@ -100,7 +100,7 @@ async function projectRoot(
   }
 }
 
-/** A directory called .git is a repository only if it has a HEAD; as a file it points to one. */
+/** A directory named .git is a repository only if it has a HEAD. A file named .git points to a repository. */
 async function isMarked(files: FileSystem, path: NativePath, marker: string): Promise<boolean> {
   const metadata = await metadataOf(files, path);
   if (metadata === null) return false;

@@ -8,57 +8,61 @@ import { type Selection, selected, selectionOf } from './selection.ts';
 import { badConfig, TomlFiles, type TomlTable } from './toml-files.ts';
 import { tomlText } from './toml-text.ts';
 
-/** Which configuration is asked for. */
-export interface ConfigQuery {
-  /** What it is to hold for; the directory need not exist. */
+/** The requested configuration. */
+interface ConfigQuery {
+  /** The directory to which it applies. It need not exist. */
   readonly cwd: NativePath;
-  /** What is wanted of the configuration, and of what its values may be, as paths of keys. */
+  /** The requested keys of the configuration and of the requirements, as key paths. */
   readonly configPaths: readonly (readonly string[])[];
   readonly requirementsPaths: readonly (readonly string[])[];
 }
 
-/** The stack of configurations, and what is wanted of them, with the host's name left to the caller. */
-export type ExecutorConfig = Omit<ResultOf<'environmentConfig/read'>, 'hostname'>;
+/** The layers of configuration and their requested values. The caller adds the host name. */
+type ExecutorConfig = Omit<ResultOf<'environmentConfig/read'>, 'hostname'>;
 
 /**
- * The configuration of this machine that holds in a directory: the administrator's, the user's, that of each trusted directory of
- * the project, and what the administrator imposes, the weightiest last. Everything is read anew each time. Throws FileError when a
- * file that counts cannot be used; a project that nobody trusts is not even looked at.
+ * The configuration of this machine for a directory: the administrator's, the user's, that of each trusted directory of the
+ * project, and the managed configuration of the administrator. Later ones take precedence. The files are read on every call. Throws
+ * FileError when a file cannot be used. Files of an untrusted project are not read.
  */
 export async function readExecutorConfig(
   files: FileSystem,
   query: ConfigQuery,
-  { variables, signal, places: given }: ReadOptions,
+  { variables, signal, locations: fixedLocations }: ReadOptions,
 ): Promise<ExecutorConfig> {
-  const places = given ?? (await findConfigLocations(files, variables));
+  const locations = fixedLocations ?? (await findConfigLocations(files, variables));
   const toml = new TomlFiles(files, signal);
-  const { system, user, managed } = await readFixed(toml, places);
+  const { system, user, managed } = await readFixed(toml, locations);
   const rules = projectRules([system, user, managed].map((layer) => layer?.table ?? {}));
   const projects: Layer[] = [];
   for (const directory of await trustedDirectories(files, query.cwd, rules)) {
     const layer = await readLayer(toml, childPath(directory, '.codex'), CONFIG, 'project');
-    if (layer === null || layer.path === childPath(places.codexHome, CONFIG)) continue;
-    projects.push({ ...layer, table: ofProject(layer.table) });
+    if (layer === null || layer.path === childPath(locations.codexHome, CONFIG)) continue;
+    projects.push({ ...layer, table: withoutUserKeys(layer.table) });
   }
-  const requirements = await readLayer(toml, places.system, 'requirements.toml', null);
+  const requirements = await readLayer(toml, locations.system, 'requirements.toml', null);
   return {
-    userHomeDir: uriFromPath(places.userHome),
-    codexHomeDir: uriFromPath(places.codexHome),
+    userHomeDir: uriFromPath(locations.userHome),
+    codexHomeDir: uriFromPath(locations.codexHome),
     config: stack([system, user, ...projects, managed], selectionOf(query.configPaths), system),
-    requirements: stack([requirements, imposed(managed)], selectionOf(query.requirementsPaths), requirements),
+    requirements: stack(
+      [requirements, managedRequirements(managed)],
+      selectionOf(query.requirementsPaths),
+      requirements,
+    ),
   };
 }
 
 export interface ReadOptions {
   readonly variables: LocationVariables;
   readonly signal: AbortSignal;
-  /** In place of those that the variables lead to. */
-  readonly places?: ConfigLocations;
+  /** Replaces the locations that the variables determine. */
+  readonly locations?: ConfigLocations;
 }
 
 const CONFIG = 'config.toml';
 
-/** One file of the stack. */
+/** One file of the configuration. */
 interface Layer {
   readonly source: string;
   readonly directory: NativePath;
@@ -66,11 +70,11 @@ interface Layer {
   readonly table: TomlTable;
 }
 
-async function readFixed(toml: TomlFiles, places: ConfigLocations) {
+async function readFixed(toml: TomlFiles, locations: ConfigLocations) {
   return {
-    system: await readLayer(toml, places.system, CONFIG, 'system'),
-    user: await readLayer(toml, places.codexHome, CONFIG, 'user'),
-    managed: await readLayer(toml, places.system, 'managed_config.toml', 'legacy managed_config.toml'),
+    system: await readLayer(toml, locations.system, CONFIG, 'system'),
+    user: await readLayer(toml, locations.codexHome, CONFIG, 'user'),
+    managed: await readLayer(toml, locations.system, 'managed_config.toml', 'legacy managed_config.toml'),
   };
 }
 
@@ -87,12 +91,12 @@ async function readLayer(
   return { source: kind === null ? text : `${kind} (${text})`, directory, path, table };
 }
 
-/** A project may not say where its user's credentials and reports go, or which programs report them. */
-function ofProject(table: TomlTable): TomlTable {
-  return Object.fromEntries(Object.entries(table).filter(([key]) => !USERS_OWN.has(key)));
+/** A project must not set where the user's credentials and telemetry go, or which program is notified. */
+function withoutUserKeys(table: TomlTable): TomlTable {
+  return Object.fromEntries(Object.entries(table).filter(([key]) => !USER_ONLY_KEYS.has(key)));
 }
 
-const USERS_OWN = new Set([
+const USER_ONLY_KEYS = new Set([
   'chatgpt_base_url',
   'experimental_realtime_webrtc_call_base_url',
   'experimental_realtime_ws_base_url',
@@ -105,30 +109,30 @@ const USERS_OWN = new Set([
   'profiles',
 ]);
 
-/** What is imposed by values that nobody can change is told as a requirement, too. */
-function imposed(managed: Layer | null): Layer | null {
+/** Managed values cannot be overridden, so they are also reported as requirements. */
+function managedRequirements(managed: Layer | null): Layer | null {
   if (managed === null) return null;
   const { approval_policy: approval, sandbox_mode: sandbox } = managed.table;
   const table: Record<string, unknown> = {};
-  if (approval !== undefined) table.allowed_approval_policies = [imposedText('approval_policy', approval)];
+  if (approval !== undefined) table.allowed_approval_policies = [managedText('approval_policy', approval)];
   if (sandbox !== undefined) {
-    const mode = imposedText('sandbox_mode', sandbox);
+    const mode = managedText('sandbox_mode', sandbox);
     table.allowed_sandbox_modes = mode === READ_ONLY ? [mode] : [READ_ONLY, mode];
   }
   return { ...managed, source: textOfNativePath(managed.path), table };
 }
 
-/** A mode that is always allowed, as there is none that allows less. */
+/** Always allowed, because no mode allows less. */
 const READ_ONLY = 'read-only';
 
-function imposedText(key: string, value: unknown): string {
+function managedText(key: string, value: unknown): string {
   if (typeof value === 'string') return value;
   throw badConfig(`${key} in the managed configuration must be a string`);
 }
 
 type Stack = ExecutorConfig['config'];
 
-/** The layers of which something is wanted. Layers of a cloud, which a client may know of, belong above what is the system's. */
+/** The layers with requested values. Cloud layers, which only the client knows, belong above the system's layers. */
 function stack(layers: readonly (Layer | null)[], selection: Selection, system: Layer | null): Stack {
   const kept = layers.flatMap((layer) => {
     const table = layer === null ? {} : selected(layer.table, selection);

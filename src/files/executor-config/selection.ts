@@ -1,16 +1,16 @@
 import { isTable, type TomlTable } from './toml-files.ts';
 
-/** Which parts of a table are wanted: by key, everything below it or only some of it. */
+/** The requested parts of a table: by key, everything below it or a further selection. */
 export type Selection = ReadonlyMap<string, Selection | 'everything'>;
 
-/** A selection by paths of keys. A path that another one contains adds nothing. */
+/** A selection by key paths. A path that another one contains adds nothing. */
 export function selectionOf(paths: readonly (readonly string[])[]): Selection {
   const root: MutableSelection = new Map();
   for (const path of paths) select(root, path);
   return root;
 }
 
-/** What is wanted of a table, in its own order. What stands where the selection goes on, and is no table, is kept as it is. */
+/** The requested part of a table, in the table's order. A value that is not a table is kept, even if the selection goes deeper. */
 export function selected(table: TomlTable, selection: Selection): TomlTable {
   const kept: [string, unknown][] = [];
   for (const [key, value] of Object.entries(table)) {

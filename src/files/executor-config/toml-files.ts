@@ -5,10 +5,10 @@ import { readUpTo } from '../read-up-to.ts';
 import { utf8Problem } from '../utf8-problem.ts';
 import { MAX_EXECUTOR_CONFIG_BYTES, MAX_EXECUTOR_CONFIG_TOTAL_BYTES, MAX_TOML_DEPTH } from './limits.ts';
 
-/** A table of TOML. Integers are bigints, so that they are not mistaken for floats. */
+/** A TOML table. Integers are bigints, to distinguish them from floats. */
 export type TomlTable = Readonly<Record<string, unknown>>;
 
-/** Reads the configuration files that one answer is made from, as they are now. */
+/** Reads the configuration files for one response. */
 export class TomlFiles {
   readonly #files: FileSystem;
   readonly #signal: AbortSignal;
@@ -19,7 +19,7 @@ export class TomlFiles {
     this.#signal = signal;
   }
 
-  /** The table that a file holds; null when there is no such file. Throws FileError when it is not what it should be. */
+  /** The table of a file; null when the file does not exist. Throws FileError when it is invalid. */
   async read(path: NativePath): Promise<TomlTable | null> {
     this.#signal.throwIfAborted();
     const text = await this.#text(path);
@@ -75,7 +75,7 @@ async function parseToml(path: string, text: string): Promise<TomlTable> {
   }
 }
 
-/** What the parser lets pass: the tables of dotted keys, however deep, and integers that no other parser could read. */
+/** Checks what the parser accepts: deep tables from dotted keys, and integers beyond 64 bits. */
 function problemIn(value: unknown, depth: number): string | null {
   if (typeof value === 'bigint' && BigInt.asIntN(64, value) !== value)
     return 'an integer has more than 64 bits';
@@ -92,12 +92,12 @@ function unreadable(path: NativePath, why: string): FileError {
   return badConfig(`Failed to read config file ${textOfNativePath(path)}: ${why}`);
 }
 
-/** A configuration that cannot be used, in the words that clients know. */
+/** The error for an unusable configuration, in the reference's wording. */
 export function badConfig(problem: string): FileError {
   return new FileError('failed', `failed to load executor-local config: ${problem}`);
 }
 
-/** Whether a value of TOML is a table; lists and times are objects too. */
+/** Whether a TOML value is a table. Arrays and dates are objects too. */
 export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -1,13 +1,13 @@
 import { isTable, type TomlTable } from './toml-files.ts';
 
-/** A table as TOML: values first, then tables and lists of tables, each with its heading. */
+/** Serializes a table as TOML: values first, then tables and arrays of tables, each with its heading. */
 export function tomlText(table: TomlTable): string {
   const sections: string[] = [];
   addSections(sections, [], table, '');
   return sections.join('\n');
 }
 
-/** A heading that says nothing of its own, because only tables stand below it, is left out. */
+/** Omits the heading of a table that contains only tables. */
 function addSections(sections: string[], path: readonly string[], table: TomlTable, heading: string): void {
   const entries = Object.entries(table);
   const values = entries.filter(([, value]) => !isSection(value));

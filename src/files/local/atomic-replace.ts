@@ -17,12 +17,12 @@ import { readAt, writeAt } from './positional-io.ts';
 import { sweepTemporaries, temporaryName } from './temporary-files.ts';
 
 /**
- * Opens a replacement of a file: what is written goes to a temporary file next to it, which takes its place when it is closed.
- * Whoever looks finds the old file or the new one, whole, also after a crash or a power cut.
+ * Opens a replacement of a file. Writes go to a temporary file in the same directory, which is renamed to the target on close.
+ * Readers see the old file or the complete new one, also after a crash or a power failure.
  *
- * Links are followed: the file they lead to is replaced, or created where they lead nowhere. The new file has the mode of the old
- * one, and its owner and group as far as this process may give files away. It is another inode, so other names of the old file
- * keep the old content; access lists and extended attributes are not carried over.
+ * Links are followed: the target of a link is replaced, or created if it does not exist. The new file has the mode of the old one,
+ * and its owner and group as far as this process may set them. It is a new inode, so hard links to the old file keep the old
+ * content. ACLs and extended attributes are not copied.
  */
 export async function openAtomicReplacement(path: NativePath): Promise<OpenFile> {
   try {
@@ -30,7 +30,7 @@ export async function openAtomicReplacement(path: NativePath): Promise<OpenFile>
     const old = await statIfThere(resolved);
     if (old !== null) await checkReplaceable(path, resolved, old);
     else if (resolved.endsWith('/')) throw systemError(Errno.EISDIR);
-    // The real directory stays the right one when a link on the way is changed before the end.
+    // The real directory stays the right one if a link in the path changes before the close.
     const directory = await realDirectory(resolved);
     await sweepTemporaries(directory);
     const target = childPath(directory, lastName(resolved));
@@ -55,12 +55,12 @@ class AtomicReplacement implements OpenFile {
     this.#directory = directory;
   }
 
-  /** The system refuses: the file is open for writing only. */
+  /** Fails with EBADF: the file is open for writing only. */
   read(position: number, length: number, into?: Buffer): Promise<Buffer> {
     return readAt(this.#handle.fd, position, length, into);
   }
 
-  /** A write that fails spoils the replacement: a client that does not wait for answers closes it all the same. */
+  /** A failed write makes the close fail, because a client that does not wait for responses sends the close anyway. */
   async write(position: number, bytes: Uint8Array): Promise<void> {
     try {
       await writeAt(this.#handle.fd, position, bytes);
@@ -83,20 +83,20 @@ class AtomicReplacement implements OpenFile {
     await syncDirectory(this.#directory);
   }
 
-  /** A temporary file that cannot be removed stays behind; its name tells what it is, and a later sweep tries again. */
+  /** If the temporary file cannot be removed, it stays. Its name identifies it, and a later sweep removes it. */
   async discard(): Promise<void> {
     await this.#handle.close().catch(() => undefined);
     await unlink(systemPath(this.#temporary)).catch(() => undefined);
   }
 }
 
-/** The path behind all links at its end, whether or not something is there. Links in front of the last name are the system's. */
+/** Resolves the links at the end of the path, whether or not the target exists. The system resolves links before the last name. */
 async function followLinks(path: NativePath): Promise<NativePath> {
   let current = path;
   for (let followed = 0; followed <= MAX_LINKS_FOLLOWED; followed++) {
     const link = await readLinkIfOne(current);
     if (link === null) return current;
-    // The names are only joined: what `..` means depends on where the links in front of it lead.
+    // The names are only joined: the meaning of `..` depends on the links before it.
     current = nativePathOfBytes(link.startsWith('/') ? link : `${dirname(current)}/${link}`);
   }
   throw systemError(Errno.ELOOP);
@@ -121,7 +121,7 @@ async function statIfThere(path: NativePath): Promise<Stats | null> {
   }
 }
 
-/** What could not be written in place is not replaced either, although the system would let its directory's owner do so. */
+/** A file that is not writable is not replaced either, although the owner of its directory may do so. */
 async function checkReplaceable(path: NativePath, resolved: NativePath, old: Stats): Promise<void> {
   if (old.isDirectory()) throw systemError(Errno.EISDIR);
   if (!old.isFile()) throw refused(`path \`${textOfNativePath(path)}\` is not a file`);
@@ -135,7 +135,7 @@ async function realDirectory(path: NativePath): Promise<NativePath> {
 async function createTemporary(temporary: NativePath, old: Stats | null): Promise<FileHandle> {
   const handle = await open(systemPath(temporary), CREATE_NEW, old === null ? NEW_FILE_MODE : PRIVATE_MODE);
   try {
-    if (old !== null) await takeOver(handle, old);
+    if (old !== null) await copyOwnership(handle, old);
     return handle;
   } catch (error) {
     await handle.close();
@@ -144,18 +144,18 @@ async function createTemporary(temporary: NativePath, old: Stats | null): Promis
   }
 }
 
-/** Gives the new file the owner, group and mode of the old one; rights that would reach other people are left out. */
-async function takeOver(handle: FileHandle, old: Stats): Promise<void> {
-  await giveAway(handle, old);
+/** Gives the new file the owner, group and mode of the old one. Omits permissions that would apply to another owner or group. */
+async function copyOwnership(handle: FileHandle, old: Stats): Promise<void> {
+  await changeOwner(handle, old);
   const made = await handle.stat();
   let mode = old.mode & ALL_BITS;
   if (made.uid !== old.uid || made.gid !== old.gid) mode &= PERMISSION_BITS;
   if (made.gid !== old.gid) mode &= ~GROUP_BITS | ((mode & OTHER_BITS) << 3);
-  // Some file systems know one mode only and refuse to set any.
+  // Some file systems have a single mode and refuse chmod.
   if ((made.mode & ALL_BITS) !== mode) await handle.chmod(mode);
 }
 
-async function giveAway(handle: FileHandle, old: Stats): Promise<void> {
+async function changeOwner(handle: FileHandle, old: Stats): Promise<void> {
   const { uid, gid } = await handle.stat();
   if (uid === old.uid && gid === old.gid) return;
   try {
@@ -166,8 +166,8 @@ async function giveAway(handle: FileHandle, old: Stats): Promise<void> {
 }
 
 /**
- * Makes the rename survive a power cut. It has taken effect already, so failing here is no failure of the replacement; there are
- * file systems that cannot sync directories, and directories that may be written but not read.
+ * Makes the rename survive a power failure. Errors are ignored because the replacement has already taken effect: some file systems
+ * cannot sync directories, and some directories are writable but not readable.
  */
 async function syncDirectory(directory: NativePath): Promise<void> {
   try {

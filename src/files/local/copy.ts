@@ -24,8 +24,8 @@ import { createDirectory } from './create-directory.ts';
 import { directoryBatches } from './directory-listing.ts';
 
 /**
- * Copies a file with its permissions over whatever file is at the destination, a link as a link, or with `recursive` a directory
- * into the destination, which may exist. A directory's copy that fails has copied a part; nothing goes on after that.
+ * Copies a file with its permissions over any file at the destination, a link as a link, or with `recursive` a directory into the
+ * destination, which may exist. A recursive copy stops at the first error and leaves what it copied.
  */
 export async function copy(
   source: NativePath,
@@ -47,7 +47,7 @@ export async function copy(
   }
 }
 
-/** Copies what is no directory; false for what cannot be copied. */
+/** Copies an entry that is not a directory. Returns false for a type that cannot be copied. */
 async function copyEntry(source: NativePath, stats: Stats, destination: NativePath): Promise<boolean> {
   if (stats.isFile()) await copyFile(source, stats, destination);
   else if (stats.isSymbolicLink()) await copyLink(source, destination);
@@ -60,7 +60,10 @@ async function copyLink(source: NativePath, destination: NativePath): Promise<vo
   await symlink(target, systemPath(destination));
 }
 
-/** One directory after the other; their modes are not copied, so that a directory that is not writable gets its content too. */
+/**
+ * Copies one directory after another. Modes of directories are not copied, so that the content of a read-only directory can be
+ * copied.
+ */
 async function copyTree(source: NativePath, destination: NativePath): Promise<void> {
   const realSource = await realPathOf(source);
   await refuseWithin(realSource, destination);
@@ -68,7 +71,7 @@ async function copyTree(source: NativePath, destination: NativePath): Promise<vo
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { source: from, destination: to } = next;
     await createDirectory(to, { recursive: true, followSymlinks: true });
-    // A link in a destination that existed before may lead back into the source, which would grow while it is copied.
+    // A link in an existing destination may lead back into the source, which would then grow while it is copied.
     await refuseWithin(realSource, to);
     for await (const batch of directoryBatches(from)) {
       await forEachBounded(batch, TREE_CALL_CONCURRENCY, async ({ name }) => {
@@ -87,7 +90,7 @@ async function refuseWithin(realSource: NativePath, destination: NativePath): Pr
   }
 }
 
-/** The real path of what can be reached of the path, and the rest as it is: making that says what is wrong with it. */
+/** The real path of the existing part of the path, followed by the rest. Creating the rest reports any error. */
 async function prospectiveRealPath(path: NativePath): Promise<NativePath> {
   const missing: string[] = [];
   for (let existing = path; ; existing = parentPath(existing)) {
@@ -119,11 +122,11 @@ async function copyFile(source: NativePath, stats: Stats, destination: NativePat
   }
 }
 
-/** Makes a new file that shares the blocks of the source, which only some file systems can do. */
+/** Clones the file, so that both share blocks. Only some file systems support it. */
 async function tryClone(source: NativePath, destination: NativePath): Promise<boolean> {
   try {
-    // Without the force, libuv goes on to copy as many bytes as the file once had, forever if it has become shorter. Without
-    // EXCL it removes a destination that it cannot write.
+    // Without FORCE, libuv falls back to copying as many bytes as the file had, which never ends if the file has become shorter.
+    // Without EXCL it removes a destination that it cannot write.
     const { COPYFILE_FICLONE_FORCE, COPYFILE_EXCL } = constants;
     await cloneFile(systemPath(source), systemPath(destination), COPYFILE_FICLONE_FORCE | COPYFILE_EXCL);
     return true;
@@ -132,7 +135,7 @@ async function tryClone(source: NativePath, destination: NativePath): Promise<bo
   }
 }
 
-/** Nothing is emptied before it is certain that it is not the source itself and takes the mode. */
+/** Truncates only after it is certain that the destination is not the source and that its mode can be set. */
 async function overwrite(from: FileHandle, to: FileHandle): Promise<void> {
   const [source, destination] = await Promise.all([from.stat({ bigint: true }), to.stat({ bigint: true })]);
   if (source.dev === destination.dev && source.ino === destination.ino) return;
@@ -144,7 +147,7 @@ async function overwrite(from: FileHandle, to: FileHandle): Promise<void> {
   await copyBytes(from, to, source.size);
 }
 
-/** Up to the end of the file, whatever size it is said to have: files that the kernel makes up say 0. */
+/** Copies up to the end of the file, whatever its size: files that the kernel generates report 0. */
 async function copyBytes(from: FileHandle, to: FileHandle, size: bigint): Promise<void> {
   const expected = size < COPY_BLOCK_BYTES ? Number(size) : 0;
   const buffer = Buffer.allocUnsafe(expected > 0 ? expected + 1 : COPY_BLOCK_BYTES);
@@ -158,7 +161,8 @@ async function copyBytes(from: FileHandle, to: FileHandle, size: bigint): Promis
   }
 }
 
-// A FIFO is not waited for: without a reader it is an error, as the source it could only be if it took a file's place just now.
+// O_NONBLOCK so that a FIFO never blocks. As destination without a reader it is an error; as source it can only be one that has
+// just replaced a file.
 const { O_RDONLY, O_WRONLY, O_CREAT, O_NONBLOCK } = constants;
 const READ = O_RDONLY | O_NONBLOCK;
 const WRITE = O_WRONLY | O_CREAT | O_NONBLOCK;

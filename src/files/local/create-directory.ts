@@ -4,7 +4,7 @@ import type { LinkOption } from '../file-system.ts';
 import { type NativePath, parentPath, systemPath } from '../native-path.ts';
 import { descend, namesOf, type OpenDirectory, withParentOpen } from './no-follow.ts';
 
-/** Makes a directory; with `recursive` also those above it, and one that exists is no error. */
+/** Creates a directory. With `recursive` it also creates the missing parents, and an existing directory is not an error. */
 export async function createDirectory(
   path: NativePath,
   options: LinkOption & { readonly recursive: boolean },
@@ -17,7 +17,7 @@ export async function createDirectory(
   }
 }
 
-/** Goes up until a directory can be made or exists, then down again. */
+/** Goes up until a directory exists or can be created, then creates the others downwards. */
 async function createWithParents(path: NativePath): Promise<void> {
   const missing: NativePath[] = [];
   let current = path;
@@ -28,7 +28,7 @@ async function createWithParents(path: NativePath): Promise<void> {
   for (const directory of missing.reverse()) await makeOrFind(directory);
 }
 
-/** False when the directory cannot be made because the one above it does not exist. */
+/** Returns false when the parent does not exist. */
 async function makeUnlessParentMissing(path: NativePath): Promise<boolean> {
   try {
     await makeOrFind(path);
@@ -39,7 +39,7 @@ async function makeUnlessParentMissing(path: NativePath): Promise<boolean> {
   }
 }
 
-/** Makes the directory. Whatever the system says against that, a directory that is there is enough. */
+/** Creates the directory. Any error is ignored if the directory exists. */
 async function makeOrFind(path: NativePath): Promise<void> {
   try {
     await make(path);
@@ -67,7 +67,7 @@ async function enterOrMake(parent: OpenDirectory, name: string): Promise<OpenDir
   try {
     await make(parent.entry(name));
   } catch (error) {
-    // Somebody else has just made it, or something else that cannot be entered.
+    // Another process has just created it, or something that is not a directory.
     if (errorCode(error) !== 'EEXIST') throw error;
   }
   return await parent.enter(name);

@@ -1,8 +1,8 @@
 import { close, fstat, ftruncate, open, type Stats } from 'node:fs';
 
 /**
- * Descriptors without Node's FileHandle around them, which costs as much as the system calls on a small file. Nothing but their
- * owner closes them, and nothing may be under way on one that is closed.
+ * File descriptors without Node's FileHandle, which costs as much as the system calls on a small file. Only the owner closes a
+ * descriptor, and not while an operation on it is in progress.
  */
 export function openDescriptor(path: string | Buffer, flags: number, mode?: number): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -12,7 +12,7 @@ import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, TREE_CALL_CONCURRENCY } from '../limits.ts';
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
 
-/** An entry as its directory tells of it; `name` is in bytes. A link is neither a file nor a directory. */
+/** An entry with the type that its directory reports. `name` holds bytes. A link is neither a file nor a directory. */
 export interface ListedEntry {
   readonly name: string;
   isFile(): boolean;
@@ -20,10 +20,7 @@ export interface ListedEntry {
   isSymbolicLink(): boolean;
 }
 
-/**
- * The entries of a directory, piece by piece, in no particular order. A piece is small enough for the event loop, and no more
- * than one is held, however many entries there are.
- */
+/** The entries of a directory in batches, unordered. A batch is small enough for the event loop, and only one is in memory. */
 export async function* directoryBatches(path: NativePath): AsyncGenerator<ListedEntry[], void> {
   const all = await readSmallDirectory(path);
   if (all !== null) yield all;
@@ -31,12 +28,12 @@ export async function* directoryBatches(path: NativePath): AsyncGenerator<Listed
 }
 
 /**
- * All entries of a directory, or null for one that may have too many to be read in one go. Hardly any file system takes fewer
- * than ten bytes of a directory for an entry; one that says nothing, or the number of entries, is taken for small a little longer.
+ * All entries of a directory, or null if it may have too many for one call. Nearly every file system uses at least ten bytes per
+ * entry. A file system that reports no size, or the number of entries as the size, counts as small for longer.
  */
 export function readSmallDirectory(path: NativePath): Promise<ListedEntry[] | null> {
   const target = systemPath(path);
-  // Callbacks, because a walk comes here for every directory and promises take a third longer.
+  // Callbacks, because a walk calls this for every directory and promises take a third longer.
   return new Promise((resolve, reject) => {
     statWithCallback(target, (error, stats) => {
       if (error !== null) reject(error);
@@ -50,7 +47,7 @@ export function readSmallDirectory(path: NativePath): Promise<ListedEntry[] | nu
   });
 }
 
-/** Like {@link readSmallDirectory}, for a thread that may hang. */
+/** Like {@link readSmallDirectory}, but blocks. Only a file thread may call it. */
 export function readSmallDirectorySync(path: NativePath): ListedEntry[] | null | Promise<ListedEntry[]> {
   const target = systemPath(path);
   if (statSync(target).size > SMALL_DIRECTORY_BYTES) return null;
@@ -62,8 +59,7 @@ export function readSmallDirectorySync(path: NativePath): ListedEntry[] | null |
 }
 
 /**
- * The entries with every link replaced by what it leads to: it still says that it is a link, but is a file or directory as its
- * target is. Links that lead nowhere are left out.
+ * Replaces every link by its target: `isSymbolicLink` stays true, and the type is that of the target. Dangling links are omitted.
  */
 export async function resolveLinks(path: NativePath, entries: ListedEntry[]): Promise<ListedEntry[]> {
   const links = entries.filter((entry) => entry.isSymbolicLink());
@@ -99,8 +95,8 @@ class ResolvedLink implements ListedEntry {
 }
 
 /**
- * Where the file system does not tell types, Node asks for each, but misses names that are not ASCII and gives up when an entry
- * has just gone. Reading the names alone is right there too, and says why when the directory cannot be read at all.
+ * Where the file system reports no types, Node stats each entry, but misses names that are not ASCII and fails when an entry has
+ * just been removed. Reading only the names works there too, and reports the error when the directory cannot be read at all.
  */
 async function readNames(path: NativePath): Promise<ListedEntry[]> {
   const names = await readdir(systemPath(path), { encoding: 'latin1' });
@@ -142,7 +138,7 @@ function readBatch(directory: Dir): Promise<Dirent[]> {
   });
 }
 
-/** What `ask` says of the entries by name; those of which it says nothing are missing. */
+/** The results of `ask` by name. Entries for which it fails are omitted. */
 async function statEach(
   path: NativePath,
   entries: readonly { readonly name: string }[],

@@ -10,7 +10,7 @@ import { rename } from './rename.ts';
 import { walk } from './walk.ts';
 import { writeFile } from './write-file.ts';
 
-/** The files of this machine, with the rights of the server's user. */
+/** The files of this machine, with the permissions of the server's user. */
 export const LOCAL_FILE_SYSTEM: FileSystem = {
   readFile,
   writeFile,

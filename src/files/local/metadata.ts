@@ -6,8 +6,8 @@ import { type NativePath, nativePathOfBytes, systemPath } from '../native-path.t
 import { withParentOpen } from './no-follow.ts';
 
 /**
- * What the path leads to; only `isSymlink` is about the path itself. A modification before 1970 is told as it is where links are
- * not followed, and as 0 where they are: clients know it so.
+ * The metadata of the target of the path; only `isSymlink` concerns the path itself. A modification time before 1970 is reported as
+ * 0, but as it is where links are not followed, like the reference does.
  */
 export async function getMetadata(path: NativePath, options: LinkOption): Promise<FileMetadata> {
   if (!options.followSymlinks) return await metadataNoFollow(path);
@@ -20,7 +20,7 @@ export async function getMetadata(path: NativePath, options: LinkOption): Promis
   }
 }
 
-/** The path of an existing file without links and dots. */
+/** The real path of an existing file. */
 export async function canonicalize(path: NativePath): Promise<NativePath> {
   try {
     return nativePathOfBytes(await realpath(systemPath(path), { encoding: 'latin1' }));
@@ -40,7 +40,7 @@ async function statsOfNoLink(entry: NativePath): Promise<BigIntStats> {
   return stats;
 }
 
-/** Callbacks, because agents ask for metadata all the time and promises of Node's own take a third longer. */
+/** Callbacks, because agents request metadata very often and the promises of `node:fs` take a third longer. */
 function lstat(path: string | Buffer): Promise<BigIntStats> {
   return new Promise((resolve, reject) => {
     lstatWithCallback(path, { bigint: true }, (error, stats) =>
@@ -57,13 +57,12 @@ function stat(path: string | Buffer): Promise<BigIntStats> {
   });
 }
 
-/** The metadata of what a path leads to where links are followed; `isSymlink` when the path itself is one. */
+/** The metadata of the target where links are followed. `isSymlink` says whether the path itself is a link. */
 export function followedMetadata(target: BigIntStats, isSymlink: boolean): FileMetadata {
   const metadata = metadataOf(target, isSymlink);
   return { ...metadata, modifiedAtMs: Math.max(0, metadata.modifiedAtMs) };
 }
 
-/** The metadata of a path without links. */
 export function metadataOf(stats: BigIntStats, isSymlink: boolean): FileMetadata {
   return {
     isDirectory: stats.isDirectory(),
@@ -75,7 +74,7 @@ export function metadataOf(stats: BigIntStats, isSymlink: boolean): FileMetadata
   };
 }
 
-/** Rounds down, also before 1970. Times in nanoseconds are more than a number holds exactly. */
+/** Rounds down, also before 1970. A number cannot hold nanoseconds exactly. */
 function wholeMilliseconds(nanoseconds: bigint): number {
   const rest = nanoseconds % NANOSECONDS_PER_MILLISECOND;
   const whole = Number((nanoseconds - rest) / NANOSECONDS_PER_MILLISECOND);

@@ -4,8 +4,8 @@ import { FileError, refused, toFileError } from '../errors.ts';
 import { type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
 
 /**
- * An open directory whose entries are reached through its descriptor. Renaming a directory above it, or putting a link in its
- * place, changes nothing for whoever holds it. Its owner closes it.
+ * An open directory whose entries are reached through its descriptor. Renaming a directory above it, or replacing it by a link, has
+ * no effect on operations through it. Its owner closes it.
  */
 export class OpenDirectory {
   readonly #handle: FileHandle;
@@ -14,7 +14,7 @@ export class OpenDirectory {
     this.#handle = handle;
   }
 
-  /** Holds the directory at `path`, links before its last name followed; a link itself is not a directory (ENOTDIR). */
+  /** Opens the directory at `path`. Follows links before the last name; a link as the last name fails with ENOTDIR. */
   static async at(path: NativePath): Promise<OpenDirectory> {
     await requireProc();
     return await OpenDirectory.#open(path);
@@ -25,17 +25,17 @@ export class OpenDirectory {
     return new OpenDirectory(await open(systemPath(path), flags));
   }
 
-  /** The directory as a path, good while it is held. */
+  /** A path to the directory, valid while it is open. */
   get path(): NativePath {
     return nativePathOfBytes(`/proc/self/fd/${this.#handle.fd}`);
   }
 
-  /** The entry `name` as a path, good while the directory is held. The entry itself may be a link. */
+  /** A path to an entry, valid while the directory is open. The entry itself may be a link. */
   entry(name: string): NativePath {
     return nativePathOfBytes(`${this.path}/${name}`);
   }
 
-  /** Holds a directory in this one; a link is not a directory (ENOTDIR). */
+  /** Opens a subdirectory; a link fails with ENOTDIR. */
   async enter(name: string): Promise<OpenDirectory> {
     return await OpenDirectory.#open(this.entry(name));
   }
@@ -46,8 +46,8 @@ export class OpenDirectory {
 }
 
 /**
- * Runs `use` on the last entry of a path while the directory that holds it is held. A link before the last name is an error, and
- * nobody can put one there in the meantime; what to do about a link at the end is for `use`.
+ * Runs `use` on the last entry of a path while its parent directory is open. A link before the last name is an error, and none can
+ * be inserted in the meantime. `use` has to handle a link as the last name.
  */
 export async function withParentOpen<T>(
   path: NativePath,
@@ -68,7 +68,7 @@ export async function withParentOpen<T>(
   }
 }
 
-/** Runs `use` on a directory while it is held. A link in its path is an error, and nobody can put one there in the meantime. */
+/** Runs `use` on a directory while it is open. A link in its path is an error, and none can be inserted in the meantime. */
 export async function withDirectoryOpen<T>(
   path: NativePath,
   use: (directory: NativePath) => Promise<T>,
@@ -85,36 +85,38 @@ export async function withDirectoryOpen<T>(
   }
 }
 
-/** Goes down from the root by one `step` for each name and returns the directory it ends in; those on the way are closed. */
+/** Descends from the root by one `step` per name and returns the last directory. Closes those in between. */
 export async function descend(
   names: readonly string[],
   step: (directory: OpenDirectory, name: string) => Promise<OpenDirectory>,
 ): Promise<OpenDirectory> {
-  let held = await OpenDirectory.at(nativePathOfBytes('/'));
+  let current = await OpenDirectory.at(nativePathOfBytes('/'));
   for (const name of names) {
-    const directory = held;
+    const directory = current;
     try {
-      held = await step(directory, name);
+      current = await step(directory, name);
     } finally {
       await directory.close();
     }
   }
-  return held;
+  return current;
 }
 
-/** The names a path is made of, from the root on. */
+/** The names of a path, from the root on. */
 export function namesOf(path: NativePath): string[] {
   return path.split('/').filter((name) => name !== '');
 }
 
-/** Linux's flag for a descriptor that only names a place: it needs no right to read the directory. Node has no constant for it. */
+/**
+ * A descriptor that only identifies a file (open(2)): it needs no read permission on the directory. Node has no constant for it.
+ */
 const O_PATH = 0o10000000;
 
-/** Where /proc is missing nothing can be found through a descriptor, and that must not pass for "no such file". */
+/** Without /proc no entry can be reached through a descriptor. That must not be reported as a missing file. */
 async function requireProc(): Promise<void> {
   try {
     await access('/proc/self/fd');
   } catch {
-    throw new FileError('failed', 'directories cannot be held without /proc');
+    throw new FileError('failed', 'operations without following links need /proc, which is not mounted');
   }
 }

@@ -8,7 +8,7 @@ import { withParentOpen } from './no-follow.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
 import { type CachedRead, readAt, writeAt } from './positional-io.ts';
 
-/** Opens a regular file. Nothing is waited for, not even the other end of a FIFO. */
+/** Opens a regular file. Never blocks, not even on a FIFO. */
 export async function openFile(
   path: NativePath,
   mode: OpenMode,
@@ -23,12 +23,12 @@ export async function openFile(
         await withParentOpen(path, (entry) => openForReplacing(entry, constants.O_NOFOLLOW)),
       );
     case 'atomicReplace':
-      if (!followSymlinks) throw refused('an atomic replacement follows symbolic links');
+      if (!followSymlinks) throw refused('an atomic replacement always follows symbolic links');
       return await openAtomicReplacement(path);
   }
 }
 
-/** A file that is read or written where it is. What the mode does not allow, the system refuses with EBADF. */
+/** A file that is read or written in place. What the mode does not allow fails with EBADF. */
 export class FileInPlace implements OpenFile {
   readonly #fd: number;
   readonly #readCached: CachedRead | undefined;
@@ -59,7 +59,7 @@ export class FileInPlace implements OpenFile {
   }
 }
 
-/** Creates the file or empties it at once: the inode, its mode and its other names stay. */
+/** Creates the file or truncates it immediately. The inode, its mode and its hard links stay. */
 async function openForReplacing(path: NativePath, flags: number): Promise<number> {
   try {
     const fd = await openDescriptor(systemPath(path), REPLACE_WITHOUT_WAITING | flags, 0o666);

@@ -5,18 +5,18 @@ import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts
 import { withParentOpen } from './no-follow.ts';
 import { readOnce } from './positional-io.ts';
 
-/** An open regular file and the size it had then. The caller closes the descriptor. */
-export interface OpenRegular {
+/** An open regular file and its size at that time. The caller closes the descriptor. */
+interface OpenRegular {
   readonly fd: number;
   readonly size: number;
-  /** How many of its first bytes are in the buffer that was given for them; null when that could not be told. */
+  /** How many bytes of the beginning were read into the buffer; null when the file cannot be read at a position. */
   readonly headBytes: number | null;
 }
 
 /**
- * Opens a regular file for reading; links are followed, anything else is refused. What the path leads to is decided on the open
- * file, so that it cannot change in between, and opening never waits for a writer of a FIFO or takes over a terminal. The beginning
- * of the file is read into `head`, if given, at no extra time.
+ * Opens a regular file for reading and rejects any other type. Follows links. The type is checked on the open descriptor, so that
+ * it cannot change in between. Opening never waits for the writer of a FIFO and never acquires a controlling terminal. If `head` is
+ * given, the beginning of the file is read into it while the type is checked.
  */
 export async function openRegularForReading(path: NativePath, head?: Buffer): Promise<OpenRegular> {
   return await openRegular(path, 0, notAFile(path), head);
@@ -27,15 +27,15 @@ export async function openRegularNoFollow(path: NativePath, head?: Buffer): Prom
   return await withParentOpen(path, (entry) => openRegular(entry, constants.O_NOFOLLOW, NOT_REGULAR, head));
 }
 
-/** The refusal of a path that is not followed and leads to something other than a regular file. */
+/** The error for a path that is not a regular file where links are not followed. */
 export const NOT_REGULAR = 'path is not a regular file';
 
-/** The refusal of a path that leads to something other than a regular file. */
+/** The error for a path that is not a regular file. */
 export function notAFile(path: NativePath): string {
   return `path \`${textOfNativePath(path)}\` is not a file`;
 }
 
-/** How files are opened for reading. */
+/** Flags for opening files for reading. */
 export const READ_WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 async function openRegular(
@@ -46,7 +46,7 @@ async function openRegular(
 ): Promise<OpenRegular> {
   try {
     const fd = await openDescriptor(systemPath(path), READ_WITHOUT_WAITING | flags);
-    // Reading at a position takes nothing away from a FIFO or a terminal: there it fails.
+    // A read at a position consumes nothing from a FIFO or a terminal: it fails there.
     const reading = head && readOnce(fd, head, 0, 0).catch(() => null);
     try {
       const stats = await statDescriptor(fd).finally(() => reading);

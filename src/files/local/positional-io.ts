@@ -3,14 +3,14 @@ import { Errno, refused, systemError, toFileError } from '../errors.ts';
 import { MAX_FILE_OFFSET } from '../limits.ts';
 
 /**
- * Reads into `buffer` from `start` on what the system has in memory, without waiting, and returns how much; null when it has nothing,
- * or this cannot be told.
+ * Reads from the page cache into `buffer` at `start`, without blocking. Returns the number of bytes; null when the bytes are not
+ * cached or the cache cannot be queried.
  */
 export type CachedRead = (fd: number, buffer: Buffer, start: number, position: number) => number | null;
 
 /**
- * Up to `length` bytes of an open file from `position` on; fewer only at its end. They are in `into`, or else in memory that is not
- * zeroed first, and the descriptor is used directly: this is the path of large downloads.
+ * Reads up to `length` bytes from `position`; fewer only at the end of the file. The result is in `into`, or else in a new buffer
+ * that is not zeroed. This is the hot path of large downloads.
  */
 export async function readAt(
   fd: number,
@@ -31,7 +31,7 @@ export async function readAt(
   return buffer.subarray(0, filled);
 }
 
-/** Writes all the bytes of a range that {@link isExact}. */
+/** Writes all bytes of a range that {@link isExact}. */
 export async function writeAt(fd: number, position: number, bytes: Uint8Array): Promise<void> {
   let written = 0;
   try {
@@ -41,19 +41,19 @@ export async function writeAt(fd: number, position: number, bytes: Uint8Array): 
   }
 }
 
-/** Whether every byte of the range has a position that a number tells apart from its neighbours. */
+/** Whether every offset of the range is a safe integer. */
 export function isExact(position: number, length: number): boolean {
   return position + length <= Number.MAX_SAFE_INTEGER;
 }
 
-/** Whether the range ends within what the system can address. */
+/** Whether the range ends within the largest file offset. */
 export function isAddressable(position: number, length: number): boolean {
   return BigInt(position) + BigInt(length) <= MAX_FILE_OFFSET;
 }
 
 /**
- * So far out the position may have been rounded on its way here. That there is nothing can be told all the same; bytes from
- * somewhere near cannot be given away as those that were asked for.
+ * The position may have been rounded on its way here. The end of the file can still be reported, but bytes at a nearby position
+ * must not be returned as the requested ones.
  */
 async function readBeyondExact(fd: number, position: number, length: number): Promise<Buffer> {
   if (!isAddressable(position, length)) throw systemError(Errno.EINVAL);
@@ -62,7 +62,7 @@ async function readBeyondExact(fd: number, position: number, length: number): Pr
   return Buffer.alloc(0);
 }
 
-/** One read into `buffer` from `start` on; a position of null is where the last one ended. */
+/** One read into `buffer` at `start`. A position of null continues at the current file offset. */
 export function readOnce(
   fd: number,
   buffer: Buffer,
@@ -77,7 +77,9 @@ export function readOnce(
   });
 }
 
-/** One write of `bytes` from `start` on; a position of null is where the last one ended. Rejects with the system's own error. */
+/**
+ * One write of `bytes` from `start`. A position of null continues at the current file offset. Rejects with the error of `node:fs`.
+ */
 export function writeOnce(
   fd: number,
   bytes: Uint8Array,

@@ -6,8 +6,8 @@ import { directoryBatches, type ListedEntry, resolveLinks } from './directory-li
 import { withDirectoryOpen } from './no-follow.ts';
 
 /**
- * The entries of a directory, links being what they lead to; those that lead nowhere are left out. Where links are not followed,
- * they are listed and are neither files nor directories.
+ * The entries of a directory. A link has the type of its target; dangling links are omitted. Where links are not followed, they are
+ * listed as neither files nor directories.
  */
 export async function readDirectory(
   path: NativePath,
@@ -17,7 +17,7 @@ export async function readDirectory(
   return await withDirectoryOpen(path, (held) => listEntries(held, async (_, entries) => entries));
 }
 
-/** One with too many entries is counted to the end, because the error tells how many there are, but they are not kept. */
+/** A directory with too many entries is counted to the end, because the error contains the number, but the entries are not kept. */
 async function listEntries(
   path: NativePath,
   resolve: (path: NativePath, entries: ListedEntry[]) => Promise<ListedEntry[]>,

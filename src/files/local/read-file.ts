@@ -7,7 +7,7 @@ import { closeDescriptor } from './descriptor.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
 import { type CachedRead, readOnce } from './positional-io.ts';
 
-/** Opens a regular file to be read as a whole. A file above the limit is refused before anything of it is read. */
+/** Opens a regular file to read all of it. A file above the limit is rejected before anything is read. */
 export async function readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
   const head = Buffer.allocUnsafe(READ_FILE_HEAD_BYTES);
   const open = options.followSymlinks ? openRegularForReading : openRegularNoFollow;
@@ -15,7 +15,10 @@ export async function readFile(path: NativePath, options: LinkOption): Promise<F
   return await contentOf(fd, size, headBytes === null ? null : head.subarray(0, headBytes));
 }
 
-/** The content of an open file whose first bytes are `head`, unless that could not be read by position. It owns the descriptor. */
+/**
+ * The content of an open file. `head` holds its first bytes; null if it cannot be read at a position. The content owns the
+ * descriptor.
+ */
 export async function contentOf(
   fd: number,
   size: number,
@@ -29,7 +32,7 @@ export async function contentOf(
   return new OpenContent(fd, size, head, readCached);
 }
 
-/** A content that is in memory. */
+/** Content in memory. */
 export class ReadContent implements FileContent {
   readonly whole: Buffer;
   #rest: Buffer;
@@ -56,9 +59,9 @@ class OpenContent implements FileContent {
   readonly size: number;
   readonly #fd: number;
   readonly #readCached: CachedRead | undefined;
-  /** What was read with the opening and not given away yet; null when reading at a position is not possible. */
+  /** Bytes read while the file was opened and not returned yet; null when reading at a position is not possible. */
   #head: Buffer | null;
-  /** What is under way; it never rejects. */
+  /** The read in progress; it never rejects. */
   #reading: Promise<unknown> = Promise.resolve();
   #bytesRead = 0;
 
@@ -69,7 +72,7 @@ class OpenContent implements FileContent {
     this.#head = head;
   }
 
-  /** Refuses to go on behind the limit: a file may grow, and the size of one that the kernel makes up says nothing. */
+  /** Fails beyond the limit: a file may grow, and the size of a file that the kernel generates means nothing. */
   read(buffer: Buffer): Promise<number> {
     const reading = this.#fill(buffer);
     this.#reading = reading.catch(() => {});
@@ -95,7 +98,7 @@ class OpenContent implements FileContent {
       filled += bytesRead;
       this.#bytesRead += bytesRead;
       if (this.#bytesRead > READ_FILE_MAX_BYTES) throw tooLarge();
-      // All that was there when the file was opened, and nothing behind it: no need to ask again for the end.
+      // Everything up to the size at open is read and nothing follows, so that no further read is needed to detect the end.
       if (bytesRead < wanted && this.#bytesRead >= this.size && this.size > 0) break;
     }
     return filled;

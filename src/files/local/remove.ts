@@ -6,8 +6,8 @@ import { type NativePath, systemPath } from '../native-path.ts';
 import { OpenDirectory, withParentOpen } from './no-follow.ts';
 
 /**
- * Removes a file, a link itself, or a directory; with `recursive` together with everything in it. With `force` a path that does
- * not exist is no error. A recursive removal that fails has removed a part.
+ * Removes a file, a link itself, or a directory; with `recursive` also the contents of a directory. With `force` a missing path is
+ * not an error. A recursive removal that fails has removed a part.
  */
 export async function remove(
   path: NativePath,
@@ -40,8 +40,8 @@ async function removeNoFollow(path: NativePath, recursive: boolean): Promise<voi
 }
 
 /**
- * Empties, closes and removes the directory at `path`. Everything in it is reached through the open directory: a link that
- * somebody puts in the way of the removal is not followed.
+ * Empties, closes and removes the directory at `path`. Everything in it is reached through the open directory, so that a link
+ * inserted during the removal is not followed.
  */
 async function removeTree(directory: OpenDirectory, path: NativePath, depth: number): Promise<void> {
   try {
@@ -60,8 +60,8 @@ async function removeTree(directory: OpenDirectory, path: NativePath, depth: num
 }
 
 /**
- * Removes entries of whatever type: files side by side, then directories one after the other, so that only one on each level is
- * held. Every attempt has ended when this ends, because the paths of entries are void once the directory is closed.
+ * Removes entries of any type: files concurrently, then directories one after another, so that only one per level is open. All
+ * attempts have settled when this returns, because the paths of entries become invalid when the directory is closed.
  */
 async function removeEntries(
   directory: OpenDirectory,
@@ -76,7 +76,7 @@ async function removeEntries(
   }
 }
 
-/** One that somebody else has removed meanwhile is as good. */
+/** A subtree that another process has removed meanwhile is not an error. */
 async function removeSubtree(parent: OpenDirectory, name: string, depth: number): Promise<void> {
   try {
     await removeTree(await parent.enter(name), parent.entry(name), depth);
@@ -85,7 +85,9 @@ async function removeSubtree(parent: OpenDirectory, name: string, depth: number)
   }
 }
 
-/** Some names of a directory. They are gathered before any is removed: a listing that goes on meanwhile may leave out others. */
+/**
+ * Some names of a directory. They are collected before any is removed, because a listing may skip entries while others are removed.
+ */
 async function firstNames(directory: OpenDirectory): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of await opendir(systemPath(directory.path), NAMES_IN_BYTES)) {
@@ -95,5 +97,5 @@ async function firstNames(directory: OpenDirectory): Promise<string[]> {
   return names;
 }
 
-/** Names come as buffers: where the file system does not tell types along with names, Node asks for each by its exact bytes. */
+/** Names as buffers: on a file system that reports no types, Node looks up each entry by its exact bytes. */
 const NAMES_IN_BYTES = { encoding: 'buffer' as BufferEncoding, bufferSize: 256 };

@@ -1,6 +1,6 @@
 import type { ListedEntry } from './directory-listing.ts';
 
-/** The entries with their names in byte order. The array is sorted in place, unless it is sorted already as most are. */
+/** Sorts the entries by name in byte order, in place. Most listings are already sorted. */
 export function inByteOrder(entries: ListedEntry[]): ListedEntry[] {
   for (let index = 1; index < entries.length; index++) {
     if (entries[index - 1]!.name > entries[index]!.name) return entries.sort(compareNames);
@@ -9,12 +9,12 @@ export function inByteOrder(entries: ListedEntry[]): ListedEntry[] {
 }
 
 /**
- * The first `limit` entries in byte order of any number that are added. Added pieces are merged as they come, so that no single
- * step takes long and not many more than the limit are held.
+ * The first `limit` entries in byte order of all that are added. Batches are merged as they arrive, so that no single step takes
+ * long and little more than the limit is in memory.
  */
 export class FirstInOrder {
   readonly #limit: number;
-  /** Sorted, each one longer than the next. */
+  /** Sorted runs, each longer than the next. */
   readonly #runs: ListedEntry[][] = [];
 
   constructor(limit: number) {
@@ -29,7 +29,7 @@ export class FirstInOrder {
     this.#runs.push(run);
   }
 
-  /** The entries; nothing is left. */
+  /** Returns the entries and clears the list. */
   take(): ListedEntry[] {
     let all: ListedEntry[] = [];
     while (this.#runs.length > 0) all = merge(this.#runs.pop()!, all, this.#limit);

@@ -9,9 +9,9 @@ import {
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
 
 /**
- * A name for a file that is not finished: `.NAME.exec-server-ORIGIN-PID-START-RANDOM.tmp`. NAME is the beginning of the final
- * name; ORIGIN stands for the boot and the pid namespace in which PID, started START clock ticks after that boot, means this
- * process. A process that is killed leaves such a file behind, and from the name anybody can tell what it is and whether it may go.
+ * The name of an unfinished file: `.NAME.exec-server-ORIGIN-PID-START-RANDOM.tmp`. NAME is the beginning of the final name. ORIGIN
+ * identifies the boot and the pid namespace in which PID is this process. START is its start time in clock ticks since boot. A
+ * killed process leaves such a file behind; its name shows what it is and whether it may be removed.
  */
 export async function temporaryName(name: string): Promise<string> {
   const { origin, startTime } = await thisProcess();
@@ -19,7 +19,7 @@ export async function temporaryName(name: string): Promise<string> {
   return `.${stemOf(name)}.exec-server-${origin}-${process.pid}-${startTime}-${random}.tmp`;
 }
 
-/** Removes what dead processes left in the directory, at most once in a while: reading a large directory takes long. */
+/** Removes stale temporary files from the directory, with a minimum interval because reading a large directory takes long. */
 export async function sweepTemporaries(directory: NativePath): Promise<void> {
   const now = performance.now();
   const last = sweptAt.get(directory);
@@ -30,9 +30,9 @@ export async function sweepTemporaries(directory: NativePath): Promise<void> {
 }
 
 /**
- * Removes the temporary files whose creator is gone. Where that cannot be told, because it ran in another container, on another
- * machine or before a reboot, those that nobody has written to for long go as well: should the creator live after all, its
- * replacement fails and the old file stays. Nothing that goes wrong here concerns the caller.
+ * Removes the temporary files whose creator is dead. The creator cannot be checked if it ran in another container, on another
+ * machine or before a reboot. Then files without a write for a long time are removed: if the creator still lives, its replacement
+ * fails and the old file stays. Errors are ignored.
  */
 export async function removeStaleTemporaries(directory: NativePath): Promise<void> {
   const names = await readdir(systemPath(directory), 'latin1').catch(() => []);
@@ -43,7 +43,7 @@ export async function removeStaleTemporaries(directory: NativePath): Promise<voi
     try {
       if (await isStale(creator, path)) await unlink(path);
     } catch {
-      // Somebody else removed it, or it is not ours to remove.
+      // Another process removed it, or this process lacks the permission.
     }
   }
 }
@@ -57,7 +57,7 @@ interface Creator {
 const NAME_PATTERN = /\.exec-server-([0-9a-f]{8})-(\d+)-(\d+)-[0-9a-f]{8}\.tmp$/;
 const sweptAt = new Map<NativePath, number>();
 
-/** Cut between characters, for file systems that take no other names than UTF-8. */
+/** Cuts between characters, for file systems that accept only UTF-8 names. */
 function stemOf(name: string): string {
   let end = Math.min(name.length, TEMPORARY_STEM_BYTES);
   while (end > 0 && end < name.length && isContinuation(name.charCodeAt(end))) end--;
@@ -85,7 +85,7 @@ async function isAlive(creator: Creator): Promise<boolean> {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
   }
   const row = await readStat(creator.pid);
-  // Processes of other users may be hidden; that one has the pid is all that can be known then.
+  // Processes of other users may be hidden. Then only the pid is known to exist.
   return row === null || (row.startTime === creator.startTime && !'ZX'.includes(row.state));
 }
 
@@ -96,7 +96,7 @@ function thisProcess(): Promise<{ origin: string; startTime: string }> {
   return identity;
 }
 
-/** Without /proc the origin is one that nobody shares. */
+/** Without /proc the origin is random, so that no other process shares it. */
 async function identifyThisProcess(): Promise<{ origin: string; startTime: string }> {
   const [boot, namespace, row] = await Promise.all([
     readFile('/proc/sys/kernel/random/boot_id', 'latin1').catch(() => null),
@@ -110,7 +110,7 @@ async function identifyThisProcess(): Promise<{ origin: string; startTime: strin
   return { origin, startTime: row.startTime };
 }
 
-/** Two fields of proc_pid_stat(5), or null. The name in parentheses in front of them may contain anything. */
+/** Two fields of proc_pid_stat(5), or null. The name in parentheses before them may contain anything. */
 async function readStat(pid: number): Promise<{ state: string; startTime: string } | null> {
   const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => null);
   if (text === null) return null;
@@ -118,5 +118,5 @@ async function readStat(pid: number): Promise<{ state: string; startTime: string
   return { state: fields[0] ?? '', startTime: fields[START_TIME_FIELD] ?? '' };
 }
 
-/** Counted from the state, which is field 3. */
+/** The index of the start time, counted from the state, which is field 3. */
 const START_TIME_FIELD = 19;

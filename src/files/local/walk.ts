@@ -27,8 +27,8 @@ import { withDirectoryOpen } from './no-follow.ts';
 import { FirstInOrder, inByteOrder } from './sorted-entries.ts';
 
 /**
- * The files and directories below `path`, breadth first, the names of each directory in byte order. A limit that is reached cuts
- * the rest off and is no error; neither is a directory that cannot be read. Throws the signal's reason once it is aborted.
+ * The files and directories below `path`, breadth first, the names of each directory in byte order. Reaching a limit truncates the
+ * result and is not an error; neither is an unreadable directory. Rejects with the signal's reason when it is aborted.
  */
 export async function walk(
   path: NativePath,
@@ -38,30 +38,30 @@ export async function walk(
   checkWalkLimits(options);
   const entries: WalkEntry[] = [];
   const found: WalkFound = (directory, name, kind) => void entries.push({ uri: directory + name, kind });
-  const means = { readSmall: readSmallDirectory, readAhead: WALK_READ_AHEAD, found, signal };
-  const { errors, truncated } = await outcomeOf(new Walk(means, options, WHOLE_WALK).run(path));
+  const context = { readSmall: readSmallDirectory, readAhead: WALK_READ_AHEAD, found, signal };
+  const { errors, truncated } = await outcomeOf(new Walk(context, options, WHOLE_WALK).run(path));
   return { entries, errors, truncated };
 }
 
 /**
- * A walk, or a piece of one, for a thread that may hang and is ended when the walk is not wanted any more. It begins with one path, or
- * goes on with directories that another piece has left.
+ * Runs a walk, or a part of one, with blocking calls, on a file thread that is terminated when the walk is cancelled. It starts
+ * with one path, or continues with directories that another part has left.
  */
 export async function walkBlocking(
   start: WalkStart,
   options: WalkOptions,
-  reach: WalkReach,
+  limits: WalkPartLimits,
   found: WalkFound,
 ): Promise<WalkOutcome> {
   const { signal } = new AbortController();
-  const walk = new Walk({ readSmall: readSmallDirectorySync, readAhead: 1, found, signal }, options, reach);
-  return await outcomeOf('path' in start ? walk.run(start.path) : walk.goOn(start));
+  const walk = new Walk({ readSmall: readSmallDirectorySync, readAhead: 1, found, signal }, options, limits);
+  return await outcomeOf('path' in start ? walk.run(start.path) : walk.resume(start));
 }
 
-/** Hears of each entry as it is found. Its URI is in two pieces; the first is one string for all entries of a directory. */
-export type WalkFound = (directory: string, name: string, kind: WalkEntry['kind']) => void;
+/** Receives each entry as it is found. The URI comes in two parts; the first is the same string for all entries of a directory. */
+type WalkFound = (directory: string, name: string, kind: WalkEntry['kind']) => void;
 
-/** What to walk: a path, or directories that are all at one depth, in their order. */
+/** Where to start: a path, or directories of one depth, in order. */
 export type WalkStart = { readonly path: NativePath } | WalkRest;
 
 export interface WalkRest {
@@ -69,23 +69,23 @@ export interface WalkRest {
   readonly depth: number;
 }
 
-/** How far one piece of a walk goes, besides what the options say. */
-export interface WalkReach {
-  /** What is left of the room for entries and errors. */
+/** The limits of one part of a walk, in addition to the options. */
+export interface WalkPartLimits {
+  /** What is left of the response size. */
   readonly responseBytes: number;
-  /** It ends before a depth at which so many directories are to be read. */
+  /** The part ends before a depth with this many directories. */
   readonly stopsAt: number;
 }
 
-/** What there is to say about a walk besides its entries. */
+/** The result of a walk without its entries. */
 export interface WalkOutcome extends Omit<WalkResult, 'entries'> {
-  /** Where it stopped; null when it has ended. */
+  /** Where the part stopped; null when the walk is complete. */
   readonly rest: WalkRest | null;
-  readonly spent: WalkSpent;
+  readonly used: WalkUsage;
 }
 
-/** What a walk or a piece of it has taken of its limits: entries that were looked at, directories that were found and may be entered. */
-export interface WalkSpent {
+/** What a walk or a part of it has used of its limits: entries examined, and directories found that may be entered. */
+export interface WalkUsage {
   readonly entries: number;
   readonly directories: number;
   readonly responseBytes: number;
@@ -99,30 +99,30 @@ async function outcomeOf(walking: Promise<WalkOutcome>): Promise<WalkOutcome> {
   }
 }
 
-/** How a walk gets at directories, how many it reads before it is their turn, and who hears of it. */
-interface WalkMeans {
-  /** One that answers at once is not waited for. */
+/** How a walk reads directories, how many it reads ahead, and where it reports entries. */
+interface WalkContext {
+  /** A synchronous result is not awaited. */
   readonly readSmall: (path: NativePath) => ListedEntry[] | null | Promise<ListedEntry[] | null>;
   readonly readAhead: number;
   readonly found: WalkFound;
   readonly signal: AbortSignal;
 }
 
-const WHOLE_WALK: WalkReach = { responseBytes: WALK_RESPONSE_BYTES, stopsAt: Number.POSITIVE_INFINITY };
+const WHOLE_WALK: WalkPartLimits = { responseBytes: WALK_RESPONSE_BYTES, stopsAt: Number.POSITIVE_INFINITY };
 
 interface PendingDirectory {
   readonly path: NativePath;
-  /** Without links; null where links are not followed and nothing can be met twice. */
+  /** The real path; null where links are not followed, because then no directory is reached twice. */
   readonly realPath: NativePath | null;
   readonly depth: number;
-  /** Never rejects: nobody waits for it when the walk ends early. */
+  /** Never rejects, because nothing awaits it when the walk ends early. */
   listing: Promise<Listing | Failure | 'large'> | null;
 }
 
 interface Listing {
-  /** Sorted; links are resolved, and those that lead nowhere are left out. */
+  /** Sorted. Links are resolved, and dangling ones are omitted. */
   readonly entries: readonly ListedEntry[];
-  /** Where links to directories lead, by name; only those that may be entered. */
+  /** The targets of links to directories that may be entered, by name. */
   readonly realPaths: ReadonlyMap<string, NativePath | Failure>;
 }
 
@@ -131,25 +131,25 @@ interface Failure {
 }
 
 class Walk {
-  readonly #means: WalkMeans;
-  readonly #reach: WalkReach;
+  readonly #context: WalkContext;
+  readonly #limits: WalkPartLimits;
   readonly #options: WalkOptions;
-  /** Whether links are followed at all; if not, not even those to directories. */
+  /** Whether any links are followed. If not, links to directories are not followed either. */
   readonly #followsLinks: boolean;
   readonly #queue: PendingDirectory[] = [];
   /** Real paths of all directories that were ever queued. */
   readonly #visited = new Set<NativePath>();
   #readAhead = 0;
   #examined = 0;
-  #atThisStretch = 0;
+  #entriesThisTurn = 0;
   #responseBytes = 0;
   readonly #errors: { uri: string; message: string }[] = [];
   #truncated = false;
   #rest: WalkRest | null = null;
 
-  constructor(means: WalkMeans, options: WalkOptions & Partial<LinkOption>, reach: WalkReach) {
-    this.#means = means;
-    this.#reach = reach;
+  constructor(context: WalkContext, options: WalkOptions & Partial<LinkOption>, limits: WalkPartLimits) {
+    this.#context = context;
+    this.#limits = limits;
     this.#options = options;
     this.#followsLinks = options.followSymlinks ?? true;
   }
@@ -163,21 +163,21 @@ class Walk {
     return this.#outcome(0);
   }
 
-  /** Only for walks that follow no links to directories: nothing is known about what was met before. */
-  async goOn({ directories, depth }: WalkRest): Promise<WalkOutcome> {
+  /** Only for walks that follow no links to directories: the directories visited earlier are not known. */
+  async resume({ directories, depth }: WalkRest): Promise<WalkOutcome> {
     for (const path of directories) this.#enqueue(path, null, depth);
     await this.#walkQueue();
     return this.#outcome(directories.length);
   }
 
-  #outcome(knownBefore: number): WalkOutcome {
+  #outcome(startCount: number): WalkOutcome {
     return {
       errors: this.#errors,
       truncated: this.#truncated,
       rest: this.#rest,
-      spent: {
+      used: {
         entries: this.#examined,
-        directories: this.#queue.length - knownBefore,
+        directories: this.#queue.length - startCount,
         responseBytes: this.#responseBytes,
       },
     };
@@ -195,21 +195,21 @@ class Walk {
     for (let index = 0; index < this.#queue.length; index++) {
       const directory = this.#queue[index]!;
       if (directory.depth !== this.#queue[index - 1]?.depth && this.#stops(index)) return;
-      this.#startReading(index + this.#means.readAhead);
+      this.#startReading(index + this.#context.readAhead);
       const listing = await this.#listingOf(directory);
       directory.listing = null;
-      this.#means.signal.throwIfAborted();
-      const goesOn =
+      this.#context.signal.throwIfAborted();
+      const continues =
         'error' in listing
           ? this.#addError(uriFromPath(directory.path), listing.error)
           : await this.#examine(directory, listing);
-      if (!goesOn) return;
+      if (!continues) return;
     }
   }
 
-  /** Whether to leave all that is queued from `index` on, where a depth begins, to another piece of the walk. */
+  /** Whether to leave everything queued from `index`, where a depth begins, to another part of the walk. */
   #stops(index: number): boolean {
-    if (index === 0 || this.#queue.length - index < this.#reach.stopsAt) return false;
+    if (index === 0 || this.#queue.length - index < this.#limits.stopsAt) return false;
     const directories = this.#queue.slice(index);
     this.#rest = { directories: directories.map(({ path }) => path), depth: directories[0]!.depth };
     return true;
@@ -230,7 +230,7 @@ class Walk {
   async #readAll(directory: PendingDirectory): Promise<Listing | Failure | 'large'> {
     try {
       const entries = await this.#reading(directory.path, async (path) => {
-        const small = await this.#means.readSmall(path);
+        const small = await this.#context.readSmall(path);
         return small && (await this.#resolved(path, small));
       });
       if (entries === null) return 'large';
@@ -240,13 +240,15 @@ class Walk {
     }
   }
 
-  /** Read only when it is its turn, so that one at most is held, and no more of it than can be examined. */
+  /**
+   * Reads a large directory only when it is processed, so that at most one is in memory, with no more entries than can be examined.
+   */
   async #readLarge(directory: PendingDirectory): Promise<Listing | Failure> {
     const first = new FirstInOrder(this.#options.maxEntries - this.#examined + 1);
     try {
       await this.#reading(directory.path, async (path) => {
         for await (const batch of directoryBatches(path)) {
-          this.#means.signal.throwIfAborted();
+          this.#context.signal.throwIfAborted();
           first.add(await this.#resolved(path, batch));
         }
       });
@@ -256,7 +258,7 @@ class Walk {
     }
   }
 
-  /** Where links are not followed, a directory is held while it is read. */
+  /** Where links are not followed, the directory stays open while it is read. */
   async #reading<T>(path: NativePath, read: (path: NativePath) => Promise<T>): Promise<T> {
     return this.#followsLinks ? await read(path) : await withDirectoryOpen(path, read);
   }
@@ -277,11 +279,11 @@ class Walk {
     return { entries, realPaths };
   }
 
-  /** False when a limit ends the walk. */
+  /** Returns false when a limit ends the walk. */
   async #examine(directory: PendingDirectory, { entries, realPaths }: Listing): Promise<boolean> {
     const parentUri = childUriStart(directory.path);
     for (const entry of entries) {
-      if (++this.#atThisStretch > WALK_ENTRIES_PER_TURN) await this.#pause();
+      if (++this.#entriesThisTurn > WALK_ENTRIES_PER_TURN) await this.#pause();
       if (this.#examined === this.#options.maxEntries) {
         this.#truncated = true;
         return false;
@@ -292,7 +294,7 @@ class Walk {
       const name =
         parentUri === '' ? uriFromPath(childPath(directory.path, entry.name)) : escapeBytes(entry.name);
       if (!this.#reserve(parentUri.length + name.length)) return false;
-      this.#means.found(parentUri, name, kind);
+      this.#context.found(parentUri, name, kind);
       if (kind === 'directory' && this.#mayEnter(directory, entry)) {
         const realPath = this.#entered(realPaths.get(entry.name)) ?? realPathOfChild(directory, entry);
         if (realPath !== null && typeof realPath === 'object') {
@@ -306,9 +308,9 @@ class Walk {
   }
 
   async #pause(): Promise<void> {
-    this.#atThisStretch = 0;
+    this.#entriesThisTurn = 0;
     await nextTurn();
-    this.#means.signal.throwIfAborted();
+    this.#context.signal.throwIfAborted();
   }
 
   #kindOf(entry: ListedEntry): WalkEntry['kind'] | null {
@@ -323,7 +325,7 @@ class Walk {
     return !(this.#options.pruneHiddenDirectories && name.startsWith('.'));
   }
 
-  /** Where a link leads, or why it is not followed. */
+  /** The target of a link, or why it is not followed. */
   #entered(target: NativePath | Failure | undefined): NativePath | Failure | undefined {
     const { linksWithin } = this.#options;
     if (linksWithin === undefined || typeof target !== 'string' || isWithin(target, linksWithin))
@@ -347,10 +349,10 @@ class Walk {
     return true;
   }
 
-  /** False when the answer has no room for so many bytes. */
+  /** Returns false when the response would exceed its size limit. */
   #reserve(bytes: number): boolean {
     const total = this.#responseBytes + bytes + WALK_ITEM_BYTES;
-    if (total > this.#reach.responseBytes) {
+    if (total > this.#limits.responseBytes) {
       this.#truncated = true;
       return false;
     }
@@ -359,7 +361,7 @@ class Walk {
   }
 }
 
-/** Refuses limits that are zero or beyond what a walk may do. */
+/** Rejects limits that are zero or above the maximum. */
 export function checkWalkLimits({ maxDepth, maxDirectories, maxEntries }: WalkOptions): void {
   if (maxDirectories === 0 || maxEntries === 0) {
     throw refused('filesystem walk limits must be greater than zero');
@@ -379,7 +381,10 @@ function realPathOfChild(parent: PendingDirectory, entry: ListedEntry): NativePa
   return parent.realPath === null ? null : childPath(parent.realPath, entry.name);
 }
 
-/** What the URIs of all entries of a directory begin with; nearly always the name is all that is left to spell. Empty if it is not. */
+/**
+ * The common start of the URIs of all entries of a directory, so that only the name has to be encoded. Empty for the few
+ * directories where this does not hold.
+ */
 function childUriStart(directory: NativePath): string {
   const uri = uriFromPath(directory);
   return directory === '/' || uri !== `file://${escapeBytes(directory)}` ? '' : `${uri}/`;

@@ -12,9 +12,9 @@ import { NOT_REGULAR } from './open-regular.ts';
 import { writeOnce } from './positional-io.ts';
 
 /**
- * Makes `bytes` the content of a file, in place: the inode, its links and its mode stay, and a new file gets the usual mode. The
- * old content is written over and what is left of it cut off at the end, so that no reader finds the file empty in between.
- * Where links are followed a FIFO or a device is written too, and a FIFO without a reader is waited for.
+ * Writes `bytes` as the content of a file, in place: the inode, its hard links and its mode stay, and a new file gets the default
+ * mode. The old content is overwritten and its rest truncated at the end, so that no reader sees an empty file in between. Where
+ * links are followed, FIFOs and devices are also written; a FIFO without a reader is waited for.
  */
 export async function writeFile(
   path: NativePath,
@@ -22,43 +22,43 @@ export async function writeFile(
   options: LinkOption,
   waiting: Waiting,
 ): Promise<void> {
-  const patience = new Patience(waiting);
+  const retry = new WriteRetry(waiting);
   try {
     const fd = options.followSymlinks
-      ? await openAnything(path, patience)
-      : await withParentOpen(path, (entry) => openRegularForWriting(entry, patience));
-    await fillAndClose(fd, bytes, patience);
+      ? await openAnything(path, retry)
+      : await withParentOpen(path, (entry) => openRegularForWriting(entry, retry));
+    await fillAndClose(fd, bytes, retry);
   } catch (error) {
     throw toFileError(error);
   }
 }
 
-/** Writes to something that is open already, as {@link writeFile} does, and closes it. */
+/** Writes to an open descriptor, like {@link writeFile}, and closes it. */
 export async function writeOpened(fd: number, bytes: Uint8Array, waiting: Waiting): Promise<void> {
   try {
-    await fillAndClose(fd, bytes, new Patience(waiting));
+    await fillAndClose(fd, bytes, new WriteRetry(waiting));
   } catch (error) {
     throw toFileError(error);
   }
 }
 
-/** How files are opened for writing. */
+/** Flags for opening files for writing. */
 export const WRITE_WITHOUT_WAITING =
   constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-async function openAnything(path: NativePath, patience: Patience): Promise<number> {
+async function openAnything(path: NativePath, retry: WriteRetry): Promise<number> {
   for (;;) {
     try {
-      return await openLeased(path, 0, patience);
+      return await openLeased(path, 0, retry);
     } catch (error) {
       if (errorCode(error) !== 'ENXIO' || !(await stat(systemPath(path))).isFIFO()) throw error;
     }
-    await patience.pause();
+    await retry.pause();
   }
 }
 
-async function openRegularForWriting(entry: NativePath, patience: Patience): Promise<number> {
-  const fd = await openLeased(entry, constants.O_NOFOLLOW, patience);
+async function openRegularForWriting(entry: NativePath, retry: WriteRetry): Promise<number> {
+  const fd = await openLeased(entry, constants.O_NOFOLLOW, retry);
   try {
     if (!(await statDescriptor(fd)).isFile()) throw refused(NOT_REGULAR);
     return fd;
@@ -68,50 +68,50 @@ async function openRegularForWriting(entry: NativePath, patience: Patience): Pro
   }
 }
 
-/** Opens for writing; where another process holds a lease on the file, once it has given that up. */
-async function openLeased(path: NativePath, flags: number, patience: Patience): Promise<number> {
+/** Opens for writing. If another process holds a lease on the file (fcntl(2)), waits until it is released. */
+async function openLeased(path: NativePath, flags: number, retry: WriteRetry): Promise<number> {
   for (;;) {
     try {
       return await openDescriptor(systemPath(path), WRITE_WITHOUT_WAITING | flags, 0o666);
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
     }
-    await patience.pause();
+    await retry.pause();
   }
 }
 
-async function fillAndClose(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
+async function fillAndClose(fd: number, bytes: Uint8Array, retry: WriteRetry): Promise<void> {
   try {
-    await fill(fd, bytes, patience);
+    await fill(fd, bytes, retry);
   } finally {
     await closeDescriptor(fd);
   }
 }
 
-/** Writes everything. A file that fails half way is cut where it failed: it never ends in what it held before. */
-async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
+/** Writes everything. If a write fails, truncates the file there, so that it does not end with old content. */
+async function fill(fd: number, bytes: Uint8Array, retry: WriteRetry): Promise<void> {
   let written = 0;
-  // Asked while it is being written: the file is as long as it was, or as long as what is written, whichever is more.
-  const looking = statDescriptor(fd).catch((error: Error) => error);
+  // Runs during the write: the size is the old one, or the number of bytes written, whichever is larger.
+  const stats = statDescriptor(fd).catch((error: Error) => error);
   try {
     while (written < bytes.length) {
-      written += await writeSome(fd, bytes, written, patience);
+      written += await writeSome(fd, bytes, written, retry);
     }
   } finally {
-    await cutRest(fd, await looking, written, bytes.length);
+    await cutRest(fd, await stats, written, bytes.length);
   }
 }
 
-async function writeSome(fd: number, bytes: Uint8Array, start: number, patience: Patience): Promise<number> {
+async function writeSome(fd: number, bytes: Uint8Array, start: number, retry: WriteRetry): Promise<number> {
   for (;;) {
     try {
       const count = await writeOnce(fd, bytes, start, null);
-      patience.renew();
+      retry.reset();
       return count;
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
     }
-    await patience.pause();
+    await retry.pause();
   }
 }
 
@@ -121,39 +121,39 @@ async function cutRest(fd: number, stats: Stats | Error, written: number, wanted
 }
 
 /**
- * Whether the old content must be cut off behind what was written of `wanted` bytes; nothing is when the first write failed. Cutting
- * an empty file changes its times, as any write does.
+ * Whether the rest of the old content has to be truncated. Nothing is truncated when the first write failed. Truncating an empty
+ * file updates its times, as a write does.
  */
 export function hasRest(stats: Stats, written: number, wanted: number): boolean {
   if (written === 0 && wanted > 0) return false;
   return stats.isFile() && (stats.size > written || written === 0);
 }
 
-/** Pauses between attempts, so that whoever never reads occupies a timer and not a thread. */
-class Patience {
+/** Delays between attempts, so that a FIFO without a reader occupies a timer and not a thread. */
+class WriteRetry {
   readonly #waiting: Waiting;
   readonly #backoff = new Backoff(WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS);
-  #told = false;
+  #hasReported = false;
 
   constructor(waiting: Waiting) {
     this.#waiting = waiting;
   }
 
-  /** Ends after a while, longer each time; fails when the result is no longer wanted. */
+  /** Resolves after a delay that grows each time. Rejects when the result is no longer needed. */
   async pause(): Promise<void> {
-    if (!this.#told) {
-      this.#told = true;
+    if (!this.#hasReported) {
+      this.#hasReported = true;
       this.#waiting.onWait();
     }
     try {
       await delay(this.#backoff.next(), undefined, { signal: this.#waiting.signal });
     } catch {
-      throw new FileError('failed', 'the file was not ready before the write was given up');
+      throw new FileError('failed', 'the write was cancelled while the file was not ready');
     }
   }
 
-  /** Something went on: the next pause is short again. */
-  renew(): void {
+  /** Resets the delay after progress. */
+  reset(): void {
     this.#backoff.reset();
   }
 }

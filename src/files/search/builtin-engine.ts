@@ -5,13 +5,13 @@ import { javaScriptPattern } from './pattern.ts';
 import type { ThreadMessage } from './thread-messages.ts';
 
 /**
- * Searches in a thread of its own. There, a pattern may backtrack for ever and a dead mount may hang a call: neither holds up the
- * server's own thread or those that it shares for file access. A thread can be ended while it matches.
+ * Searches on a thread of its own. A pattern that backtracks without end or a call that hangs on a dead mount then blocks neither
+ * the event loop nor the shared thread pool. The thread can be terminated while it matches.
  */
 export function startBuiltin({ query, isDirectory, collector }: SearchTask): EngineRun {
   const thread = startSearchThread({ query, isDirectory, pattern: javaScriptPattern(query) });
   const stop = () => void thread.terminate();
-  const gone = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
+  const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
   const finished = new Promise<void>((resolve, reject) => {
     thread.on('message', (message: ThreadMessage) => {
       if (message.kind === 'skipped') collector.miss('size');
@@ -21,7 +21,7 @@ export function startBuiltin({ query, isDirectory, collector }: SearchTask): Eng
       else if (!message.matches.every((match) => collector.add(match))) resolve();
     });
     thread.once('error', (error) => reject(new FileError('failed', `search failed: ${error.message}`)));
-    thread.once('exit', () => reject(new FileError('failed', 'search failed: its thread has ended')));
+    thread.once('exit', () => reject(new FileError('failed', 'search failed: its thread has exited')));
   });
-  return { finished, gone, stop };
+  return { finished, exited, stop };
 }

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * The text of bytes that are UTF-8 for the most part. Each byte that is not becomes the lone surrogate U+DC00 plus the byte: no
- * character of a pattern matches it, and the length in bytes is still known.
+ * Decodes bytes that are mostly UTF-8. Each invalid byte becomes the lone surrogate U+DC00 plus the byte: no character of a pattern
+ * matches it, and the length in bytes stays known.
  */
 export function textOfBytes(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString();
@@ -15,22 +15,22 @@ export function textOfBytes(bytes: Buffer): string {
     );
 }
 
-/** How many bytes a text of {@link textOfBytes} was. */
+/** The number of bytes that {@link textOfBytes} decoded. */
 export function byteLengthOf(text: string): number {
   return Buffer.byteLength(text) - 2 * (text.match(LONE_BYTE)?.length ?? 0);
 }
 
-/** The text for people to read: U+FFFD where bytes were not UTF-8. */
+/** The text with U+FFFD for each invalid byte. */
 export function readable(text: string): string {
   return text.replace(LONE_BYTE, '\ufffd');
 }
 
-/** The stand-ins for bytes, as members of a class in a regular expression. */
+/** The surrogates for invalid bytes, as members of a character class in a regular expression. */
 export const LONE_BYTES = '\\uDC80-\\uDCFF';
 
 const LONE_BYTE = new RegExp(`[${LONE_BYTES}]`, 'gu');
 
-/** A character of two to four bytes, spelled as bytes, or else one byte outside ASCII. */
+/** A UTF-8 sequence of two to four bytes, or else one byte outside ASCII. */
 const SEQUENCE_OR_BYTE = new RegExp(
   [
     '([\\xc2-\\xdf][\\x80-\\xbf]',

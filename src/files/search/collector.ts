@@ -2,7 +2,7 @@ import { SEARCH_RESPONSE_BYTES } from '../limits.ts';
 import { uriFromPath } from '../path-uri.ts';
 import type { SearchMatch, Truncation } from './query.ts';
 
-/** Gathers matches, whoever finds them, until the answer is as large as it may be. */
+/** Collects matches from any engine until the response reaches a limit. */
 export class Collector {
   readonly #maxResults: number;
   readonly #matches: SearchMatch[] = [];
@@ -14,17 +14,17 @@ export class Collector {
     this.#maxResults = maxResults;
   }
 
-  /** The limit that something was left out for. */
+  /** The limit that truncated the result. */
   get truncated(): Truncation | null {
     return this.#full ?? this.#incomplete;
   }
 
-  /** There is no room: the search can end. */
+  /** The response is full, so the search can end. */
   get isFull(): boolean {
     return this.#full !== null;
   }
 
-  /** Takes a match; false when there is no room for it. */
+  /** Adds a match. Returns false when the response is full. */
   add(match: SearchMatch): boolean {
     if (this.#full !== null) return false;
     this.#bytes += Buffer.byteLength(JSON.stringify(match.text)) + uriFromPath(match.path).length;
@@ -34,12 +34,12 @@ export class Collector {
     return this.#full === null;
   }
 
-  /** Notes that something was not searched. The search can go on elsewhere. */
+  /** Records that something was not searched. The search continues. */
   miss(limit: Truncation): void {
     this.#incomplete = limit;
   }
 
-  /** The matches so far by path in byte order, then by line. */
+  /** The matches so far, by path in byte order, then by line. */
   sorted(): SearchMatch[] {
     return this.#matches.toSorted((a, b) => compare(a.path, b.path) || a.line - b.line);
   }

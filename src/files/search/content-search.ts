@@ -20,25 +20,25 @@ import {
 import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
 
 /**
- * Finds lines in files: with ripgrep if the machine has it, or with an engine of its own. Both give the same answer as long as no
- * limit is reached; the regular expressions that both understand are described in `pattern.ts`.
+ * Finds lines in files, with ripgrep if it is installed, otherwise with a builtin engine. Both return the same result unless a
+ * limit is reached. `pattern.ts` describes the regular expressions that both support.
  *
- * A search answers in time whatever happens to it. What is left of it then, such as a process that hangs in a dead mount, keeps its
- * place among those that run until it is gone, so that such remains do not pile up.
+ * A search always returns in time. A process or thread that still hangs then, such as in a dead mount, keeps its slot until it
+ * exits, so that they do not pile up.
  */
 export class ContentSearch {
   readonly #slots = new Semaphore(SEARCH_CONCURRENCY);
-  /** For looks at what is to be searched: each may hang and hold a thread that the whole server shares. */
-  readonly #looks = new Semaphore(SEARCH_CONCURRENCY);
+  /** For the stat of the searched path: it may hang and occupy a thread of the shared pool. */
+  readonly #stats = new Semaphore(SEARCH_CONCURRENCY);
   readonly #searchPath: string;
   #ripgrep: Promise<string | null> | null = null;
 
-  /** @param searchPath Folders where ripgrep may be, as in `PATH`. They are looked through once, by the first search. */
+  /** @param searchPath Directories where ripgrep may be, as in `PATH`. The first search looks for it once. */
   constructor(searchPath: string) {
     this.#searchPath = searchPath;
   }
 
-  /** Rejects with a FileError, or with the signal's reason when the result is no longer wanted. */
+  /** Rejects with a FileError, or with the signal's reason when it is aborted. */
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
     const query = completeQuery(request);
     checkQuery(query);
@@ -46,7 +46,7 @@ export class ContentSearch {
     let collector = new Collector(query.maxResults);
     const end = new AbortController();
     const abort = () => end.abort(signal.reason);
-    const timer = setTimeout(() => end.abort(TIME_IS_UP), query.timeoutMs);
+    const timer = setTimeout(() => end.abort(TIMED_OUT), query.timeoutMs);
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     let engine: EngineName = 'builtin';
@@ -60,7 +60,7 @@ export class ContentSearch {
         if (await this.#completes(candidate, { query, filter, isDirectory, collector }, end.signal)) break;
       }
     } catch (error) {
-      if (error !== TIME_IS_UP) throw error;
+      if (error !== TIMED_OUT) throw error;
       collector.miss('time');
     } finally {
       clearTimeout(timer);
@@ -69,14 +69,17 @@ export class ContentSearch {
     return { matches: collector.sorted(), truncated: collector.truncated, engine };
   }
 
-  /** A look that hangs keeps its place, like a search that does. */
+  /** A stat that hangs keeps its slot, like a search. */
   async #locate(path: NativePath, signal: AbortSignal): Promise<boolean> {
-    await this.#looks.acquire(signal);
-    const located = locate(path).finally(() => this.#looks.release());
+    await this.#stats.acquire(signal);
+    const located = locate(path).finally(() => this.#stats.release());
     return await unlessAborted(located, signal);
   }
 
-  /** Searches when there is a place; false when the engine cannot. The place is free again when nothing is left of the search. */
+  /**
+   * Searches when a slot is free. Returns false when the engine is unusable. The slot is released when the search has exited
+   * completely.
+   */
   async #completes(engine: Engine, task: SearchTask, signal: AbortSignal): Promise<boolean> {
     await this.#slots.acquire(signal);
     let run: EngineRun | null = null;
@@ -89,11 +92,11 @@ export class ContentSearch {
       return false;
     } finally {
       run?.stop();
-      void (run?.gone ?? Promise.resolve()).then(() => this.#slots.release());
+      void (run?.exited ?? Promise.resolve()).then(() => this.#slots.release());
     }
   }
 
-  /** Those that this machine has, the best first. */
+  /** The engines of this machine, the best first. */
   async #engines(): Promise<Engine[]> {
     this.#ripgrep ??= findRipgrep(this.#searchPath);
     const program = await this.#ripgrep;
@@ -108,8 +111,8 @@ interface Engine {
   start(task: SearchTask): EngineRun;
 }
 
-/** Why a search is ended that has taken as long as it may. */
-const TIME_IS_UP = new Error('time is up');
+/** The reason for ending a search at its time limit. */
+const TIMED_OUT = new Error('the search timed out');
 
 function checkQuery(query: SearchQuery): void {
   checkRange('maxResults', query.maxResults, SEARCH_MAX_RESULTS);
@@ -121,7 +124,7 @@ function checkRange(name: string, value: number, max: number): void {
   if (value < 1 || value > max) throw refused(`${name} must be between 1 and ${max}`);
 }
 
-/** Whether the path is a directory; it and files are what can be searched. */
+/** Whether the path is a directory. Only directories and regular files can be searched. */
 async function locate(path: NativePath): Promise<boolean> {
   try {
     const stats = await stat(systemPath(path));

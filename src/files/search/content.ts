@@ -1,11 +1,10 @@
-import { SEARCH_MAX_LINE_BYTES } from '../limits.ts';
-import { byteLengthOf, textOfBytes } from './byte-text.ts';
-import { excerpt } from './excerpt.ts';
+import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../limits.ts';
+import { byteLengthOf, readable, textOfBytes } from './byte-text.ts';
 import type { SearchMatch } from './query.ts';
 
 /**
- * The lines of a file that match. A file that begins with the mark of UTF-16 is read as that; any other that has a NUL byte
- * somewhere is not text, and nothing in it matches. Lines that are too long are counted but not searched.
+ * The matching lines of a file. A file with a UTF-16 byte order mark is decoded. Any other file with a NUL byte is binary and has
+ * no matches. Lines that are too long are counted but not searched.
  */
 export function* matchingLines(file: Buffer, pattern: RegExp): Generator<Omit<SearchMatch, 'path'>> {
   const content = toUtf8(file);
@@ -29,15 +28,15 @@ export function* matchingLines(file: Buffer, pattern: RegExp): Generator<Omit<Se
   }
 }
 
-/** Where the first match begins and what is told of the line. A carriage return can be matched but is not told. */
+/** The start of the first match and the text to return. A trailing carriage return can match but is not returned. */
 export function describeMatch(line: string, start: number): { column: number; text: string } {
   return { column: byteLengthOf(line.slice(0, start)) + 1, text: excerpt(line.replace(/\r$/, ''), start) };
 }
 
-/** Whole lines in pieces small enough to be decoded at once; null stands for a line that is too long. */
+/** Whole lines in blocks that are small enough to decode; null for a line that is too long. */
 function* blocksOfLines(content: Buffer): Generator<Buffer | null> {
   for (let start = 0; start < content.length; ) {
-    // The end of a line as long as may be lies right behind it.
+    // A line of the maximum length ends at this index.
     const limit = start + SEARCH_MAX_LINE_BYTES;
     const lastEnd = limit >= content.length ? content.length : content.lastIndexOf(LINE_END, limit) + 1;
     const isWhole = lastEnd > start;
@@ -55,4 +54,22 @@ function toUtf8(file: Buffer): Buffer {
   if (mark.startsWith('\xff\xfe')) return Buffer.from(new TextDecoder('utf-16le').decode(file));
   if (mark.startsWith('\xfe\xff')) return Buffer.from(new TextDecoder('utf-16be').decode(file));
   return file;
+}
+
+/** The text of a line to return: whole, or the part around the match with `…` at each cut. */
+export function excerpt(line: string, matchStart: number): string {
+  if (line.length <= SEARCH_TEXT_LENGTH) return readable(line);
+  const before = Math.floor(SEARCH_TEXT_LENGTH / 4);
+  const start = wholeCharacter(
+    line,
+    Math.max(0, Math.min(matchStart - before, line.length - SEARCH_TEXT_LENGTH)),
+  );
+  const end = wholeCharacter(line, Math.min(line.length, start + SEARCH_TEXT_LENGTH));
+  return `${start > 0 ? '…' : ''}${readable(line.slice(start, end))}${end < line.length ? '…' : ''}`;
+}
+
+/** The index, or the one before it if it would split a surrogate pair. */
+function wholeCharacter(line: string, index: number): number {
+  const splits = index > 0 && index < line.length && (line.codePointAt(index - 1) ?? 0) > 0xffff;
+  return splits ? index - 1 : index;
 }

@@ -2,26 +2,26 @@ import type { Collector } from './collector.ts';
 import type { PathFilter } from './path-filter.ts';
 import type { SearchQuery } from './query.ts';
 
-/** A search that has been checked: the path exists, and the pattern may be tried. */
+/** A validated search: the path exists, and the pattern can be tried. */
 export interface SearchTask {
   readonly query: SearchQuery;
   readonly filter: PathFilter;
   readonly isDirectory: boolean;
-  /** Takes what is found. An engine ends when it is full. */
+  /** Receives the matches. The engine ends when it is full. */
   readonly collector: Collector;
 }
 
-/** A search that an engine has begun. */
+/** A running search. */
 export interface EngineRun {
-  /** Resolves when everything is found or the collector is full; rejects when the search is not possible. */
+  /** Resolves when everything is searched or the collector is full. Rejects when the search is not possible. */
   readonly finished: Promise<void>;
-  /** Resolves when nothing is left of it, no process and no thread. A dead mount can delay that for ever, even after a stop. */
-  readonly gone: Promise<void>;
-  /** Ends it, as soon as the system permits. */
+  /** Resolves when its process or thread has exited. A dead mount can delay that without limit, even after `stop`. */
+  readonly exited: Promise<void>;
+  /** Ends the search as soon as the system permits. */
   stop(): void;
 }
 
-/** An engine that does not work on this machine or cannot be told what to search; another one may. */
+/** The engine does not work on this machine or cannot search this path. Another engine may. */
 export class EngineUnusable extends Error {
   override readonly name = 'EngineUnusable';
 }

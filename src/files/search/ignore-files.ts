@@ -5,9 +5,9 @@ import { childPath, type NativePath, parentPath, systemPath } from '../native-pa
 import { readRegularFile } from './regular-file.ts';
 
 /**
- * The ignore files that count in a directory: its own, and those of the directories above. `.rgignore` overrules `.ignore`, that
- * one `.gitignore`, and that one `.git/info/exclude`; among files of one name the deepest decides. Git's files count whether or not
- * there is a repository, but those above a repository say nothing about its inside. This is how ripgrep sees it.
+ * The ignore files that apply to a directory: its own and those of its ancestors. `.rgignore` overrides `.ignore`, which overrides
+ * `.gitignore`, which overrides `.git/info/exclude`. Among files of one name the deepest decides. Git's files apply with or without
+ * a repository, but those above a repository do not apply inside it. These are ripgrep's rules.
  */
 export class IgnoreFiles {
   readonly #directory: NativePath;
@@ -23,17 +23,17 @@ export class IgnoreFiles {
     for (let level = above; level !== null; level = level.#above) level.#keep(directory);
   }
 
-  /** For the root of a search, which is searched even if it is ignored itself. */
+  /** For the root of a search, which is searched even if it is ignored. */
   static of(root: NativePath): IgnoreFiles {
     return new IgnoreFiles(root, root === '/' ? null : IgnoreFiles.of(parentPath(root)));
   }
 
-  /** For a directory right below, which must not be ignored. */
+  /** For a direct subdirectory that is not ignored. */
   enter(name: string): IgnoreFiles {
     return new IgnoreFiles(childPath(this.#directory, name), this);
   }
 
-  /** Whether the entry of this directory is left out. */
+  /** Whether an entry of this directory is ignored. */
   ignores(name: string, isDirectory: boolean): boolean {
     const path = childPath(this.#directory, name);
     for (const file of FILES) {
@@ -49,8 +49,8 @@ export class IgnoreFiles {
   }
 
   /**
-   * Notes that a directory below is entered though rules of this level may name it, because others overrule them. Its entries are
-   * then judged by their own names.
+   * Records that a subdirectory is entered although rules of this level may match it, because other rules override them. Its
+   * entries are then matched by their own names.
    */
   #keep(directory: NativePath): void {
     const path = this.#relative(directory, true);
@@ -65,7 +65,7 @@ export class IgnoreFiles {
   }
 }
 
-/** The first overrules those after it. */
+/** Earlier names override later ones. */
 const FILES = ['.rgignore', '.ignore', '.gitignore', '.git/info/exclude'] as const;
 
 function readRules(directory: NativePath): Map<string, Ignore> {
@@ -78,7 +78,7 @@ function readRules(directory: NativePath): Map<string, Ignore> {
   return rules;
 }
 
-/** Null for a file that cannot be read: it says nothing. */
+/** Null for a file that cannot be read; it has no rules. */
 function readLines(path: NativePath): string | null {
   try {
     const options = { followSymlink: true, probeBytes: 0 };
@@ -91,7 +91,7 @@ function readLines(path: NativePath): string | null {
   }
 }
 
-/** What cannot be looked at, such as a file in a `.git` of somebody else, is as good as missing: the search goes on without it. */
+/** A file that cannot be checked, such as one in another user's `.git`, counts as missing. */
 function exists(path: NativePath): boolean {
   try {
     return statSync(systemPath(path), { throwIfNoEntry: false }) !== undefined;

@@ -3,8 +3,8 @@ import { textOfBytes } from './byte-text.ts';
 import type { SearchQuery } from './query.ts';
 
 /**
- * Which files of a tree are searched, as far as their paths tell; ignore files come on top. Both engines obey it. Hidden names are
- * left out even when an ignore file asks for them. Paths are relative to the root of the search, in bytes.
+ * Decides by path which files of a tree are searched. Ignore files apply in addition. Both engines use it. Hidden names are
+ * excluded even when an ignore file includes them. Paths are relative to the root of the search, in bytes.
  */
 export class PathFilter {
   readonly #include: readonly Glob[];
@@ -16,20 +16,20 @@ export class PathFilter {
     this.#exclude = Glob.parseAll([...unwanted, ...exclude]);
   }
 
-  /** Whether a directory is entered, given that those above it are. */
+  /** Whether a directory is entered, if its ancestors are. */
   takesDirectory(path: string): boolean {
     const names = namesOf(path);
     return !this.#exclude.some((glob) => glob.matches(names, true));
   }
 
-  /** Whether a file is searched, given that the directories above it are entered. */
+  /** Whether a file is searched, if its ancestors are entered. */
   takesFile(path: string): boolean {
     const names = namesOf(path);
     if (this.#exclude.some((glob) => glob.matches(names, false))) return false;
     return this.#include.length === 0 || this.#include.some((glob) => includes(glob, names));
   }
 
-  /** Whether a file is searched, whoever found it. */
+  /** Whether a file is searched, with all its ancestors checked. */
   takesPath(path: string): boolean {
     for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
       if (!this.takesDirectory(path.slice(0, slash))) return false;
@@ -38,8 +38,8 @@ export class PathFilter {
   }
 
   /**
-   * What ripgrep can be told of this, so that it does not look in vain. Included globs cannot be said with `--glob`, because there
-   * they overrule ignore files; as a file type they do not, but a type is about names alone.
+   * Arguments that keep ripgrep from searching files in vain. Included globs cannot be passed as `--glob`, because that overrides
+   * ignore files. As a file type they do not, but a type only matches names.
    */
   get ripgrepArguments(): string[] {
     const excluded = this.#exclude.flatMap(({ forRipgrep }) =>
@@ -52,7 +52,7 @@ export class PathFilter {
   }
 }
 
-/** A glob of directories includes all that is in them. */
+/** A glob that matches a directory includes everything in it. */
 function includes(glob: Glob, names: readonly string[]): boolean {
   if (!glob.directoriesOnly) return glob.matches(names, false);
   return names.some((_, depth) => glob.matches(names.slice(0, depth), true));

@@ -2,33 +2,33 @@ import { refused } from '../errors.ts';
 import { LONE_BYTES } from './byte-text.ts';
 import type { SearchQuery } from './query.ts';
 
-/** Refuses what no line can match or no program can be told. */
+/** Rejects a pattern that no line can match or that cannot be passed to a program. */
 export function checkPattern({ pattern }: SearchQuery): void {
   if (/\n/.test(pattern)) throw refused('pattern must not contain a line end: lines are searched one by one');
   if (pattern.includes('\0')) throw refused('pattern must not contain a NUL byte');
 }
 
-/** The answer to a pattern that an engine does not understand. */
-export function invalidPattern(complaint: string): Error {
-  return refused(`pattern is not a valid regular expression: ${complaint}`);
+/** The error for a pattern that an engine does not understand. */
+export function invalidPattern(reason: string): Error {
+  return refused(`pattern is not a valid regular expression: ${reason}`);
 }
 
-/** The pattern for ripgrep. Where it ends a line, that may be by a carriage return, too. */
+/** The pattern for ripgrep. At its end of line a carriage return may come first. */
 export function ripgrepPattern({ pattern, literal }: SearchQuery): string {
   if (literal) return pattern;
   return [...unitsOf(pattern)].map(({ unit, depth }) => (depth === 0 && unit === '$' ? END : unit)).join('');
 }
 
 /**
- * The pattern as a regular expression of JavaScript, for single lines.
+ * The pattern as a JavaScript regular expression for single lines.
  *
- * Patterns are written in the syntax that ripgrep takes, Rust's; this covers what people commonly use of it: alternatives, groups
- * with and without names, repetitions, anchors, classes including `[[:alpha:]]`, `\d \s \w \b` in their Unicode sense, `\p{…}`
- * with general categories, `\x{…}` and a leading `(?i)`. What only JavaScript has, such as lookaround and references to groups, works here and
- * is refused by ripgrep; classes within classes, scripts in `\p{…}`, `(?x)`, and flags inside the pattern are ripgrep's alone.
+ * Patterns use ripgrep's syntax, which is Rust's. This supports the common part: alternatives, groups with and without names,
+ * repetitions, anchors, classes including `[[:alpha:]]`, `\d \s \w \b` with their Unicode meaning, `\p{…}` with general categories,
+ * `\x{…}` and a leading `(?i)`. Features that only JavaScript has, such as lookaround and backreferences, work here and are
+ * rejected by ripgrep. Nested classes, scripts in `\p{…}`, `(?x)`, and flags inside the pattern only work with ripgrep.
  */
 export function javaScriptPattern({ pattern, literal, caseSensitive }: SearchQuery): RegExp {
-  // What is not well-formed arrives at ripgrep as U+FFFD.
+  // Ripgrep receives ill-formed UTF-16 as U+FFFD.
   const text = Buffer.from(pattern).toString();
   const flags = caseSensitive ? 'u' : 'iu';
   if (literal) return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), flags);
@@ -41,11 +41,13 @@ export function javaScriptPattern({ pattern, literal, caseSensitive }: SearchQue
   }
 }
 
-/** The end of a line, before a carriage return or behind it. Ripgrep's own option for that bans classes that have one. */
+/**
+ * The end of a line, before or after a carriage return. Ripgrep's own option for this (`--crlf`) forbids classes that contain one.
+ */
 const END = '(?:\\r??$)';
 const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}';
 
-/** What a text means outside of classes, where it differs from JavaScript. Nothing matches a byte that is not text. */
+/** Translations outside of classes, where the syntax differs from JavaScript. Nothing matches an invalid byte. */
 const OUTSIDE: ReadonlyMap<string, string> = new Map([
   ['.', `[^\\n${LONE_BYTES}]`],
   ['$', END],
@@ -60,7 +62,7 @@ const OUTSIDE: ReadonlyMap<string, string> = new Map([
   ['\\B', `(?:(?<=[${WORD}])(?=[${WORD}])|(?<![${WORD}])(?![${WORD}]))`],
 ]);
 
-/** The same within a class. */
+/** Translations inside a class. */
 const INSIDE: ReadonlyMap<string, string> = new Map([
   ['\\d', '\\p{Nd}'],
   ['\\D', '\\P{Nd}'],
@@ -92,7 +94,7 @@ function translate(pattern: string): string {
 const UNIT = /\\x\{[0-9A-Fa-f]+\}|\\.|\[\^?\]?|\(\?P<|./gsu;
 const UNIT_IN_CLASS = /\\x\{[0-9A-Fa-f]+\}|\\.|\[:[a-z]+:\]|\[\^?\]?|./gsu;
 
-/** The units of a pattern, each with the number of classes that it stands in; the starts of these do not count. */
+/** The units of a pattern, each with its depth of nested classes. The starts of classes are not counted. */
 function* unitsOf(pattern: string): Generator<{ unit: string; depth: number }> {
   let depth = 0;
   for (let index = 0; index < pattern.length; ) {
@@ -112,11 +114,11 @@ function translateUnit(unit: string, inClass: boolean): string {
   if (unit.startsWith('\\')) return isEscape(unit, inClass) ? unit : unit.slice(1);
   if (!unit.startsWith('[')) return unit;
   if (inClass) throw invalidPattern('a class within a class needs ripgrep');
-  // A bracket right at the start of a class is a member.
+  // A `]` right at the start of a class is a member.
   return unit.replace(']', '\\]').replace('^', `^${LONE_BYTES}`);
 }
 
-/** Whether JavaScript knows the escape; other punctuation stands for itself, escaped or not. */
+/** Whether JavaScript accepts the escape. Other punctuation means itself, escaped or not. */
 function isEscape(unit: string, inClass: boolean): boolean {
   return (
     /^\\(?:[\w^$\\.*+?()[\]{}|/<>]|[^\x00-\x7f])$/u.test(unit) || unit === '\\' || (unit === '\\-' && inClass)

@@ -1,7 +1,7 @@
 import { SEARCH_DEFAULT_RESULTS, SEARCH_DEFAULT_TIMEOUT_MS } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 
-/** A search as it is asked for: everything but path and pattern may be left open. */
+/** A search request. Everything except path and pattern is optional. */
 export type SearchRequest = Pick<SearchQuery, 'path' | 'pattern'> & {
   readonly [Option in Exclude<keyof SearchQuery, 'path' | 'pattern'>]?:
     | SearchQuery[Option]
@@ -9,7 +9,7 @@ export type SearchRequest = Pick<SearchQuery, 'path' | 'pattern'> & {
     | undefined;
 };
 
-/** The search with what was left open decided. */
+/** Fills in the defaults. */
 export function completeQuery(request: SearchRequest): SearchQuery {
   return {
     path: request.path,
@@ -25,39 +25,39 @@ export function completeQuery(request: SearchRequest): SearchQuery {
   };
 }
 
-/** What is searched, for what, and how much of it is wanted. */
+/** What to search, and the limits of the result. */
 export interface SearchQuery {
-  /** A directory, or a single file: that one is searched whatever the globs and ignore files say. */
+  /** A directory, or a single file, which is searched regardless of globs and ignore files. */
   readonly path: NativePath;
   readonly pattern: string;
   /** The pattern is plain text. */
   readonly literal: boolean;
   readonly caseSensitive: boolean;
-  /** Globs of the files to search, all when empty. What they mean is in `glob.ts`. */
+  /** Globs of the files to search; all files when empty. `glob.ts` describes the syntax. */
   readonly include: readonly string[];
-  /** Globs of the files and directories to leave out. */
+  /** Globs of the files and directories to exclude. */
   readonly exclude: readonly string[];
-  /** Leave out what ignore files name, and `.git`. */
+  /** Exclude the paths that ignore files name, and `.git`. */
   readonly respectIgnoreFiles: boolean;
   /** Search files and directories whose names begin with a dot. */
   readonly includeHidden: boolean;
   readonly maxResults: number;
-  /** How long the answer may take, the wait for other searches included. */
+  /** Time limit, including the wait for other searches. */
   readonly timeoutMs: number;
 }
 
-/** A line that matches. */
+/** A matching line. */
 export interface SearchMatch {
   readonly path: NativePath;
   /** From 1. */
   readonly line: number;
-  /** Byte of the line where the first match begins, from 1. */
+  /** The byte of the line where the first match starts, from 1. */
   readonly column: number;
-  /** The line without its end; long ones are cut around the match. */
+  /** The line without its line ending. Long lines are cut around the match. */
   readonly text: string;
 }
 
-/** The limit that kept a search from being complete. */
+/** The limit that made the result incomplete. */
 export type Truncation = 'results' | 'time' | 'size';
 
 export type EngineName = 'ripgrep' | 'builtin';

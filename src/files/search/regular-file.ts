@@ -2,8 +2,8 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { type NativePath, systemPath } from '../native-path.ts';
 
 /**
- * The content of a file for the thread of a search, which may block. Null for what is no regular file, which is decided when it is
- * open, and for what `wants` declines after a look at the size and the first bytes.
+ * Reads a file with blocking calls, for the search thread. Null when it is not a regular file, which is checked on the open
+ * descriptor, or when `wants` declines after seeing the size and the first bytes.
  */
 export function readRegularFile(
   path: NativePath,
@@ -23,7 +23,7 @@ export function readRegularFile(
   }
 }
 
-/** Opening never waits for the writer of a FIFO that has taken a file's place. */
+/** Opening never waits for the writer of a FIFO that has replaced a file. */
 const OPEN = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 /** The next bytes; fewer only at the end of the file. */

@@ -18,7 +18,7 @@ import { invalidPattern, ripgrepPattern } from './pattern.ts';
 import type { SearchQuery } from './query.ts';
 import { RipgrepOutput } from './ripgrep-output.ts';
 
-/** The ripgrep in the folders of a search path such as `PATH`; null if there is none. */
+/** The path of ripgrep in the directories of a search path such as `PATH`; null if it is not installed. */
 export async function findRipgrep(searchPath: string): Promise<string | null> {
   for (const folder of searchPath.split(':').filter((entry) => isAbsolute(entry))) {
     const program = join(folder, 'rg');
@@ -26,15 +26,15 @@ export async function findRipgrep(searchPath: string): Promise<string | null> {
       await access(program, constants.X_OK);
       return program;
     } catch {
-      // The next folder may have it.
+      // Try the next directory.
     }
   }
   return null;
 }
 
 /**
- * Searches with ripgrep. It runs in the directory that is searched, because that is what its globs are tied to. It is unusable when
- * it does not start, when it does not know an option because it is old, and for a path that is not UTF-8, which Node cannot pass on.
+ * Searches with ripgrep. It runs in the searched directory, because its globs are relative to that. It is unusable when it does not
+ * start, when an old version does not know an option, and for a path that is not UTF-8, which Node cannot pass as an argument.
  */
 export function startRipgrep(
   program: string,
@@ -49,12 +49,12 @@ export function startRipgrep(
     root,
     query.path,
   );
-  const complaints = gatherComplaints(child.stderr);
+  const stderr = collectStderr(child.stderr);
   const output = new RipgrepOutput(
     (path) => !isDirectory || filter.takesPath(path),
     (match) => collector.add({ ...match, path: childPath(root, match.path) }),
   );
-  const gone = new Promise<void>((resolve) => {
+  const exited = new Promise<void>((resolve) => {
     child.once('close', () => resolve());
     child.once('error', () => resolve());
   });
@@ -65,9 +65,9 @@ export function startRipgrep(
       if (collector.isFull) resolve();
     });
     child.once('error', (error) => reject(new EngineUnusable(error.message)));
-    child.once('close', () => (output.isComplete ? resolve() : reject(explain(complaints()))));
+    child.once('close', () => (output.isComplete ? resolve() : reject(explain(stderr()))));
   });
-  return { finished, gone, stop: () => void child.kill('SIGKILL') };
+  return { finished, exited, stop: () => void child.kill('SIGKILL') };
 }
 
 type Ripgrep = ChildProcessByStdio<null, Readable, Readable>;
@@ -90,21 +90,21 @@ function optionsFor({ literal, caseSensitive, respectIgnoreFiles, maxResults }: 
     '--json',
     '--no-config',
     '--no-messages',
-    // Files are read alike whether one or many are searched.
+    // So that one file is read the same way as many.
     '--no-mmap',
-    // Hidden files are up to the path filter.
+    // The path filter handles hidden files.
     '--hidden',
     ...(respectIgnoreFiles ? ['--no-ignore-global', '--no-require-git'] : ['--no-ignore']),
     ...(literal ? ['--fixed-strings'] : []),
     caseSensitive ? '--case-sensitive' : '--ignore-case',
-    // No file can contribute more; one more tells that there is more.
+    // No file can contribute more. One more match shows that the result is truncated.
     '--max-count',
     String(maxResults + 1),
   ];
 }
 
-/** Reads the first complaints and drops the rest. */
-function gatherComplaints(stream: Readable): () => string {
+/** Collects the beginning of stderr and drops the rest. */
+function collectStderr(stream: Readable): () => string {
   let text = '';
   stream.setEncoding('utf8');
   stream.on('data', (chunk: string) => {
@@ -113,10 +113,10 @@ function gatherComplaints(stream: Readable): () => string {
   return () => text;
 }
 
-/** Why nothing was searched: ripgrep did not understand the pattern, or something is wrong with it. */
-function explain(complaints: string): Error {
-  const [, syntax] = /regex parse error:.*^error: ([^\n]*)/ms.exec(complaints) ?? [];
+/** Why nothing was searched: ripgrep rejected the pattern, or it does not work. */
+function explain(stderr: string): Error {
+  const [, syntax] = /regex parse error:.*^error: ([^\n]*)/ms.exec(stderr) ?? [];
   if (syntax !== undefined) return invalidPattern(syntax);
-  if (/not allowed in a regex/.test(complaints)) return invalidPattern(complaints.split('\n', 1)[0]!);
-  return new EngineUnusable(complaints);
+  if (/not allowed in a regex/.test(stderr)) return invalidPattern(stderr.split('\n', 1)[0]!);
+  return new EngineUnusable(stderr);
 }

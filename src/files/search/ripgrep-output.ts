@@ -3,14 +3,14 @@ import { textOfBytes } from './byte-text.ts';
 import { describeMatch } from './content.ts';
 import type { SearchMatch } from './query.ts';
 
-/** A match in a file whose path is relative to where ripgrep searched, in bytes. */
+/** A match in a file whose path, in bytes, is relative to the searched directory. */
 export interface RelativeMatch extends Omit<SearchMatch, 'path'> {
   readonly path: string;
 }
 
 /**
- * Reads what `rg --json` prints. The messages of a file come in one piece; its matches are passed on when its end tells that it is
- * text.
+ * Parses the output of `rg --json`. The messages of a file are contiguous. Its matches are passed on when its `end` message says
+ * that the file is text.
  */
 export class RipgrepOutput {
   readonly #takesPath: (path: string) => boolean;
@@ -26,7 +26,7 @@ export class RipgrepOutput {
     this.#found = found;
   }
 
-  /** Ripgrep has told that it is through. */
+  /** Whether ripgrep has reported its summary. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -70,7 +70,7 @@ export class RipgrepOutput {
     const bytes = bytesOf(lines);
     const line = bytes.at(-1) === LINE_END ? bytes.subarray(0, -1) : bytes;
     if (line.length > SEARCH_MAX_LINE_BYTES) return;
-    // An empty match at the very end of a file is the one that ripgrep does not tell.
+    // Ripgrep reports no position for an empty match at the very end of a file.
     const start = textOfBytes(line.subarray(0, submatches[0]?.start ?? line.length)).length;
     this.#matches.push({ line: line_number, ...describeMatch(textOfBytes(line), start) });
   }
@@ -101,7 +101,7 @@ type Message =
 const LINE_END = 0x0a;
 const MATCH = '{"type":"match"';
 
-/** Null for a line that is not whole because it was too long. */
+/** Null for a line that was cut because it was too long. */
 function parseMessage(line: string): Message | null {
   try {
     return JSON.parse(line) as Message;
@@ -111,8 +111,8 @@ function parseMessage(line: string): Message | null {
 }
 
 /**
- * The message without its matches but the first: there may be one for each byte of the line. Quotes within texts are escaped, so
- * that the names of members are found nowhere else.
+ * The message with only its first match: there may be one per byte of the line. Quotes inside strings are escaped, so the member
+ * names occur nowhere else.
  */
 function withFirstSubmatch(line: string): string {
   const matches = line.indexOf('"submatches":[{');

@@ -1,14 +1,14 @@
 import type { FileErrorKind } from '../errors.ts';
 import type { SearchMatch, SearchQuery } from './query.ts';
 
-/** What the thread of the builtin engine is started with. */
+/** The workerData of the builtin engine's thread. */
 export interface ThreadJob {
   readonly query: SearchQuery;
   readonly isDirectory: boolean;
   readonly pattern: RegExp;
 }
 
-/** What it tells: any number of findings, then one of the last two. */
+/** Messages of the thread: any number of `found` and `skipped`, then `finished` or `failed`. */
 export type ThreadMessage =
   | { readonly kind: 'found'; readonly matches: readonly SearchMatch[] }
   | { readonly kind: 'skipped' }

@@ -8,17 +8,17 @@ import { PathFilter } from './path-filter.ts';
 import type { SearchMatch, SearchQuery } from './query.ts';
 import { readRegularFile } from './regular-file.ts';
 
-/** What a search needs to know of what comes next. */
-export interface TreeListener {
+/** Receives the progress of a search. */
+interface TreeListener {
   /** The matches of one file, in order. */
   found(matches: readonly SearchMatch[]): void;
-  /** A text file was left out because of its size. */
+  /** A text file was skipped because of its size. */
   skipped(): void;
 }
 
 /**
- * Searches a file or a tree with nothing but Node, up to one match more than wanted. It blocks and takes as long as the pattern
- * likes: only for a thread of its own. Links are not followed, and what cannot be read below the root is passed over, as files come
+ * Searches a file or a tree with Node alone, up to one match more than requested. It blocks and takes as long as the pattern needs,
+ * so only a dedicated thread may call it. Links are not followed. Unreadable entries below the root are skipped, because files come
  * and go.
  */
 export function searchTree(
@@ -42,19 +42,19 @@ class TreeSearch {
   readonly #filter: PathFilter;
   readonly #pattern: RegExp;
   readonly #listener: TreeListener;
-  #room: number;
+  #remaining: number;
 
   constructor(query: SearchQuery, pattern: RegExp, listener: TreeListener) {
     this.#root = query.path;
     this.#filter = new PathFilter(query);
     this.#pattern = pattern;
     this.#listener = listener;
-    this.#room = query.maxResults + 1;
+    this.#remaining = query.maxResults + 1;
   }
 
   directory(path: NativePath, ignoreFiles: IgnoreFiles | null): void {
     for (const entry of listDirectory(path)) {
-      if (this.#room === 0) return;
+      if (this.#remaining === 0) return;
       const child = childPath(path, entry.name);
       if (!this.#takes(child, entry) || ignoreFiles?.ignores(entry.name, entry.isDirectory())) continue;
       try {
@@ -76,8 +76,8 @@ class TreeSearch {
     if (content === null) return;
     const matches: SearchMatch[] = [];
     for (const match of matchingLines(content, this.#pattern)) {
-      if (this.#room === 0) break;
-      this.#room--;
+      if (this.#remaining === 0) break;
+      this.#remaining--;
       matches.push({ path, ...match });
     }
     if (matches.length > 0) this.#listener.found(matches);
@@ -90,7 +90,7 @@ class TreeSearch {
   }
 }
 
-/** The entries in byte order, so that a search that ends early finds the same each time. */
+/** The entries in byte order, so that a truncated search is reproducible. */
 function listDirectory(path: NativePath): Dirent[] {
   const entries = readdirSync(systemPath(path), { encoding: 'latin1', withFileTypes: true });
   return entries.sort((a, b) => (a.name < b.name ? -1 : 1));

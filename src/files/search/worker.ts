@@ -3,7 +3,7 @@ import { FileError } from '../errors.ts';
 import type { ThreadJob, ThreadMessage } from './thread-messages.ts';
 import { searchTree } from './tree.ts';
 
-// The thread of one search by the builtin engine. It ends when there is nothing left to search.
+// The thread of one search by the builtin engine. It exits at the end of the search.
 const { query, isDirectory, pattern } = workerData as ThreadJob;
 const send = (message: ThreadMessage) => parentPort?.postMessage(message);
 

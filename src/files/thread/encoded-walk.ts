@@ -1,15 +1,15 @@
 import type { WalkEntry, WalkResult } from '../file-system.ts';
 import { WALK_RESPONSE_BYTES } from '../limits.ts';
 
-/** The result of a walk whose entries are JSON already, as an answer has them: most of the time nobody looks at them one by one. */
+/** The result of a walk whose entries are already JSON, in the form of the response. Most callers never need the single entries. */
 export class EncodedWalk implements WalkResult {
-  /** The entries with commas between them; ASCII. */
+  /** The entries, separated by commas; ASCII. */
   readonly text: Buffer;
   readonly errors: WalkResult['errors'];
   readonly truncated: boolean;
   #entries: readonly WalkEntry[] | null = null;
 
-  /** Takes texts as {@link WalkText} gives them, in their order. */
+  /** `texts` come from {@link WalkText}, in order. */
   constructor(texts: readonly ArrayBuffer[], { errors, truncated }: Omit<WalkResult, 'entries'>) {
     this.text = joined(texts).subarray(0, -COMMA.length);
     this.errors = errors;
@@ -34,7 +34,7 @@ function joined(texts: readonly ArrayBuffer[]): Buffer {
   return buffers.length === 1 ? buffers[0]! : Buffer.concat(buffers);
 }
 
-/** An entry as JSON. Path URIs have nothing that JSON would escape, and nothing outside ASCII. */
+/** An entry as JSON. Path URIs are ASCII and contain nothing that JSON escapes. */
 export function encodeWalkEntry(uri: string, kind: WalkEntry['kind']): string {
   return `${BEFORE_URI}${uri}${AFTER_URI[kind]}`;
 }
@@ -43,46 +43,49 @@ const COMMA = ',';
 const BEFORE_URI = '{"path":"';
 const AFTER_URI = { file: '","kind":"file"}', directory: '","kind":"directory"}' } as const;
 
-/** Room for the text of any walk: what {@link encodeWalkEntry} and a comma add to a URI is less than what an entry is counted for. */
-export function roomForWalkText(): Buffer {
+/**
+ * A buffer for the text of any walk. What {@link encodeWalkEntry} and a comma add to a URI is less than the size that the walk
+ * counts for an entry.
+ */
+export function walkTextBuffer(): Buffer {
   return Buffer.allocUnsafeSlow(WALK_RESPONSE_BYTES);
 }
 
 /**
- * Gathers the entries of a walk as bytes, which is what a thread can hand over. What entries have in common is copied from the one
- * before: making a string of each took twice the time.
+ * Collects the entries of a walk as bytes, which a thread can transfer. Each entry copies the prefix of its directory from the
+ * previous entry: building a string for each entry took twice the time.
  */
 export class WalkText {
   readonly #bytes: Buffer;
   #length = 0;
   #directory: string | null = null;
-  /** Where an entry of that directory begins, and how much of it all its entries have. */
-  #model = 0;
-  #modelLength = 0;
+  /** Start and length of the prefix that the entries of the current directory share. */
+  #prefixStart = 0;
+  #prefixLength = 0;
 
-  /** Overwrites `room` and never has more than that. */
-  constructor(room: Buffer) {
-    this.#bytes = room;
+  /** Overwrites `buffer`, which must be large enough. */
+  constructor(buffer: Buffer) {
+    this.#bytes = buffer;
   }
 
-  /** Adds an entry with a comma behind it. `directory` is what its URI begins with, `name` the rest of it. */
+  /** Adds an entry and a comma. `directory` is the start of its URI, `name` the rest. */
   add(directory: string, name: string, kind: WalkEntry['kind']): void {
     if (directory === this.#directory) {
-      this.#bytes.copyWithin(this.#length, this.#model, this.#model + this.#modelLength);
-      this.#length += this.#modelLength;
+      this.#bytes.copyWithin(this.#length, this.#prefixStart, this.#prefixStart + this.#prefixLength);
+      this.#length += this.#prefixLength;
     } else {
       this.#directory = directory;
-      this.#model = this.#length;
+      this.#prefixStart = this.#length;
       this.#write(BEFORE_URI);
       this.#write(directory);
-      this.#modelLength = this.#length - this.#model;
+      this.#prefixLength = this.#length - this.#prefixStart;
     }
     this.#write(name);
     this.#write(AFTER_URI[kind]);
     this.#write(COMMA);
   }
 
-  /** A copy of the text, in memory of its own that can be handed over. */
+  /** A copy of the text in an ArrayBuffer that can be transferred. */
   copy(): ArrayBuffer {
     return new Uint8Array(this.#bytes.subarray(0, this.#length)).buffer;
   }

@@ -1,14 +1,14 @@
 import type { WalkOptions, WalkResult } from '../file-system.ts';
 import type { FileThreads } from '../file-threads.ts';
 import { WALK_RESPONSE_BYTES, WALK_SHARED_DIRECTORIES } from '../limits.ts';
-import { checkWalkLimits, type WalkRest, type WalkSpent, type WalkStart } from '../local/walk.ts';
+import { checkWalkLimits, type WalkRest, type WalkStart, type WalkUsage } from '../local/walk.ts';
 import type { NativePath } from '../native-path.ts';
 import { EncodedWalk } from './encoded-walk.ts';
 import type { ThreadAnswers } from './thread-messages.ts';
 
 /**
- * A walk by threads: by one, and where there are many directories at the same depth by all that are free. Resolves with null when
- * there is none or one has broken; throws as any walk does.
+ * Walks a tree on one thread, and on all free threads where many directories have the same depth. Resolves with null when no thread
+ * is free or one crashes. Rejects like any walk.
  */
 export async function walkOnThreads(
   threads: FileThreads,
@@ -20,7 +20,7 @@ export async function walkOnThreads(
   return await new ParallelWalk(threads, options, signal).run(path);
 }
 
-type Piece = ThreadAnswers['walk'];
+type Part = ThreadAnswers['walk'];
 
 class ParallelWalk {
   readonly #threads: FileThreads;
@@ -29,8 +29,8 @@ class ParallelWalk {
   readonly #texts: ArrayBuffer[] = [];
   readonly #errors: WalkResult['errors'][number][] = [];
   #truncated = false;
-  /** What the pieces to come may spend. */
-  #left: WalkSpent;
+  /** What the remaining parts may use. */
+  #left: WalkUsage;
 
   constructor(threads: FileThreads, options: WalkOptions, signal: AbortSignal) {
     this.#threads = threads;
@@ -44,80 +44,80 @@ class ParallelWalk {
   }
 
   async run(path: NativePath): Promise<EncodedWalk | null> {
-    // Where links are followed, a directory may be met twice, and only one who has seen all of them can tell.
-    const stopsAt = this.#options.followDirectorySymlinks ? TO_THE_END : WALK_SHARED_DIRECTORIES;
-    let pieces = [await this.#piece({ path }, stopsAt)];
+    // Where links are followed, a walk may reach a directory twice. Only a single thread can detect that.
+    const stopsAt = this.#options.followDirectorySymlinks ? NO_LIMIT : WALK_SHARED_DIRECTORIES;
+    let parts = [await this.#part({ path }, stopsAt)];
     for (;;) {
-      if (!pieces.every((piece) => piece !== null)) return null;
-      const rest = this.#take(pieces);
+      if (!parts.every((part) => part !== null)) return null;
+      const rest = this.#take(parts);
       if (rest === null) break;
-      pieces = await this.#goOn(rest);
+      parts = await this.#resume(rest);
     }
     return new EncodedWalk(this.#texts, { errors: this.#errors, truncated: this.#truncated });
   }
 
-  async #goOn(rest: WalkRest): Promise<(Piece | null)[]> {
+  async #resume(rest: WalkRest): Promise<(Part | null)[]> {
     const { length } = rest.directories;
-    if (length < WALK_SHARED_DIRECTORIES) return [await this.#piece(rest, WALK_SHARED_DIRECTORIES)];
+    if (length < WALK_SHARED_DIRECTORIES) return [await this.#part(rest, WALK_SHARED_DIRECTORIES)];
     if (this.#threads.free > 1) {
-      const pieces = await this.#shared(rest, Math.ceil(length / this.#threads.free));
-      if (this.#areWithinLimits(pieces)) return pieces;
+      const parts = await this.#shared(rest, Math.ceil(length / this.#threads.free));
+      if (this.#areWithinLimits(parts)) return parts;
     }
-    const alone = this.#piece(rest, TO_THE_END);
-    // The next walk finds another one free.
+    const alone = this.#part(rest, NO_LIMIT);
+    // So that the next walk finds a free thread.
     this.#threads.prepare();
     return [await alone];
   }
 
-  /** Each thread reads as many directories as it gets and none below them. */
-  #shared({ directories, depth }: WalkRest, each: number): Promise<(Piece | null)[]> {
-    const pieces: Promise<Piece | null>[] = [];
+  /** Each thread reads its share of the directories and nothing below them. */
+  #shared({ directories, depth }: WalkRest, each: number): Promise<(Part | null)[]> {
+    const parts: Promise<Part | null>[] = [];
     for (let start = 0; start < directories.length; start += each) {
-      pieces.push(this.#piece({ directories: directories.slice(start, start + each), depth }, 1));
+      parts.push(this.#part({ directories: directories.slice(start, start + each), depth }, 1));
     }
-    return Promise.all(pieces);
+    return Promise.all(parts);
   }
 
-  /** Where a limit ends a walk depends on all that is before: pieces that reach one together say nothing. */
-  #areWithinLimits(pieces: readonly (Piece | null)[]): boolean {
-    if (pieces.some((piece) => piece?.truncated)) return false;
-    const { entries, directories, responseBytes } = this.#leftAfter(pieces);
+  /** The point where a limit ends the walk depends on all earlier entries, so parts that exceed a limit together are useless. */
+  #areWithinLimits(parts: readonly (Part | null)[]): boolean {
+    if (parts.some((part) => part?.truncated)) return false;
+    const { entries, directories, responseBytes } = this.#leftAfter(parts);
     return entries >= 0 && directories >= 0 && responseBytes >= 0;
   }
 
-  #piece(start: WalkStart, stopsAt: number): Promise<Piece | null> {
+  #part(start: WalkStart, stopsAt: number): Promise<Part | null> {
     const known = 'path' in start ? 0 : start.directories.length;
     const { entries: maxEntries, directories, responseBytes } = this.#left;
     const options = { ...this.#options, maxEntries, maxDirectories: directories + known };
     return this.#threads.run(
-      { kind: 'walk', start, options, reach: { responseBytes, stopsAt } },
+      { kind: 'walk', start, options, limits: { responseBytes, stopsAt } },
       this.#signal,
     );
   }
 
-  /** Adds what pieces have found, and returns where to go on. */
-  #take(pieces: readonly Piece[]): WalkRest | null {
-    this.#left = this.#leftAfter(pieces);
-    for (const { text, errors, truncated } of pieces) {
+  /** Adds the results of parts and returns where to continue. */
+  #take(parts: readonly Part[]): WalkRest | null {
+    this.#left = this.#leftAfter(parts);
+    for (const { text, errors, truncated } of parts) {
       this.#texts.push(text);
       for (const error of errors) this.#errors.push(error);
       this.#truncated ||= truncated;
     }
-    const rests = pieces.flatMap(({ rest }) => rest ?? []);
+    const rests = parts.flatMap(({ rest }) => rest ?? []);
     if (rests.length === 0) return null;
     return { directories: rests.flatMap(({ directories }) => directories), depth: rests[0]!.depth };
   }
 
-  #leftAfter(pieces: readonly (Piece | null)[]): WalkSpent {
+  #leftAfter(parts: readonly (Part | null)[]): WalkUsage {
     const left = { ...this.#left };
-    for (const piece of pieces) {
-      if (piece === null) continue;
-      left.entries -= piece.spent.entries;
-      left.directories -= piece.spent.directories;
-      left.responseBytes -= piece.spent.responseBytes;
+    for (const part of parts) {
+      if (part === null) continue;
+      left.entries -= part.used.entries;
+      left.directories -= part.used.directories;
+      left.responseBytes -= part.used.responseBytes;
     }
     return left;
   }
 }
 
-const TO_THE_END = Number.POSITIVE_INFINITY;
+const NO_LIMIT = Number.POSITIVE_INFINITY;

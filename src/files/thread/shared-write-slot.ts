@@ -1,90 +1,93 @@
 import { SMALL_WRITE_BYTES, WRITE_SLOT_PATH_BYTES } from '../limits.ts';
 import { type NativePath, nativePathOfBytes } from '../native-path.ts';
 
-/** A small file that is to be written. The bytes may be overwritten when it is done. */
+/** A small file to write. The bytes may be overwritten when it is done. */
 export interface WriteJob {
   readonly path: NativePath;
   readonly bytes: Uint8Array;
 }
 
 /**
- * Memory that the server's thread shares with a thread that works on files. A write is laid down there and, where that takes no
- * longer than a moment, waited for: a message each way costs more than the write. The file thread sleeps here, also until a message
- * comes, and has one thing to do at a time.
+ * Memory that the event loop shares with a file thread. The event loop places a write there and, if it finishes within the wait
+ * limit, blocks until it is done: a message in each direction costs more than the write. The file thread sleeps on this memory,
+ * also until a message arrives, and has one job at a time.
  */
 export class SharedWriteSlot {
   readonly memory: SharedArrayBuffer;
-  readonly #words: Int32Array;
+  readonly #fields: Int32Array;
   readonly #bytes: Buffer;
 
-  constructor(memory = new SharedArrayBuffer(WORDS_BYTES + WRITE_SLOT_PATH_BYTES + SMALL_WRITE_BYTES)) {
+  constructor(memory = new SharedArrayBuffer(FIELDS_BYTES + WRITE_SLOT_PATH_BYTES + SMALL_WRITE_BYTES)) {
     this.memory = memory;
-    this.#words = new Int32Array(memory, 0, WORDS);
-    this.#bytes = Buffer.from(memory, WORDS_BYTES);
+    this.#fields = new Int32Array(memory, 0, FIELDS);
+    this.#bytes = Buffer.from(memory, FIELDS_BYTES);
   }
 
-  /** Whether there is room for it; there is for all that is small and has a path that the system takes. */
+  /** Whether the job fits. Every small write with a valid path does. */
   static fits({ path, bytes }: WriteJob): boolean {
     return path.length <= WRITE_SLOT_PATH_BYTES && bytes.length <= SMALL_WRITE_BYTES;
   }
 
-  /** Says that there is a message. */
-  ring(): void {
-    this.#give(Task.message);
+  /** Wakes the thread to read a message. */
+  notifyMessage(): void {
+    this.#assign(Task.message);
   }
 
   /**
-   * Has a file written. True when that was done within so many milliseconds, in which the caller does nothing else; it sleeps, or
-   * lets others run again and again. Otherwise a message says how it ended.
+   * Lets the thread write a file. The caller blocks up to `waitMs`, either asleep or in a loop that calls `yieldCpu`. Returns true
+   * if the write finished in that time. Otherwise the thread reports the outcome by a message.
    */
-  write({ path, bytes }: WriteJob, waitMs: number, letOthersRun: (() => void) | null = null): boolean {
-    this.#words[Word.pathLength] = this.#bytes.write(path, 'latin1');
-    this.#words[Word.length] = bytes.length;
+  write({ path, bytes }: WriteJob, waitMs: number, yieldCpu: (() => void) | null = null): boolean {
+    this.#fields[Field.pathLength] = this.#bytes.write(path, 'latin1');
+    this.#fields[Field.length] = bytes.length;
     this.#bytes.set(bytes, path.length);
-    Atomics.store(this.#words, Word.answer, waitMs > 0 ? Answer.awaited : Answer.byMessage);
-    this.#give(Task.write);
+    Atomics.store(this.#fields, Field.answer, waitMs > 0 ? Answer.awaited : Answer.byMessage);
+    this.#assign(Task.write);
     if (waitMs === 0) return false;
-    if (letOthersRun === null) Atomics.wait(this.#words, Word.answer, Answer.awaited, waitMs);
-    else this.#watch(waitMs, letOthersRun);
+    if (yieldCpu === null) Atomics.wait(this.#fields, Field.answer, Answer.awaited, waitMs);
+    else this.#spin(waitMs, yieldCpu);
     return (
-      Atomics.compareExchange(this.#words, Word.answer, Answer.awaited, Answer.byMessage) === Answer.written
+      Atomics.compareExchange(this.#fields, Field.answer, Answer.awaited, Answer.byMessage) === Answer.written
     );
   }
 
-  /** Sleeps until there is something to do: a write, or a message to be read. */
+  /** Sleeps until there is a write or a message. */
   next(): WriteJob | 'message' {
-    Atomics.wait(this.#words, Word.task, Task.none);
-    if (Atomics.exchange(this.#words, Word.task, Task.none) === Task.message) return 'message';
-    const start = this.#words[Word.pathLength]!;
+    Atomics.wait(this.#fields, Field.task, Task.none);
+    if (Atomics.exchange(this.#fields, Field.task, Task.none) === Task.message) return 'message';
+    const start = this.#fields[Field.pathLength]!;
     return {
       path: nativePathOfBytes(this.#bytes.toString('latin1', 0, start)),
-      bytes: this.#bytes.subarray(start, start + this.#words[Word.length]!),
+      bytes: this.#bytes.subarray(start, start + this.#fields[Field.length]!),
     };
   }
 
-  /** Tells whoever waits that the file was written, or that a message will say what happened. False when nobody waits. */
-  tell(outcome: 'written' | 'other'): boolean {
+  /**
+   * Reports to the waiting caller that the file was written, or that a message follows. Returns false if the caller no longer
+   * waits.
+   */
+  complete(outcome: 'written' | 'other'): boolean {
     const answer = outcome === 'written' ? Answer.written : Answer.byMessage;
-    const before = Atomics.compareExchange(this.#words, Word.answer, Answer.awaited, answer);
-    Atomics.notify(this.#words, Word.answer);
+    const before = Atomics.compareExchange(this.#fields, Field.answer, Answer.awaited, answer);
+    Atomics.notify(this.#fields, Field.answer);
     return before === Answer.awaited;
   }
 
-  #watch(waitMs: number, letOthersRun: () => void): void {
+  #spin(waitMs: number, yieldCpu: () => void): void {
     const endMs = performance.now() + waitMs;
-    do letOthersRun();
-    while (Atomics.load(this.#words, Word.answer) === Answer.awaited && performance.now() < endMs);
+    do yieldCpu();
+    while (Atomics.load(this.#fields, Field.answer) === Answer.awaited && performance.now() < endMs);
   }
 
-  #give(task: number): void {
-    Atomics.store(this.#words, Word.task, task);
-    Atomics.notify(this.#words, Word.task);
+  #assign(task: number): void {
+    Atomics.store(this.#fields, Field.task, task);
+    Atomics.notify(this.#fields, Field.task);
   }
 }
 
-const Word = { task: 0, answer: 1, pathLength: 2, length: 3 } as const;
-const WORDS = 4;
-const WORDS_BYTES = WORDS * Int32Array.BYTES_PER_ELEMENT;
+const Field = { task: 0, answer: 1, pathLength: 2, length: 3 } as const;
+const FIELDS = 4;
+const FIELDS_BYTES = FIELDS * Int32Array.BYTES_PER_ELEMENT;
 
 const Task = { none: 0, message: 1, write: 2 } as const;
 const Answer = { byMessage: 0, awaited: 1, written: 2 } as const;

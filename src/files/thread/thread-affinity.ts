@@ -1,51 +1,54 @@
 import type { CpuAffinity } from '../../native/cpu-affinity.ts';
 
 /**
- * On which processors a thread runs. Waking it on one that sleeps, and being woken by it, takes longer than writing a small file: who
- * waits for it anyway has it run in its own place meanwhile.
+ * The CPU affinity of a file thread. Waking a thread on a sleeping CPU, and being woken by it, takes longer than writing a small
+ * file. While the event loop waits for the thread anyway, the thread therefore runs on the CPU of the event loop.
  */
 export class ThreadAffinity {
   readonly #thread: number;
   #calls: CpuAffinity | null;
-  #confinedTo: number | null = null;
+  #pinnedTo: number | null = null;
 
-  /** Takes the system's number of the thread; where that is not known (null) it runs anywhere. */
+  /** `thread` is the thread id of the kernel. Without one (null) the affinity is never changed. */
   constructor(thread: number | null) {
     this.#thread = thread ?? 0;
     this.#calls = thread === null ? null : processorCalls();
   }
 
-  /** Has the thread run where the caller does. Returns what lets it run; null when it may be elsewhere. */
+  /**
+   * Pins the thread to the CPU of the caller. Returns the function that yields this CPU to it; null if the thread may run
+   * elsewhere.
+   */
   pinToCurrentCpu(): (() => void) | null {
     const calls = this.#calls;
     if (calls === null) return null;
     const here = calls.current();
-    if (here === this.#confinedTo) return calls.yield;
+    if (here === this.#pinnedTo) return calls.yield;
     try {
-      calls.confine(this.#thread, here);
+      calls.pin(this.#thread, here);
     } catch {
-      // What fails once is not tried again, and where the thread was brought before is no place to stay.
-      this.free();
+      // A failed call is not retried, and an earlier pinning must not remain.
+      this.unpin();
       this.#calls = null;
       return null;
     }
-    this.#confinedTo = here;
+    this.#pinnedTo = here;
     return calls.yield;
   }
 
-  /** Lets the thread run anywhere. */
-  free(): void {
-    if (this.#calls === null || this.#confinedTo === null) return;
-    this.#confinedTo = null;
+  /** Lets the thread run on any CPU. */
+  unpin(): void {
+    if (this.#calls === null || this.#pinnedTo === null) return;
+    this.#pinnedTo = null;
     try {
-      this.#calls.free(this.#thread);
+      this.#calls.unpin(this.#thread);
     } catch {
       this.#calls = null;
     }
   }
 }
 
-/** From now on threads can be brought to where another one runs. The calls for that are loaded with the first such thread, if they can be. */
+/** Enables pinning. `load` is called for the first thread; if it fails, threads are never pinned. */
 export function useCpuAffinity(load: () => CpuAffinity): void {
   loadCalls = load;
   calls = null;

@@ -1,37 +1,37 @@
 import type { FileErrorKind } from '../errors.ts';
 import type { WalkOptions } from '../file-system.ts';
-import type { WalkOutcome, WalkReach, WalkStart } from '../local/walk.ts';
+import type { WalkOutcome, WalkPartLimits, WalkStart } from '../local/walk.ts';
 import type { NativePath } from '../native-path.ts';
 
-/** What a file thread is asked for by a message, one thing at a time; links are followed. Writes come another way. */
+/** A job that a file thread receives by message, one at a time. Links are followed. Writes use the shared write slot. */
 export type ThreadJob = WalkJob | ReadJob;
 
-/** A walk or a piece of one. */
+/** A walk or a part of one. */
 export interface WalkJob {
   readonly kind: 'walk';
   readonly start: WalkStart;
   readonly options: WalkOptions;
-  readonly reach: WalkReach;
+  readonly limits: WalkPartLimits;
 }
 
 /** Opens a regular file and reads its beginning. */
-export interface ReadJob {
+interface ReadJob {
   readonly kind: 'read';
   readonly path: NativePath;
 }
 
-/** What it says at the end of a job that was done. Descriptors belong to whoever hears of them. */
+/** The result of a job. The receiver owns the descriptors. */
 export interface ThreadAnswers {
   readonly walk: WalkOutcome & { readonly text: ArrayBuffer };
-  /** `fd` is null when the beginning is all there is; `head` is null when it could not be read by position. */
+  /** `fd` is null when `head` is the whole file. `head` is null when the file could not be read at a position. */
   readonly read: { readonly fd: number | null; readonly size: number; readonly head: string | null };
-  /** Something that may have to be waited for is not written: it is open by the descriptor that is given, or could not be opened yet. */
+  /** A file that may block is not written: the result is its open descriptor, or `notOpened` if it could not be opened yet. */
   readonly write: 'written' | 'notOpened' | number;
 }
 
-/** What it tells: once that it is ready, with the system's number of it, if that is known, and the end of each job. */
+/** Messages of a file thread: `ready` once, with its kernel thread id if known, then the outcome of each job. */
 export type ThreadMessage =
-  | { readonly kind: 'ready'; readonly systemThread: number | null }
+  | { readonly kind: 'ready'; readonly kernelThreadId: number | null }
   | { readonly kind: 'done'; readonly answer: ThreadAnswers[keyof ThreadAnswers] }
   | {
       readonly kind: 'failed';

@@ -2,20 +2,20 @@ import { readlinkSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { FileError, toFileError } from '../errors.ts';
 import { walkBlocking } from '../local/walk.ts';
-import { roomForWalkText, WalkText } from './encoded-walk.ts';
+import { WalkText, walkTextBuffer } from './encoded-walk.ts';
 import { SharedWriteSlot, type WriteJob } from './shared-write-slot.ts';
 import { readSmallFileSync, writeSmallFileSync } from './small-files.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage, WalkJob } from './thread-messages.ts';
 
 const port = parentPort!;
-const desk = new SharedWriteSlot(workerData as SharedArrayBuffer);
-/** For the texts of all walks, one after the other; made by the first. */
-let room: Buffer | null = null;
+const writeSlot = new SharedWriteSlot(workerData as SharedArrayBuffer);
+/** Shared by all walks, one after another. The first walk allocates it. */
+let walkText: Buffer | null = null;
 
-// A thread that works on files and waits for each call itself: a dead mount holds it and nobody else. Whoever wants it to stop ends it.
-send({ kind: 'ready', systemThread: systemThread() });
+// A thread that makes blocking system calls. A dead mount blocks only this thread. The server stops it by terminating it.
+send({ kind: 'ready', kernelThreadId: kernelThreadId() });
 for (;;) {
-  const next = desk.next();
+  const next = writeSlot.next();
   try {
     if (next !== 'message') write(next);
     else await answer(receiveMessageOnPort(port)!.message as ThreadJob);
@@ -23,15 +23,15 @@ for (;;) {
     const error = toFileError(thrown);
     if (!(error instanceof FileError)) throw error;
     send({ kind: 'failed', errorKind: error.kind, message: error.message, errno: error.errno });
-    desk.tell('other');
+    writeSlot.complete('other');
   }
 }
 
 function write({ path, bytes }: WriteJob): void {
   const outcome = writeSmallFileSync(path, bytes);
-  if (outcome === 'written' && desk.tell('written')) return;
+  if (outcome === 'written' && writeSlot.complete('written')) return;
   done(outcome);
-  desk.tell('other');
+  writeSlot.complete('other');
 }
 
 async function answer(job: ThreadJob): Promise<void> {
@@ -39,29 +39,29 @@ async function answer(job: ThreadJob): Promise<void> {
   else done(readSmallFileSync(job.path));
 }
 
-async function walk({ start, options, reach }: WalkJob): Promise<void> {
-  room ??= roomForWalkText();
-  const entries = new WalkText(room);
-  const outcome = await walkBlocking(start, options, reach, entries.add.bind(entries));
+async function walk({ start, options, limits }: WalkJob): Promise<void> {
+  walkText ??= walkTextBuffer();
+  const entries = new WalkText(walkText);
+  const outcome = await walkBlocking(start, options, limits, entries.add.bind(entries));
   const text = entries.copy();
   done({ ...outcome, text }, [text]);
 }
 
-/** The number by which the system knows this thread. */
-function systemThread(): number | null {
+/** The kernel's thread id (gettid(2)). */
+function kernelThreadId(): number | null {
   try {
     const [pid, , thread] = readlinkSync('/proc/thread-self').split('/').map(Number);
-    // A foreign /proc numbers differently.
+    // In a /proc of another pid namespace the ids differ.
     return pid === process.pid ? thread! : null;
   } catch {
     return null;
   }
 }
 
-function done(answered: ThreadAnswers[keyof ThreadAnswers], handedOver: ArrayBuffer[] = []): void {
-  send({ kind: 'done', answer: answered }, handedOver);
+function done(answered: ThreadAnswers[keyof ThreadAnswers], transferred: ArrayBuffer[] = []): void {
+  send({ kind: 'done', answer: answered }, transferred);
 }
 
-function send(message: ThreadMessage, handedOver: ArrayBuffer[] = []): void {
-  port.postMessage(message, handedOver);
+function send(message: ThreadMessage, transferred: ArrayBuffer[] = []): void {
+  port.postMessage(message, transferred);
 }

@@ -1,23 +1,23 @@
 import { WATCH_MAX_CHANGES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 
-export type ChangeKind = 'created' | 'modified' | 'deleted';
+type ChangeKind = 'created' | 'modified' | 'deleted';
 
-export interface Change {
+interface Change {
   readonly path: NativePath;
   readonly kind: ChangeKind;
 }
 
-/** Changes in an order that leads from the old state to the new one. With `overflow` there are others besides. */
+/** Changes in an order that leads from the old state to the new one. `overflow` means that further changes are missing. */
 export interface ChangeBatch {
   readonly changes: readonly Change[];
   readonly overflow: boolean;
 }
 
-/** Changes as they are found. When there are too many they are all dropped, and the list only says that there were some. */
+/** Collects changes. Beyond the limit it drops all of them and only reports the overflow. */
 export class ChangeList {
   readonly #maxChanges: number;
-  /** Paths that are listed as created or modified already; another modification adds nothing. */
+  /** Paths already listed as created or modified. A further modification adds nothing. */
   readonly #fresh = new Set<NativePath>();
   #changes: Change[] = [];
   #overflow = false;
@@ -41,12 +41,14 @@ export class ChangeList {
     else this.#fresh.add(path);
   }
 
-  /** The list is not complete. */
+  /** Marks the list as incomplete. */
   markIncomplete(): void {
     this.#overflow = true;
   }
 
-  /** The changes in batches of at most `size`. The last one tells of an overflow, so that the client looks after all of them. */
+  /**
+   * The changes in batches of at most `size`. The last batch carries the overflow, so that the client rescans after all changes.
+   */
   batches(size: number): ChangeBatch[] {
     const batches: { changes: readonly Change[]; overflow: boolean }[] = [];
     for (let start = 0; start < this.#changes.length; start += size) {

@@ -6,28 +6,28 @@ import type { ChangeBatch } from './change-list.ts';
 import { type TreeWatch, type TreeWatchContext, type TreeWatchOptions, watchTree } from './tree-watch.ts';
 import { WatchBudget } from './watch-budget.ts';
 
-/** Where the changes of a connection's watches go. */
-export interface ChangeSink {
+/** Receives the changes of a connection's watches. */
+interface ChangeSink {
   deliver(watchId: string, batch: ChangeBatch): void;
-  /** Whether the client takes in what it was told. While it does not, changes gather here, each path once. */
+  /** Whether the client keeps up. While it does not, changes are collected here, each path once. */
   ready(): boolean;
 }
 
 /** The watches of one connection, by the ids that the client chose. */
 export class ConnectionWatches {
   readonly #sink: ChangeSink;
-  readonly #means: TreeWatchContext;
+  readonly #context: TreeWatchContext;
   readonly #watches = new Map<string, OwnedWatch>();
   #disposed = false;
 
-  /** `means` are for all watches; what they leave open has defaults. */
-  constructor(sink: ChangeSink, means: Omit<TreeWatchContext, 'ready' | 'signal'> = {}) {
+  /** `context` applies to all watches and replaces the defaults. */
+  constructor(sink: ChangeSink, context: Omit<TreeWatchContext, 'ready' | 'signal'> = {}) {
     this.#sink = sink;
     const shared = { budget: new WatchBudget(), slots: new Semaphore(WATCH_CHECKS_PER_CONNECTION) };
-    this.#means = { ...shared, ...means, ready: () => sink.ready() };
+    this.#context = { ...shared, ...context, ready: () => sink.ready() };
   }
 
-  /** Resolves when the watch stands. Its first changes may be delivered right after. */
+  /** Resolves when the watch is active. The first changes may follow immediately. */
   async watch(watchId: string, path: NativePath, options: TreeWatchOptions): Promise<void> {
     if (this.#disposed) throw refused('the connection is closed');
     if (this.#watches.has(watchId)) throw refused(`watch id ${JSON.stringify(watchId)} is in use`);
@@ -38,7 +38,7 @@ export class ConnectionWatches {
     this.#watches.set(watchId, owned);
     try {
       owned.tree = await watchTree(path, options, (batch) => this.#sink.deliver(watchId, batch), {
-        ...this.#means,
+        ...this.#context,
         signal: owned.ending.signal,
       });
     } catch (error) {
@@ -47,16 +47,16 @@ export class ConnectionWatches {
         throw error;
       }
     }
-    if (owned.ending.signal.aborted) throw refused('the watch was ended before it began');
+    if (owned.ending.signal.aborted) throw refused('the watch was removed before it was active');
   }
 
-  /** Nothing more is delivered for the id, which is free again. It does no harm when there is no such watch. */
+  /** Ends a watch and frees its id. An unknown id is not an error. */
   unwatch(watchId: string): void {
     this.#watches.get(watchId)?.ending.abort();
     this.#watches.delete(watchId);
   }
 
-  /** To be called when the client takes in changes again. */
+  /** Called when the client keeps up again. */
   flush(): void {
     for (const { tree } of this.#watches.values()) {
       if (!this.#sink.ready()) return;
@@ -64,7 +64,7 @@ export class ConnectionWatches {
     }
   }
 
-  /** Ends all watches, for good. */
+  /** Ends all watches permanently. */
   dispose(): void {
     this.#disposed = true;
     for (const watchId of [...this.#watches.keys()]) this.unwatch(watchId);
@@ -72,7 +72,7 @@ export class ConnectionWatches {
 }
 
 interface OwnedWatch {
-  /** Aborted by unwatch, which may come before the watch stands. */
+  /** Aborted by `unwatch`, possibly before the watch is active. */
   readonly ending: AbortController;
   tree: TreeWatch | null;
 }

@@ -3,27 +3,27 @@ import type { WatchEventKind, WatchEventSource } from './event-queue.ts';
 
 export type EntryKind = 'directory' | 'file' | 'link' | 'other';
 
-/** What is to be found out about a name: whether it is there; also that it changed; or that it is in another directory now. */
-export type Noted = 'look' | WatchEventKind | 'replaced';
-export type NotedNames = Map<string, Noted>;
+/** What to check about a name: only whether it exists (`check`), also that it changed, or that its directory was replaced. */
+export type PendingCheck = 'check' | WatchEventKind | 'replaced';
+export type PendingNames = Map<string, PendingCheck>;
 
-/** What is there under a name. */
+/** The entry found under a name. */
 export interface Found {
   readonly kind: EntryKind;
-  /** Null when it was not looked up. */
+  /** Null when it was not read. */
   readonly inode: number | null;
 }
 
-/** A directory that is entered. Directories that are not are known like files. */
+/** A directory that the watch enters. Other directories are stored like files. */
 export class DirectoryNode {
   readonly path: NativePath;
   readonly parent: DirectoryNode | null;
   readonly entries = new Map<string, DirectoryNode | EntryKind>();
   source: WatchEventSource | null = null;
   inode: number | null = null;
-  noted: NotedNames = new Map();
-  /** All of it has to be looked at, and its watch renewed. */
-  doubted = false;
+  pending: PendingNames = new Map();
+  /** The whole directory has to be compared, and its watch renewed. */
+  stale = false;
   gone = false;
 
   constructor(path: NativePath, parent: DirectoryNode | null) {
@@ -38,9 +38,11 @@ export class DirectoryNode {
   }
 }
 
-/** Whether another directory stands in the place of the known one. */
-export function isOther(folder: DirectoryNode, found: Found | null): boolean {
-  return folder.inode !== null && found !== null && found.inode !== null && found.inode !== folder.inode;
+/** Whether the entry found is a different directory with the same name. */
+export function isReplacedBy(directory: DirectoryNode, found: Found | null): boolean {
+  return (
+    directory.inode !== null && found !== null && found.inode !== null && found.inode !== directory.inode
+  );
 }
 
 export function kindOf(known: DirectoryNode | EntryKind): EntryKind {
@@ -57,8 +59,8 @@ export function entryKind(entry: {
   return entry.isSymbolicLink() ? 'link' : 'other';
 }
 
-export function* directoriesBelow(folder: DirectoryNode): Generator<DirectoryNode> {
-  for (const entry of folder.entries.values()) {
+export function* directoriesBelow(directory: DirectoryNode): Generator<DirectoryNode> {
+  for (const entry of directory.entries.values()) {
     if (!(entry instanceof DirectoryNode)) continue;
     yield entry;
     yield* directoriesBelow(entry);

@@ -3,27 +3,30 @@ import { readFile } from 'node:fs/promises';
 import { INOTIFY_QUEUE_EVENTS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
 
-/** `change` is about content or attributes, `rename` about the name: it came, went, or stands for another file. */
+/** `change` concerns content or attributes. `rename` concerns the name: it appeared, disappeared or names another file. */
 export type WatchEventKind = 'change' | 'rename';
 
-/** Told of a name, in bytes, in the watched directory. An event of the directory itself comes under its own last name. */
+/**
+ * Receives the name, in bytes, of an entry of the watched directory. An event of the directory itself has the last name of its
+ * path.
+ */
 export type WatchEventListener = (kind: WatchEventKind, name: string | null) => void;
 
 export interface WatchEventSource {
-  /** Nothing is told after this. */
+  /** No events are delivered after this. */
   close(): void;
 }
 
 /**
- * The events of single directories and files, and the suspicion that some were lost.
+ * The inotify events of single directories and files, with detection of lost events.
  *
- * All watches of an event loop share one kernel queue, and Node passes over the kernel's word that it overflowed. But a full queue
- * arrives in one go, so that a burst which could come from one is the sign. It is taken well below the full size, because events
- * of watches that were closed in the meantime are not seen here.
+ * All watches of an event loop share one kernel queue, and Node ignores the kernel's overflow event (IN_Q_OVERFLOW). But a full
+ * queue arrives in one turn of the event loop, so a large burst is taken as a sign of an overflow. The threshold is well below the
+ * queue length, because events of watches that were closed in the meantime are not counted here.
  */
 export class WatchEventQueue {
   readonly #burstLimit: number;
-  readonly #suspicious = new Set<() => void>();
+  readonly #lossListeners = new Set<() => void>();
   #burst = 0;
 
   constructor(queueLength: number) {
@@ -31,8 +34,8 @@ export class WatchEventQueue {
   }
 
   /**
-   * Watches one directory, not what lies deeper, or one file; links are followed. Throws what the system says. The call is
-   * synchronous: callers look at the path asynchronously first, so that a dead mount does not stop the process here.
+   * Watches one directory without its subdirectories, or one file. Follows links. Throws the system's error. The call is
+   * synchronous: callers first stat the path asynchronously, so that a dead mount does not block the process here.
    */
   open(path: NativePath, listener: WatchEventListener): WatchEventSource {
     let closed = false;
@@ -41,24 +44,24 @@ export class WatchEventQueue {
       if (!closed) listener(kind, name);
     });
     watcher.on('error', () => {
-      if (!closed) this.#suspect();
+      if (!closed) this.#reportLoss();
     });
     return {
       close: () => {
         if (closed) return;
         closed = true;
-        // What is queued now is read, and counted, before the watch goes: a full queue does not disappear unseen.
+        // Events that are already queued are read and counted before the watch is removed, so that a full queue is not missed.
         setImmediate(() => watcher.close());
       },
     };
   }
 
-  /** Calls back whenever events may have been lost; returns how to stop that. */
+  /** Calls `listener` whenever events may have been lost. Returns the function that removes it. */
   onPossibleLoss(listener: () => void): () => void {
-    // Each subscription is its own, even of the same function.
+    // A new function, so that one listener can be added twice.
     const own = () => listener();
-    this.#suspicious.add(own);
-    return () => this.#suspicious.delete(own);
+    this.#lossListeners.add(own);
+    return () => this.#lossListeners.delete(own);
   }
 
   #count(): void {
@@ -68,13 +71,13 @@ export class WatchEventQueue {
       });
     }
     this.#burst += 1;
-    if (this.#burst === this.#burstLimit) this.#suspect();
+    if (this.#burst === this.#burstLimit) this.#reportLoss();
   }
 
-  #suspect(): void {
-    // At the end of the burst, when nothing more can be lost to it.
+  #reportLoss(): void {
+    // At the end of the burst, when it can lose no further events.
     setImmediate(() => {
-      for (const listener of [...this.#suspicious]) listener();
+      for (const listener of [...this.#lossListeners]) listener();
     });
   }
 }
@@ -85,7 +88,7 @@ export function processEventQueue(): Promise<WatchEventQueue> {
   return shared;
 }
 
-/** A burst of this part of the queue's length is suspicious. */
+/** A burst of this fraction of the queue length counts as a possible overflow: 1/4. */
 const BURST_SHARE = 4;
 
 let shared: Promise<WatchEventQueue> | undefined;

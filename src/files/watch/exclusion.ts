@@ -1,12 +1,12 @@
 import { Glob } from '../glob.ts';
 import { type NativePath, textOfName } from '../native-path.ts';
 
-/** Whether a path below the root is left out. */
+/** Whether a path below the root is excluded. */
 export type Exclusion = (path: NativePath) => boolean;
 
 /**
- * What the globs leave out below `root`. A slash at the end says nothing here, and who excludes everything in a directory
- * (`build/**`) excludes the directory too.
+ * The paths below `root` that the globs exclude. A trailing slash is ignored. A glob for everything in a directory (`build/**`)
+ * also excludes the directory itself.
  */
 export function exclusionBelow(root: NativePath, globs: readonly string[]): Exclusion {
   if (globs.length === 0) return () => false;

@@ -10,48 +10,51 @@ import {
   type EntryKind,
   entryKind,
   type Found,
-  isOther,
+  isReplacedBy,
   kindOf,
-  type Noted,
-  type NotedNames,
+  type PendingCheck,
+  type PendingNames,
 } from './directory-node.ts';
 import type { WatchEventKind, WatchEventQueue, WatchEventSource } from './event-queue.ts';
 import type { Exclusion } from './exclusion.ts';
-import { type WatchBudget, WatchLimitError } from './watch-budget.ts';
+import { throwIfExhausted, type WatchBudget } from './watch-budget.ts';
 
 export interface TreeSnapshotOptions {
   readonly recursive: boolean;
   readonly excluded: Exclusion;
   readonly budget: WatchBudget;
-  readonly notices: WatchEventQueue;
-  /** For what is with the system at once. */
+  readonly events: WatchEventQueue;
+  /** Limits concurrent system calls. */
   readonly slots: Semaphore;
   readonly maxPendingNames?: number;
-  /** Something was noticed that {@link TreeSnapshot.reconcile} should look at. */
-  readonly onNotice: () => void;
+  /** Called when {@link TreeSnapshot.reconcile} has something to check. */
+  readonly onEvent: () => void;
 }
 
 /**
- * The names and kinds of everything below a root, and a watch on each of its directories. Events only say where to look; what is
- * told as a change is the difference between what was known and what is there now. So the names are right whatever became of
- * single events: when a directory is filled before its watch stands, moved in or out, or replaced by another. Watchers that pass
- * events on, as Node's recursive one and @parcel/watcher do, lose what is in a directory that is moved in, keep telling the old
- * path of one that was renamed, and keep silent about a queue that overflowed.
+ * The names and kinds of everything below a root, and a watch on each of its directories. Events only say where to check. A
+ * reported change is the difference between this snapshot and the current state. So the names are right even if a directory is
+ * filled before its watch is active, moved in or out, or replaced by another. Watchers that forward events, such as Node's
+ * recursive one and @parcel/watcher, miss the contents of a directory that is moved in, report the old path of a renamed one, and
+ * ignore a queue overflow.
  *
- * Nothing about content is remembered. A file counts as modified when an event names it or its directory was replaced; this is
- * what is missing when events were lost. A directory counts as modified only when another takes its place, since Node does not
- * tell its attributes from its name. Links are not followed, but for the root itself. Of a directory that cannot be read
- * only the name is known.
+ * The snapshot contains nothing about content. A file counts as modified when an event names it or its directory was replaced;
+ * after lost events such modifications are missing. A directory counts as modified only when another one replaces it, since Node
+ * does not distinguish its attributes from its name. Links are not followed, except at the root. Of an unreadable directory only
+ * the name is known.
  */
 export class TreeSnapshot {
   readonly #root: NativePath;
   readonly #options: TreeSnapshotOptions;
   readonly #maxPendingNames: number;
-  /** The directory of the root, of which only the root is known. So the root comes, goes and changes like any other entry. */
+  /**
+   * The parent directory of the root, with the root as its only entry. So the root appears, disappears and changes like any other
+   * entry.
+   */
   readonly #top: DirectoryNode;
-  /** Folders where something was noticed since the last look. */
-  #noted = new Set<DirectoryNode>();
-  #notedNames = 0;
+  /** Directories with pending checks. */
+  #pending = new Set<DirectoryNode>();
+  #pendingCount = 0;
   #eventsLost = false;
   #rootFile: RootFile | null = null;
   readonly #closing = new AbortController();
@@ -63,8 +66,8 @@ export class TreeSnapshot {
     this.#top = new DirectoryNode(parentPath(root), null);
   }
 
-  /** Learns the whole tree. Fails with the system's error when there is no root, or with a {@link WatchLimitError}. */
-  async learn(changes: ChangeList): Promise<void> {
+  /** Reads the whole tree. Fails with the system's error when the root does not exist, or with a `WatchLimitError`. */
+  async scan(changes: ChangeList): Promise<void> {
     await this.#inSlot(() => stat(systemPath(this.#root)));
     if (this.#top.gone) return;
     this.#watchTop();
@@ -72,38 +75,38 @@ export class TreeSnapshot {
     await this.reconcile(changes);
   }
 
-  /** Whether something was noticed that has not been looked at yet. */
+  /** Whether checks are pending. */
   get isStale(): boolean {
-    return this.#noted.size > 0 || this.#eventsLost;
+    return this.#pending.size > 0 || this.#eventsLost;
   }
 
-  /** Has the root looked at, though no event says so. */
+  /** Schedules a check of the root without an event. */
   checkRoot(): void {
-    this.#note(this.#top, lastName(this.#root), 'look');
+    this.#schedule(this.#top, lastName(this.#root), 'check');
   }
 
-  /** Has everything looked at: events may be missing. */
-  doubtAll(): void {
+  /** Schedules a check of everything, because events may be missing. */
+  markAllStale(): void {
     this.#eventsLost = true;
-    for (const folder of this.#noted) folder.noted.clear();
-    this.#noted.clear();
-    this.#notedNames = 0;
-    this.#options.onNotice();
+    for (const directory of this.#pending) directory.pending.clear();
+    this.#pending.clear();
+    this.#pendingCount = 0;
+    this.#options.onEvent();
   }
 
   /**
-   * Looks where something was noticed and puts the differences into `changes`. What happens meanwhile is noted for the next time.
-   * Calls come one after the other. Fails with a {@link WatchLimitError}, after which the tree can only be closed.
+   * Runs the pending checks and adds the differences to `changes`. Events in the meantime are kept for the next call. Calls must
+   * not overlap. Fails with a `WatchLimitError`; then the snapshot can only be closed.
    */
   async reconcile(changes: ChangeList): Promise<void> {
-    if (this.#eventsLost) this.#doubtEveryFolder(changes);
-    // One visit at a time for each folder: an older look must not be taken for the newer one.
-    const visits: Visits = new Map([...this.#noted].map((folder) => [folder, 'noted']));
-    this.#noted = new Set();
-    this.#notedNames = 0;
+    if (this.#eventsLost) this.#markEveryDirectory(changes);
+    // One visit at a time per directory: the result of an older check must not overwrite a newer one.
+    const visits: Visits = new Map([...this.#pending].map((directory) => [directory, 'pending']));
+    this.#pending = new Set();
+    this.#pendingCount = 0;
     while (visits.size > 0) {
       const some = [...takeSome(visits, WATCH_CHECK_CONCURRENCY)];
-      await Promise.all(some.map(([folder, reason]) => this.#visit(folder, reason, visits, changes)));
+      await Promise.all(some.map(([directory, reason]) => this.#visit(directory, reason, visits, changes)));
     }
   }
 
@@ -112,144 +115,154 @@ export class TreeSnapshot {
     this.#rootFile?.source?.close();
     for (const name of [...this.#top.entries.keys()]) this.#forget(this.#top, name, null);
     this.#top.close();
-    this.#noted.clear();
+    this.#pending.clear();
   }
 
-  #doubtEveryFolder(changes: ChangeList): void {
+  #markEveryDirectory(changes: ChangeList): void {
     this.#eventsLost = false;
     changes.markIncomplete();
     this.checkRoot();
-    for (const folder of directoriesBelow(this.#top)) {
-      folder.doubted = true;
-      this.#noted.add(folder);
+    for (const directory of directoriesBelow(this.#top)) {
+      directory.stale = true;
+      this.#pending.add(directory);
     }
   }
 
   async #visit(
-    folder: DirectoryNode,
+    directory: DirectoryNode,
     reason: VisitReason,
     visits: Visits,
     changes: ChangeList,
   ): Promise<void> {
-    if (folder.gone) return;
-    const names = folder.noted;
-    const whole = folder.doubted || reason === 'replaced';
-    folder.noted = new Map();
-    folder.doubted = false;
-    if (whole && folder !== this.#top) await this.#visitWhole(folder, reason, names, visits, changes);
-    else await this.#visitNames(folder, names, visits, changes);
+    if (directory.gone) return;
+    const names = directory.pending;
+    const whole = directory.stale || reason === 'replaced';
+    directory.pending = new Map();
+    directory.stale = false;
+    if (whole && directory !== this.#top) await this.#visitWhole(directory, reason, names, visits, changes);
+    else await this.#visitNames(directory, names, visits, changes);
   }
 
   async #visitNames(
-    folder: DirectoryNode,
-    names: NotedNames,
+    directory: DirectoryNode,
+    names: PendingNames,
     visits: Visits,
     changes: ChangeList,
   ): Promise<void> {
     const rest = new Map(names);
     while (rest.size > 0) {
       const some = [...takeSome(rest, WATCH_CHECK_CONCURRENCY)].filter(
-        ([name]) => !this.#isExcluded(folder, name),
+        ([name]) => !this.#isExcluded(directory, name),
       );
-      const found = await Promise.all(some.map(([name]) => this.#look(folder, name)));
-      if (folder.gone) return;
-      for (const [index, [name, noted]] of some.entries()) {
-        this.#compare(folder, name, found[index] ?? null, noted, visits, changes);
+      const found = await Promise.all(some.map(([name]) => this.#check(directory, name)));
+      if (directory.gone) return;
+      for (const [index, [name, pending]] of some.entries()) {
+        this.#compare(directory, name, found[index] ?? null, pending, visits, changes);
       }
     }
   }
 
-  /** Watches the directory afresh and compares all of its names. The watch comes first: nothing happens unseen in between. */
+  /** Renews the watch and compares all names of the directory. The watch comes first, so that no change in between is missed. */
   async #visitWhole(
-    folder: DirectoryNode,
+    directory: DirectoryNode,
     reason: VisitReason,
-    noted: NotedNames,
+    pending: PendingNames,
     visits: Visits,
     changes: ChangeList,
   ): Promise<void> {
-    const itself = await this.#look(folder.parent!, lastName(folder.path));
-    if (folder.gone) return;
-    const replaced = reason === 'replaced' || isOther(folder, itself);
-    folder.inode = itself?.inode ?? null;
-    this.#watch(folder);
-    const entries = await this.#list(folder, changes);
-    if (folder.gone) return;
-    for (const name of [...folder.entries.keys()]) {
-      if (!entries.has(name)) this.#forget(folder, name, changes);
+    const itself = await this.#check(directory.parent!, lastName(directory.path));
+    if (directory.gone) return;
+    const replaced = reason === 'replaced' || isReplacedBy(directory, itself);
+    directory.inode = itself?.inode ?? null;
+    this.#watch(directory);
+    const entries = await this.#list(directory, changes);
+    if (directory.gone) return;
+    for (const name of [...directory.entries.keys()]) {
+      if (!entries.has(name)) this.#forget(directory, name, changes);
     }
     for (const [name, kind] of entries) {
       const seen = { kind, inode: null };
-      this.#compare(folder, name, seen, replaced ? 'replaced' : (noted.get(name) ?? 'look'), visits, changes);
+      this.#compare(
+        directory,
+        name,
+        seen,
+        replaced ? 'replaced' : (pending.get(name) ?? 'check'),
+        visits,
+        changes,
+      );
     }
   }
 
   #compare(
-    folder: DirectoryNode,
+    directory: DirectoryNode,
     name: string,
     found: Found | null,
-    noted: Noted,
+    pending: PendingCheck,
     visits: Visits,
     changes: ChangeList,
   ): void {
-    const path = childPath(folder.path, name);
-    const known = folder.entries.get(name);
-    const isOtherRoot = folder === this.#top && this.#followRootFile(found, noted);
-    if (known !== undefined && kindOf(known) !== found?.kind) this.#forget(folder, name, changes);
+    const path = childPath(directory.path, name);
+    const known = directory.entries.get(name);
+    const isReplacedRoot = directory === this.#top && this.#followRootFile(found, pending);
+    if (known !== undefined && kindOf(known) !== found?.kind) this.#forget(directory, name, changes);
     if (found === null) return;
-    if (!folder.entries.has(name)) {
-      this.#add(folder, name, found.kind, visits, changes);
+    if (!directory.entries.has(name)) {
+      this.#add(directory, name, found.kind, visits, changes);
     } else if (known instanceof DirectoryNode) {
-      const replaced = noted === 'replaced' || isOther(known, found);
+      const replaced = pending === 'replaced' || isReplacedBy(known, found);
       if (replaced) changes.add(path, 'modified');
       if (replaced) visits.set(known, 'replaced');
-      else if (known.source === null) known.doubted = true;
-      if (known.doubted && !visits.has(known)) visits.set(known, 'noted');
-    } else if (noted !== 'look' || isOtherRoot) {
+      else if (known.source === null) known.stale = true;
+      if (known.stale && !visits.has(known)) visits.set(known, 'pending');
+    } else if (pending !== 'check' || isReplacedRoot) {
       changes.add(path, 'modified');
     }
   }
 
-  #add(folder: DirectoryNode, name: string, kind: EntryKind, visits: Visits, changes: ChangeList): void {
-    const path = childPath(folder.path, name);
-    const isEntered = kind === 'directory' && (this.#options.recursive || folder === this.#top);
+  #add(directory: DirectoryNode, name: string, kind: EntryKind, visits: Visits, changes: ChangeList): void {
+    const path = childPath(directory.path, name);
+    const isEntered = kind === 'directory' && (this.#options.recursive || directory === this.#top);
     this.#options.budget.take(isEntered);
     changes.add(path, 'created');
-    // A root that comes back may be in another directory of the same name.
-    if (folder === this.#top) this.#watchTop();
+    // A root that reappears may be in a different parent directory of the same name.
+    if (directory === this.#top) this.#watchTop();
     if (!isEntered) {
-      folder.entries.set(name, kind);
+      directory.entries.set(name, kind);
       return;
     }
-    const added = new DirectoryNode(path, folder);
-    added.doubted = true;
-    folder.entries.set(name, added);
-    visits.set(added, 'noted');
+    const added = new DirectoryNode(path, directory);
+    added.stale = true;
+    directory.entries.set(name, added);
+    visits.set(added, 'pending');
   }
 
-  /** Takes an entry out, and what lies below it first. */
-  #forget(folder: DirectoryNode, name: string, changes: ChangeList | null): void {
-    const known = folder.entries.get(name);
-    folder.entries.delete(name);
+  /** Removes an entry, and everything below it first. */
+  #forget(directory: DirectoryNode, name: string, changes: ChangeList | null): void {
+    const known = directory.entries.get(name);
+    directory.entries.delete(name);
     if (known instanceof DirectoryNode) {
       known.close();
-      this.#noted.delete(known);
+      this.#pending.delete(known);
       for (const below of [...known.entries.keys()]) this.#forget(known, below, changes);
     }
     this.#options.budget.give(known instanceof DirectoryNode);
-    changes?.add(childPath(folder.path, name), 'deleted');
+    changes?.add(childPath(directory.path, name), 'deleted');
   }
 
-  /** Watches a root that is no directory by itself too: a link leads to a file elsewhere. True when it is another file now. */
-  #followRootFile(found: Found | null, noted: Noted): boolean {
+  /**
+   * Watches a root that is not a directory directly, because a link may lead to a file elsewhere. Returns true when it is a
+   * different file now.
+   */
+  #followRootFile(found: Found | null, pending: PendingCheck): boolean {
     const before = this.#rootFile;
     const isSame = found !== null && found.inode === before?.inode;
-    if (isSame && noted !== 'rename') return false;
+    if (isSame && pending !== 'rename') return false;
     before?.source?.close();
     this.#rootFile = null;
     if (found === null || found.kind === 'directory') return false;
     const source = this.#open(this.#root, (kind) => {
-      this.#note(this.#top, lastName(this.#root), kind);
-      this.#options.onNotice();
+      this.#schedule(this.#top, lastName(this.#root), kind);
+      this.#options.onEvent();
     });
     this.#rootFile = { source, inode: found.inode };
     return before !== null && !isSame;
@@ -259,59 +272,61 @@ export class TreeSnapshot {
     if (this.#root !== '/') this.#watch(this.#top);
   }
 
-  #watch(folder: DirectoryNode): void {
-    const before = folder.source;
-    folder.source = this.#open(folder.path, (kind, name) => this.#notice(folder, kind, name));
+  #watch(directory: DirectoryNode): void {
+    const before = directory.source;
+    directory.source = this.#open(directory.path, (kind, name) => this.#onEvent(directory, kind, name));
     before?.close();
   }
 
-  /** Null when the path is gone or must not be read. */
+  /** Null when the path does not exist or is not readable. */
   #open(
     path: NativePath,
     listener: (kind: WatchEventKind, name: string | null) => void,
   ): WatchEventSource | null {
     try {
-      return this.#options.notices.open(path, listener);
+      return this.#options.events.open(path, listener);
     } catch (error) {
       throwIfExhausted(error);
       return null;
     }
   }
 
-  #notice(folder: DirectoryNode, kind: WatchEventKind, name: string | null): void {
-    if (folder.gone) return;
-    if (folder === this.#top) {
+  #onEvent(directory: DirectoryNode, kind: WatchEventKind, name: string | null): void {
+    if (directory.gone) return;
+    if (directory === this.#top) {
       if (name !== null && name !== lastName(this.#root)) return;
-      this.#note(folder, lastName(this.#root), kind);
+      this.#schedule(directory, lastName(this.#root), kind);
     } else {
-      if (name !== null) this.#note(folder, name, kind);
-      // The directory itself may have been moved or removed, and its watch with it; or this is about an entry of the same name.
-      if (name === null || (kind === 'rename' && name === lastName(folder.path))) {
-        folder.doubted = true;
-        this.#noted.add(folder);
-        this.#note(folder.parent!, lastName(folder.path), 'look');
+      if (name !== null) this.#schedule(directory, name, kind);
+      // The directory itself may have been moved or removed, together with its watch. Or the event concerns an entry of the same
+      // name.
+      if (name === null || (kind === 'rename' && name === lastName(directory.path))) {
+        directory.stale = true;
+        this.#pending.add(directory);
+        this.#schedule(directory.parent!, lastName(directory.path), 'check');
       }
     }
-    this.#options.onNotice();
+    this.#options.onEvent();
   }
 
-  #note(folder: DirectoryNode, name: string, noted: Noted): void {
-    if (this.#eventsLost || folder.gone) return;
-    const before = folder.noted.get(name);
-    if (before === undefined) this.#notedNames += 1;
-    if (before === undefined || before === 'look' || noted === 'rename') folder.noted.set(name, noted);
-    this.#noted.add(folder);
-    if (this.#notedNames > this.#maxPendingNames) this.doubtAll();
+  #schedule(directory: DirectoryNode, name: string, pending: PendingCheck): void {
+    if (this.#eventsLost || directory.gone) return;
+    const before = directory.pending.get(name);
+    if (before === undefined) this.#pendingCount += 1;
+    if (before === undefined || before === 'check' || pending === 'rename')
+      directory.pending.set(name, pending);
+    this.#pending.add(directory);
+    if (this.#pendingCount > this.#maxPendingNames) this.markAllStale();
   }
 
-  #isExcluded(folder: DirectoryNode, name: string): boolean {
-    return folder !== this.#top && this.#options.excluded(childPath(folder.path, name));
+  #isExcluded(directory: DirectoryNode, name: string): boolean {
+    return directory !== this.#top && this.#options.excluded(childPath(directory.path, name));
   }
 
-  async #look(folder: DirectoryNode, name: string): Promise<Found | null> {
-    const path = systemPath(childPath(folder.path, name));
+  async #check(directory: DirectoryNode, name: string): Promise<Found | null> {
+    const path = systemPath(childPath(directory.path, name));
     try {
-      const found = await this.#inSlot(() => (folder === this.#top ? stat(path) : lstat(path)));
+      const found = await this.#inSlot(() => (directory === this.#top ? stat(path) : lstat(path)));
       return { kind: entryKind(found), inode: found.ino };
     } catch (error) {
       throwIfExhausted(error);
@@ -319,26 +334,29 @@ export class TreeSnapshot {
     }
   }
 
-  async #list(folder: DirectoryNode, changes: ChangeList): Promise<Map<string, EntryKind>> {
+  async #list(directory: DirectoryNode, changes: ChangeList): Promise<Map<string, EntryKind>> {
     const entries = new Map<string, EntryKind>();
     try {
-      await this.#inSlot(() => this.#listInto(entries, folder));
+      await this.#inSlot(() => this.#listInto(entries, directory));
     } catch (error) {
       throwIfExhausted(error);
       const code = errorCode(error);
-      // A directory that went away is missed in its own directory; nothing below one that cannot be read is known.
+      // The parent's check detects a removed directory. Nothing below an unreadable directory is known.
       if (code !== 'ENOENT' && code !== 'ENOTDIR' && code !== 'EACCES') changes.markIncomplete();
     }
     return entries;
   }
 
-  async #listInto(entries: Map<string, EntryKind>, folder: DirectoryNode): Promise<void> {
-    // With names as bytes, since a file system that does not tell kinds has each of them looked up by name.
+  async #listInto(entries: Map<string, EntryKind>, directory: DirectoryNode): Promise<void> {
+    // Names as bytes: on a file system that reports no types, Node looks up each entry by its exact name.
     const encoding = 'buffer' as BufferEncoding;
-    const directory = await opendir(systemPath(folder.path), { encoding, bufferSize: LISTED_AT_ONCE });
-    for await (const entry of directory) {
+    const listing = await opendir(systemPath(directory.path), {
+      encoding,
+      bufferSize: READDIR_BATCH_ENTRIES,
+    });
+    for await (const entry of listing) {
       const name = (entry.name as string | Buffer).toString('latin1');
-      if (this.#isExcluded(folder, name)) continue;
+      if (this.#isExcluded(directory, name)) continue;
       this.#options.budget.check(entries.size);
       entries.set(name, entryKind(entry));
     }
@@ -354,8 +372,8 @@ export class TreeSnapshot {
   }
 }
 
-/** `replaced`: another directory stands in the place of the known one, so that no file in it is the same. */
-type VisitReason = 'noted' | 'replaced';
+/** `replaced`: a different directory has the name, so every file in it is a different one. */
+type VisitReason = 'pending' | 'replaced';
 type Visits = Map<DirectoryNode, VisitReason>;
 
 interface RootFile {
@@ -363,8 +381,8 @@ interface RootFile {
   readonly inode: number | null;
 }
 
-/** Entries that are fetched from the system in one go: fewer trips than Node's default of 32. */
-const LISTED_AT_ONCE = 256;
+/** Entries per read of a directory: fewer round trips than Node's default of 32. */
+const READDIR_BATCH_ENTRIES = 256;
 
 function* takeSome<K, V>(from: Map<K, V>, count: number): Generator<[K, V]> {
   for (const pair of from) {
@@ -373,13 +391,3 @@ function* takeSome<K, V>(from: Map<K, V>, count: number): Generator<[K, V]> {
     yield pair;
   }
 }
-
-function throwIfExhausted(error: unknown): void {
-  if (error instanceof WatchLimitError) throw error;
-  const code = errorCode(error);
-  if (code === null || !EXHAUSTED.has(code)) return;
-  const limit = code === 'ENOSPC' ? 'watches (fs.inotify.max_user_watches)' : `resources (${code})`;
-  throw new WatchLimitError(`the system has no more ${limit}; exclude directories or raise its limit`);
-}
-
-const EXHAUSTED = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);

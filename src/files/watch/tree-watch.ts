@@ -15,20 +15,20 @@ import { TreeSnapshot, type TreeSnapshotOptions } from './tree-snapshot.ts';
 import { WatchBudget, WatchLimitError } from './watch-budget.ts';
 
 export interface TreeWatchOptions {
-  /** Everything below a directory, or only its own entries. It makes no difference to a file. */
+  /** Watch everything below a directory, or only its own entries. Has no effect for a file. */
   readonly recursive: boolean;
-  /** Globs of paths, relative to the root, that are neither watched nor told. */
+  /** Globs of paths, relative to the root, that are neither watched nor reported. */
   readonly exclude: readonly string[];
-  /** How long changes gather, counted from the first one. */
+  /** How long changes are collected, counted from the first one. */
   readonly debounceMs: number;
 }
 
-/** What a watch works with; every part has a default. */
+/** Dependencies and limits of a watch. All have defaults. */
 export interface TreeWatchContext {
-  /** Whether changes can be taken now. While not, they gather until {@link TreeWatch.flush}. */
+  /** Whether the listener accepts changes now. Otherwise they are kept until {@link TreeWatch.flush}. */
   readonly ready?: () => boolean;
   readonly budget?: WatchBudget;
-  readonly notices?: WatchEventQueue;
+  readonly events?: WatchEventQueue;
   readonly slots?: Semaphore;
   readonly signal?: AbortSignal;
   readonly maxChanges?: number;
@@ -38,95 +38,95 @@ export interface TreeWatchContext {
 }
 
 /**
- * Watches a file or directory that exists. Changes after the promise settles are told, in batches; folding all of them over the
- * state of that moment gives the names that exist, unless a batch says `overflow`: then the client has to look for itself.
+ * Watches an existing file or directory. Changes after the promise settles are reported in batches. Applying all of them to the
+ * state at that moment gives the existing names, unless a batch has `overflow`: then the client has to rescan.
  *
- * It stays when the root goes: that is told as a deletion, and the root is told as created when it comes back. A tree that
- * outgrows what may be watched is told as overflow at regular intervals until it fits again.
+ * The watch stays active when the root disappears: it reports a deletion, and later a creation when the root reappears. A tree that
+ * exceeds the limits is reported as overflow at regular intervals until it fits again.
  */
 export async function watchTree(
   path: NativePath,
   options: TreeWatchOptions,
   listener: (batch: ChangeBatch) => void,
-  means: TreeWatchContext = {},
+  context: TreeWatchContext = {},
 ): Promise<TreeWatch> {
   if (options.debounceMs > WATCH_MAX_DEBOUNCE_MS) {
     throw refused(`debounceMs may be at most ${WATCH_MAX_DEBOUNCE_MS}, not ${options.debounceMs}`);
   }
   const excluded = exclusionBelow(path, options.exclude);
-  const notices = means.notices ?? (await processEventQueue());
-  const { maxPendingNames } = means;
+  const events = context.events ?? (await processEventQueue());
+  const { maxPendingNames } = context;
   const tree = {
     recursive: options.recursive,
     excluded,
-    notices,
-    budget: means.budget ?? new WatchBudget(),
-    slots: means.slots ?? new Semaphore(WATCH_CHECKS_PER_CONNECTION),
+    events,
+    budget: context.budget ?? new WatchBudget(),
+    slots: context.slots ?? new Semaphore(WATCH_CHECKS_PER_CONNECTION),
     ...(maxPendingNames === undefined ? {} : { maxPendingNames }),
   };
-  const watch = new TreeWatch(path, tree, options.debounceMs, listener, means);
-  means.signal?.addEventListener('abort', () => watch.close(), { once: true });
-  if (means.signal?.aborted) watch.close();
+  const watch = new TreeWatch(path, tree, options.debounceMs, listener, context);
+  context.signal?.addEventListener('abort', () => watch.close(), { once: true });
+  if (context.signal?.aborted) watch.close();
   await watch.start();
   return watch;
 }
 
 export class TreeWatch {
   readonly #path: NativePath;
-  readonly #treeOptions: Omit<TreeSnapshotOptions, 'onNotice'>;
+  readonly #treeOptions: Omit<TreeSnapshotOptions, 'onEvent'>;
   readonly #debounceMs: number;
   readonly #listener: (batch: ChangeBatch) => void;
-  readonly #means: TreeWatchContext;
+  readonly #context: TreeWatchContext;
   readonly #rootCheck: NodeJS.Timeout;
-  readonly #endSuspicion: () => void;
-  /** Null while the tree does not fit. */
+  readonly #stopLossListener: () => void;
+  /** Null while the tree exceeds the limits. */
   #tree: TreeSnapshot | null = null;
   #timer: NodeJS.Timeout | null = null;
-  #isLooking = true;
+  #isChecking = true;
   #closed = false;
-  /** Found, and not taken by the listener yet; nothing more is looked for meanwhile. */
+  /** Changes that the listener has not accepted yet. No checks run meanwhile. */
   #waiting: ChangeBatch[] = [];
 
-  /** For {@link watchTree}; `start` comes next. */
+  /** Only {@link watchTree} calls it, followed by `start`. */
   constructor(
     path: NativePath,
-    treeOptions: Omit<TreeSnapshotOptions, 'onNotice'>,
+    treeOptions: Omit<TreeSnapshotOptions, 'onEvent'>,
     debounceMs: number,
     listener: (batch: ChangeBatch) => void,
-    means: TreeWatchContext,
+    context: TreeWatchContext,
   ) {
     this.#path = path;
     this.#treeOptions = treeOptions;
     this.#debounceMs = debounceMs;
     this.#listener = listener;
-    this.#means = means;
-    this.#endSuspicion = treeOptions.notices.onPossibleLoss(() => this.#tree?.doubtAll());
+    this.#context = context;
+    this.#stopLossListener = treeOptions.events.onPossibleLoss(() => this.#tree?.markAllStale());
     this.#rootCheck = setInterval(() => {
       this.#tree?.checkRoot();
       this.#wake();
-    }, means.rootCheckMs ?? WATCH_ROOT_CHECK_MS).unref();
+    }, context.rootCheckMs ?? WATCH_ROOT_CHECK_MS).unref();
   }
 
   async start(): Promise<void> {
     try {
-      await this.#learn();
+      await this.#scan();
     } catch (error) {
       this.close();
       throw error instanceof WatchLimitError ? new FileError('refused', error.message) : toFileError(error);
     }
-    this.#isLooking = false;
+    this.#isChecking = false;
     this.#wake();
   }
 
-  /** To be called when the listener can take changes again. */
+  /** Called when the listener accepts changes again. */
   flush(): void {
-    if (!this.#isLooking) this.#deliver();
+    if (!this.#isChecking) this.#deliver();
   }
 
-  /** Nothing is told after this. */
+  /** No changes are reported after this. */
   close(): void {
     this.#closed = true;
-    this.#endSuspicion();
+    this.#stopLossListener();
     clearInterval(this.#rootCheck);
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#tree?.close();
@@ -134,46 +134,46 @@ export class TreeWatch {
     this.#waiting = [];
   }
 
-  /** Starts the time in which changes gather, unless it runs, or something else has to come first. */
+  /** Starts the debounce timer, unless it runs or something else has to come first. */
   #wake(): void {
-    if (this.#closed || this.#isLooking || this.#timer !== null || this.#waiting.length > 0) return;
-    if (this.#tree === null) this.#timer = this.#after(this.#means.retryMs ?? WATCH_RETRY_MS);
+    if (this.#closed || this.#isChecking || this.#timer !== null || this.#waiting.length > 0) return;
+    if (this.#tree === null) this.#timer = this.#after(this.#context.retryMs ?? WATCH_RETRY_MS);
     else if (this.#tree.isStale) this.#timer = this.#after(this.#debounceMs);
   }
 
   #after(milliseconds: number): NodeJS.Timeout {
     const timer = setTimeout(() => {
       this.#timer = null;
-      if (this.#isReady()) void this.#look();
+      if (this.#isReady()) void this.#check();
     }, milliseconds);
     return timer.unref();
   }
 
-  async #look(): Promise<void> {
-    this.#isLooking = true;
-    const changes = new ChangeList(this.#means.maxChanges);
+  async #check(): Promise<void> {
+    this.#isChecking = true;
+    const changes = new ChangeList(this.#context.maxChanges);
     try {
       if (this.#tree === null) {
         changes.markIncomplete();
-        await this.#learn();
+        await this.#scan();
       } else {
         await this.#tree.reconcile(changes);
       }
       this.#waiting = changes.batches(WATCH_NOTIFICATION_CHANGES);
     } catch {
-      // The tree outgrew a limit, or its root is gone since. What is known of it is no longer kept up.
+      // The tree exceeded a limit or its root disappeared. The snapshot is no longer updated.
       this.#tree?.close();
       this.#tree = null;
       this.#waiting = [{ changes: [], overflow: true }];
     }
-    this.#isLooking = false;
+    this.#isChecking = false;
     this.#deliver();
   }
 
-  async #learn(): Promise<void> {
-    const tree = new TreeSnapshot(this.#path, { ...this.#treeOptions, onNotice: () => this.#wake() });
+  async #scan(): Promise<void> {
+    const tree = new TreeSnapshot(this.#path, { ...this.#treeOptions, onEvent: () => this.#wake() });
     this.#tree = this.#closed ? null : tree;
-    if (this.#tree !== null) await tree.learn(new ChangeList(0));
+    if (this.#tree !== null) await tree.scan(new ChangeList(0));
   }
 
   #deliver(): void {
@@ -183,6 +183,6 @@ export class TreeWatch {
   }
 
   #isReady(): boolean {
-    return this.#means.ready?.() ?? true;
+    return this.#context.ready?.() ?? true;
   }
 }

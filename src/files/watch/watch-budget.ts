@@ -1,6 +1,7 @@
+import { errorCode } from '../errors.ts';
 import { WATCH_MAX_DIRECTORIES, WATCH_MAX_ENTRIES } from '../limits.ts';
 
-/** How much the watches of one connection may know together. */
+/** How many entries the watches of one connection may cover together. */
 export class WatchBudget {
   readonly #maxEntries: number;
   readonly #maxDirectories: number;
@@ -12,12 +13,12 @@ export class WatchBudget {
     this.#maxDirectories = maxDirectories;
   }
 
-  /** Throws if so many entries are too many by themselves. */
+  /** Throws if this number of entries alone exceeds the limit. */
   check(entries: number): void {
     if (entries >= this.#maxEntries) throw new WatchLimitError(this.#refusal(this.#maxEntries, 'files'));
   }
 
-  /** Makes room for one more entry, or throws. */
+  /** Reserves one more entry, or throws. */
   take(isDirectory: boolean): void {
     this.check(this.#entries);
     if (isDirectory && this.#directories >= this.#maxDirectories) {
@@ -37,7 +38,18 @@ export class WatchBudget {
   }
 }
 
-/** There is no room to watch all of a tree, here or in the system. */
+/** A tree exceeds a limit of the connection or of the system. */
 export class WatchLimitError extends Error {
   override readonly name = 'WatchLimitError';
 }
+
+/** Throws a {@link WatchLimitError} if a system call failed for lack of watches, descriptors or memory. */
+export function throwIfExhausted(error: unknown): void {
+  if (error instanceof WatchLimitError) throw error;
+  const code = errorCode(error);
+  if (code === null || !EXHAUSTED.has(code)) return;
+  const limit = code === 'ENOSPC' ? 'watches (fs.inotify.max_user_watches)' : `resources (${code})`;
+  throw new WatchLimitError(`the system has no more ${limit}; exclude directories or raise its limit`);
+}
+
+const EXHAUSTED = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);

@@ -6,29 +6,29 @@ import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../na
 import { processEventQueue, type WatchEventQueue, type WatchEventSource } from './event-queue.ts';
 
 /**
- * The one watch of a connection for paths that do not exist yet. Watch ids are generations: only one that is higher than all
- * before counts, and it ends the watch before it, whatever comes of its own.
+ * The watch of a connection for paths that do not exist yet. Watch ids are generations: only an id higher than all earlier ones
+ * counts. It ends the previous watch, even if the new one fails.
  */
 export class MissingWatch {
   readonly #slots: Semaphore;
-  readonly #notices: () => Promise<WatchEventQueue>;
+  readonly #events: () => Promise<WatchEventQueue>;
   #generation = 0;
   #current: PathChains | null = null;
 
-  /** `slots` are for what is with the system at once: a look may hang on a dead mount, and another watch may come meanwhile. */
-  constructor(slots: Semaphore, notices: () => Promise<WatchEventQueue> = processEventQueue) {
+  /** `slots` limits concurrent system calls: a check may hang on a dead mount while another watch starts. */
+  constructor(slots: Semaphore, events: () => Promise<WatchEventQueue> = processEventQueue) {
     this.#slots = slots;
-    this.#notices = notices;
+    this.#events = events;
   }
 
   /**
-   * Whether the paths are watched from now on: all of `missing` are absent and `present`, if any, exists. `missing` is null when
-   * one of the paths cannot be of this host. A path through a symbolic link is not watched, since what the link leads to gives no
-   * sign; neither are more paths than {@link MAX_MISSING_PATHS} or such as need more than {@link MAX_MISSING_DIRECTORIES}
-   * directories. The caller then has to look for itself.
+   * Returns whether the paths are watched from now on. That requires that all of `missing` are absent and `present`, if given,
+   * exists. `missing` is null when one of the paths is not of this host. A path through a symbolic link is not watched, because
+   * changes at the link's target cause no event. Neither are more than {@link MAX_MISSING_PATHS} paths, or paths that need more
+   * than {@link MAX_MISSING_DIRECTORIES} directories. When the result is false the caller has to check by itself.
    *
-   * `changed` is called once, after the answer, when a path or one of its ancestors appears, disappears or changes; entries beside
-   * them do not count. It is also called when events may have been lost.
+   * `changed` is called once, after the result, when a path or one of its ancestors appears, disappears or changes. Their siblings
+   * do not count. It is also called when events may have been lost.
    */
   async arm(
     watchId: number,
@@ -42,11 +42,11 @@ export class MissingWatch {
     this.#current = null;
     if (missing === null || missing.length === 0 || missing.length > MAX_MISSING_PATHS) return false;
 
-    const notices = await this.#notices();
+    const events = await this.#events();
     if (this.#generation !== watchId) return false;
-    const chains = new PathChains(notices, this.#slots, changed);
+    const chains = new PathChains(events, this.#slots, changed);
     this.#current = chains;
-    if (await allAsSaid(chains, missing, present)) return chains.answer();
+    if (await allAsExpected(chains, missing, present)) return chains.answer();
     chains.close();
     return false;
   }
@@ -58,7 +58,7 @@ export class MissingWatch {
   }
 }
 
-async function allAsSaid(
+async function allAsExpected(
   chains: PathChains,
   missing: readonly NativePath[],
   present: NativePath | null,
@@ -70,9 +70,9 @@ async function allAsSaid(
   return true;
 }
 
-/** The directories on the way to some paths, each watched for the next name on the way. */
+/** The directories on the way to some paths, each watched for the next name of the path. */
 class PathChains {
-  readonly #notices: WatchEventQueue;
+  readonly #events: WatchEventQueue;
   readonly #slots: Semaphore;
   readonly #changed: () => void;
   readonly #closing = new AbortController();
@@ -81,23 +81,23 @@ class PathChains {
     { readonly names: Set<string>; readonly source: WatchEventSource }
   >();
   readonly #forget: () => void;
-  #state: 'arming' | 'noticed' | 'armed' | 'closed' = 'arming';
+  #state: 'arming' | 'changed' | 'armed' | 'closed' = 'arming';
 
-  constructor(notices: WatchEventQueue, slots: Semaphore, changed: () => void) {
-    this.#notices = notices;
+  constructor(events: WatchEventQueue, slots: Semaphore, changed: () => void) {
+    this.#events = events;
     this.#slots = slots;
     this.#changed = changed;
-    this.#forget = notices.onPossibleLoss(() => this.#notice());
+    this.#forget = events.onPossibleLoss(() => this.#onEvent());
   }
 
-  /** Watches the way to the path as far as it exists. Every name is watched before it is looked at, so none slips through. */
+  /** Watches the existing part of a path. Every name is watched before it is checked, so that no change is missed. */
   async follow(path: NativePath): Promise<'present' | 'missing' | 'unwatchable'> {
     let directory = nativePathOfBytes('/');
     const names = path.split('/').filter((name) => name !== '');
     for (const [index, name] of names.entries()) {
       if (!this.#watch(directory, name)) return 'unwatchable';
       const child = childPath(directory, name);
-      const found = await this.#look(child);
+      const found = await this.#check(child);
       if (found === 'missing') return 'missing';
       if (found === 'directory' || (found === 'file' && index === names.length - 1)) directory = child;
       else return 'unwatchable';
@@ -105,12 +105,15 @@ class PathChains {
     return 'present';
   }
 
-  /** The watch stands; what was noticed on the way is told when the caller has had time to answer. False when it was closed. */
+  /**
+   * Activates the watch. Reports an event that happened meanwhile after the caller had time to respond. False when the watch was
+   * closed.
+   */
   answer(): boolean {
     if (this.#state === 'closed') return false;
-    const noticed = this.#state === 'noticed';
+    const hasChanged = this.#state === 'changed';
     this.#state = 'armed';
-    if (noticed) setImmediate(() => this.#notice());
+    if (hasChanged) setImmediate(() => this.#onEvent());
     return true;
   }
 
@@ -122,7 +125,7 @@ class PathChains {
     this.#directories.clear();
   }
 
-  async #look(path: NativePath): Promise<Found> {
+  async #check(path: NativePath): Promise<Found> {
     try {
       await this.#slots.acquire(this.#closing.signal);
     } catch {
@@ -141,8 +144,8 @@ class PathChains {
     if (this.#directories.size >= MAX_MISSING_DIRECTORIES) return false;
     const names = new Set([name]);
     try {
-      const source = this.#notices.open(directory, (_kind, noticed) => {
-        if (noticed === null || names.has(noticed)) this.#notice();
+      const source = this.#events.open(directory, (_kind, changedName) => {
+        if (changedName === null || names.has(changedName)) this.#onEvent();
       });
       this.#directories.set(directory, { names, source });
       return true;
@@ -151,8 +154,8 @@ class PathChains {
     }
   }
 
-  #notice(): void {
-    if (this.#state === 'arming') this.#state = 'noticed';
+  #onEvent(): void {
+    if (this.#state === 'arming') this.#state = 'changed';
     if (this.#state !== 'armed') return;
     this.close();
     this.#changed();

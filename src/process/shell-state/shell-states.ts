@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { childEnvironment } from '../env-policy.ts';
 import { SpawnError, type Spawner, type SpawnSpec } from '../spawn/spawner.ts';
-import { unsandboxedLaunch, type WrapInSandbox } from '../start-program.ts';
+import type { WrapInSandbox } from '../start-program.ts';
 import { captureLoginState } from './capture.ts';
 import { MAX_SESSION_STATE_BYTES, MAX_STATES } from './limits.ts';
 import type { LoginCommand } from './login-command.ts';
@@ -146,25 +146,4 @@ function withoutGiven(
   given: Readonly<Record<string, string>>,
 ): Record<string, string> {
   return Object.fromEntries(Object.entries(exported).filter(([name, value]) => given[name] !== value));
-}
-
-/** The sandboxes of a command and its login shell; null where there is none. */
-interface LoginSandbox {
-  /** Any value that is equal for equal sandboxes. */
-  readonly description: unknown;
-  readonly forShell: WrapInSandbox | null;
-  readonly forCommand: WrapInSandbox | null;
-}
-
-/** Restores the login shell's state in a command before the command is sandboxed. */
-export function afterLogin(
-  states: Pick<ShellStates, 'restored'>,
-  login: LoginCommand,
-  { description, forShell, forCommand }: LoginSandbox,
-): WrapInSandbox {
-  return async (spec, signal) => {
-    const context = { spec, sandbox: description, wrapInSandbox: forShell };
-    const restored = await states.restored(login, context, signal);
-    return (await forCommand?.(restored, signal)) ?? unsandboxedLaunch(restored);
-  };
 }

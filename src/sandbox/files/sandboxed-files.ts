@@ -1,3 +1,4 @@
+import { onAbort } from '../../base/abort.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import { FileError } from '../../files/errors.ts';
 import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
@@ -219,13 +220,19 @@ export class SandboxedFiles {
     );
     if (this.#waiting >= MAX_WAITING_STARTS) throw tooMany;
     this.#waiting++;
+    // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect the timeout as garbage, and then it never fires.
+    const cancel = new AbortController();
+    const timer = setTimeout(() => cancel.abort(), waitMs);
+    const stop = onAbort(this.#closing.signal, () => cancel.abort());
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestIdle();
-      await this.#slots.acquire(AbortSignal.any([AbortSignal.timeout(waitMs), this.#closing.signal]));
+      await this.#slots.acquire(cancel.signal);
     } catch {
       this.#checkOpen();
       throw tooMany;
     } finally {
+      clearTimeout(timer);
+      stop();
       this.#waiting--;
     }
   }

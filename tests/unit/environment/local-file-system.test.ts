@@ -26,7 +26,7 @@ test('a stream closes its file when its reader stops, aborts or reaches the end'
   await blocks.next();
   giveUp.abort();
   await expect(blocks.next()).rejects.toMatchObject({ kind: 'aborted' });
-  await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
+  await waitFor('the file to be closed', () => scratch.openFiles().length === 0);
 });
 
 test('a write waits for the creation of its parent directories', async () => {
@@ -43,7 +43,7 @@ test('a file that opens after the caller has aborted is closed', async () => {
   const first = files.readFileStream(uri('file'), { signal: giveUp.signal })[Symbol.asyncIterator]().next();
   giveUp.abort();
   await expect(first).rejects.toMatchObject({ kind: 'aborted' });
-  await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
+  await waitFor('the file to be closed', () => scratch.openFiles().length === 0);
 });
 
 test('limits the number of watches, and frees the slot of a watch that is closed', async () => {

@@ -3,7 +3,7 @@ import { Errno, systemError } from '../../../src/files/errors.ts';
 import { FileHandles } from '../../../src/files/file-handles.ts';
 import type { OpenFile } from '../../../src/files/file-system.ts';
 
-/** A file in memory that notes what is done with it, and whose operations can be held up or made to fail. */
+/** A file in memory that records the operations on it. They can be delayed or made to fail. */
 class FakeFile implements OpenFile {
   readonly log: string[] = [];
   content = Buffer.from('hello');
@@ -68,8 +68,8 @@ async function fill(handles: FileHandles): Promise<FakeFile[]> {
   return files;
 }
 
-describe('ids', () => {
-  test('have at most 32 bytes, whatever is done with them, and may be empty', async () => {
+describe('handle ids', () => {
+  test('are limited to 32 bytes in every operation, and may be empty', async () => {
     const handles = new FileHandles();
     const long = must('file handle ID must not exceed 32 bytes');
     const id = 'é'.repeat(17);
@@ -83,7 +83,7 @@ describe('ids', () => {
     }
   });
 
-  test('are taken while open, and nothing is opened for the second', async () => {
+  test('are rejected while in use, without opening a second file', async () => {
     const { handles, file } = await withOne();
     const taken = must('file handle `h` already exists');
     expect(await failureOf(handles.open('h', () => expect.unreachable('it is not opened')))).toEqual(taken);
@@ -111,8 +111,8 @@ describe('ids', () => {
   });
 });
 
-describe('the number of handles', () => {
-  test('ends at 128, opens under way included; a taken id is told first', async () => {
+describe('number of handles', () => {
+  test('is limited to 128 including pending opens; an id in use is reported first', async () => {
     const handles = new FileHandles();
     const slow = gate();
     const opens = Array.from({ length: 128 }, (_, index) =>
@@ -130,7 +130,7 @@ describe('the number of handles', () => {
     );
   });
 
-  test('falls when one is closed, when a read fails, and when an open fails', async () => {
+  test('decreases when a handle is closed, a read fails or an open fails', async () => {
     const handles = new FileHandles();
     const files = await fill(handles);
     const reopen = (id: string) => handles.open(id, async () => new FakeFile());
@@ -148,7 +148,7 @@ describe('the number of handles', () => {
     expect(await failureOf(reopen('d'))).toEqual(TOO_MANY);
   });
 
-  test('counts on a close that came before the open and is not done yet', async () => {
+  test('takes into account a pending close that came before the open', async () => {
     const handles = new FileHandles();
     const files = await fill(handles);
     const slow = gate();
@@ -171,14 +171,14 @@ describe('the number of handles', () => {
 });
 
 describe('blocks', () => {
-  test('tell the end only when fewer bytes came', async () => {
+  test('report eof only when fewer bytes than requested are read', async () => {
     const { handles } = await withOne();
     expect(await handles.readBlock('h', 0, 5)).toEqual({ bytes: Buffer.from('hello'), eof: false });
     expect(await handles.readBlock('h', 3, 5)).toEqual({ bytes: Buffer.from('lo'), eof: true });
     expect(await handles.readBlock('h', 5, 1)).toEqual({ bytes: Buffer.alloc(0), eof: true });
   });
 
-  test.each([0, 1024 * 1024 + 1])('of %d bytes are refused, also for an unknown handle', async (length) => {
+  test.each([0, 1024 * 1024 + 1])('of %d bytes are rejected, also for an unknown handle', async (length) => {
     const { handles, file } = await withOne();
     const readRule = must('file read block length must be between 1 and 1048576');
     const writeRule = must('file write block length must be between 1 and 1048576');
@@ -191,7 +191,7 @@ describe('blocks', () => {
     await handles.writeBlock('h', 0, Buffer.alloc(1024 * 1024));
   });
 
-  test('are written only where the offset is exact and the system can address them', async () => {
+  test('are written only at offsets that are exact and addressable', async () => {
     const { handles, file } = await withOne();
     const beyond = must('file write range exceeds the signed 64-bit file offset limit');
     const inexact = { kind: 'refused', message: expect.stringContaining('too large to be exact') };
@@ -208,7 +208,7 @@ describe('blocks', () => {
     await write(2 ** 53 - 2);
   });
 
-  test('a read that the system fails ends the handle, and those behind it find none', async () => {
+  test('close the handle when the system fails a read, so that queued reads fail', async () => {
     const { handles, file } = await withOne();
     file.failure = systemError(Errno.EIO);
     const first = failureOf(handles.readBlock('h', 0, 1));
@@ -218,7 +218,7 @@ describe('blocks', () => {
     expect(file.log).toEqual(['read 0 begins', 'discard']);
   });
 
-  test('a read that is refused and a write that fails leave it', async () => {
+  test('leave the handle open after a rejected read or a failed write', async () => {
     const { handles, file } = await withOne();
     file.failure = systemError(Errno.EBADF);
     expect(await failureOf(handles.writeBlock('h', 0, Buffer.alloc(1)))).toMatchObject({ kind: 'failed' });
@@ -229,8 +229,8 @@ describe('blocks', () => {
   });
 });
 
-describe('the order', () => {
-  test('is that of the calls, from an open to the close and the next open', async () => {
+describe('order of operations', () => {
+  test('follows the calls, from an open to the close and the next open', async () => {
     const handles = new FileHandles();
     const file = new FakeFile();
     const slow = gate();
@@ -260,7 +260,7 @@ describe('the order', () => {
     ]);
   });
 
-  test('does not hold up other handles', async () => {
+  test('does not delay other handles', async () => {
     const { handles, file } = await withOne();
     const slow = gate();
     file.gate = slow.opened;
@@ -273,7 +273,7 @@ describe('the order', () => {
     await waiting;
   });
 
-  test('goes on behind an open that fails', async () => {
+  test('continues after a failed open', async () => {
     const handles = new FileHandles();
     const failed = failureOf(handles.open('h', () => Promise.reject(systemError(Errno.ENOENT))));
     const read = failureOf(handles.readBlock('h', 0, 1));
@@ -284,8 +284,8 @@ describe('the order', () => {
   });
 });
 
-describe('the end', () => {
-  test('a close that fails says so, and the handle is gone', async () => {
+describe('closing', () => {
+  test('reports an error and still frees the handle', async () => {
     const { handles, file } = await withOne();
     file.failure = systemError(Errno.EIO);
     expect(await failureOf(handles.close('h'))).toMatchObject({ message: 'I/O error (os error 5)' });
@@ -293,7 +293,7 @@ describe('the end', () => {
     expect(file.log).toEqual(['close begins']);
   });
 
-  test('of the connection discards every file, whatever the others do', async () => {
+  test('of the connection discards every file, even if others fail', async () => {
     const handles = new FileHandles();
     const files = [new FakeFile(), new FakeFile(), new FakeFile()];
     for (const [index, file] of files.entries()) await handles.open(`${index}`, async () => file);
@@ -305,7 +305,7 @@ describe('the end', () => {
     expect(await failureOf(handles.open('new', () => expect.unreachable('it is not opened')))).toEqual(ENDED);
   });
 
-  test('discards a file that was still being opened, and nothing that waited has an effect', async () => {
+  test('of the connection discards a file that is still being opened and drops queued operations', async () => {
     const handles = new FileHandles();
     const file = new FakeFile();
     const slow = gate();
@@ -323,7 +323,7 @@ describe('the end', () => {
     expect(file.log).toEqual(['discard']);
   });
 
-  test('lets an operation under way finish before the file is closed', async () => {
+  test('waits for an operation in progress', async () => {
     const { handles, file } = await withOne();
     const slow = gate();
     file.gate = slow.opened;

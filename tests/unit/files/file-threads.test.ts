@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FileThreads } from '../../../src/files/file-threads.ts';
 import {
-  MAX_BROKEN_FILE_THREADS,
+  MAX_CRASHED_FILE_THREADS,
   MAX_FILE_THREADS,
   WRITE_WAIT_MS,
   WRITE_WAIT_PAUSE_MS,
@@ -33,8 +33,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Threads that run programs of the test's, when there is a message and when there is a write. `parentPort` and `job` are what they know. */
-function threadsThat(does: string, idleMs?: number, writes = ''): FileThreads {
+/** Threads that run the code of the test for a message and for a write. The code sees `parentPort` and `job`. */
+function threadsRunning(does: string, idleMs?: number, writes = ''): FileThreads {
   const program = `const { parentPort, workerData } = require('node:worker_threads');
     const task = new Int32Array(workerData, 0, 1);
     parentPort.on('message', (job) => { ${does} });
@@ -52,13 +52,13 @@ const ANSWERS = "parentPort.postMessage({ kind: 'done', answer: { fd: null, size
 const HANGS = 'for (;;);';
 const JOB = { kind: 'read', path: nativePathOfText('/anything') } as const;
 
-/** The answer of the first thread that is ready. */
+/** The result of the first thread that is ready. */
 function answered(threads: FileThreads): Promise<unknown> {
   threads.prepare();
   return waitFor('a thread', () => threads.run(JOB));
 }
 
-/** Has all threads hang, and resolves when they do. */
+/** Makes all threads hang, and resolves when they do. */
 async function occupy(threads: FileThreads): Promise<void> {
   let taken = 0;
   threads.prepare();
@@ -72,7 +72,7 @@ async function occupy(threads: FileThreads): Promise<void> {
   });
 }
 
-test('a job is done by a thread once one is ready', async () => {
+test('runs a job once a thread is ready', async () => {
   const threads = new FileThreads();
   const job = { kind: 'read', path: nativePathOfText(join(folder, 'file')) } as const;
   expect(await threads.run(job)).toBeNull();
@@ -84,8 +84,8 @@ test('a job is done by a thread once one is ready', async () => {
   expect(threads.count).toBe(1);
 });
 
-test('while all threads hang, jobs are not taken and no further threads are made', async () => {
-  const threads = threadsThat(HANGS);
+test('rejects jobs and starts no further threads while all threads hang', async () => {
+  const threads = threadsRunning(HANGS);
   await occupy(threads);
   for (let attempt = 0; attempt < 10; attempt++) {
     threads.prepare();
@@ -95,8 +95,8 @@ test('while all threads hang, jobs are not taken and no further threads are made
   expect(started).toHaveLength(MAX_FILE_THREADS);
 });
 
-test('a job that is no longer wanted ends its thread', async () => {
-  const threads = threadsThat(`if (job.kind === 'walk') ${HANGS} else ${ANSWERS}`);
+test('terminates the thread of an aborted job', async () => {
+  const threads = threadsRunning(`if (job.kind === 'walk') ${HANGS} else ${ANSWERS}`);
   await answered(threads);
   const unwanted = new AbortController();
   const walkJob = { kind: 'walk', start: { path: JOB.path }, options: {}, reach: {} } as unknown as WalkJob;
@@ -109,9 +109,9 @@ test('a job that is no longer wanted ends its thread', async () => {
   await expect(threads.run(JOB, AbortSignal.abort(new Error('gone before')))).rejects.toThrow('gone before');
 });
 
-test('the job of a thread that breaks is given back, and after some of them no more are made', async () => {
-  const threads = threadsThat("throw new Error('broken');");
-  for (let broken = 0; broken < MAX_BROKEN_FILE_THREADS; broken++) {
+test('returns the job of a crashed thread, and stops starting threads after several crashes', async () => {
+  const threads = threadsRunning("throw new Error('broken');");
+  for (let broken = 0; broken < MAX_CRASHED_FILE_THREADS; broken++) {
     threads.prepare();
     await waitFor('the end of a thread', async () => {
       expect(await threads.run(JOB)).toBeNull();
@@ -122,30 +122,30 @@ test('the job of a thread that breaks is given back, and after some of them no m
   expect(threads.count).toBe(0);
 });
 
-test('threads that cannot be started are done without', async () => {
+test('works without threads that cannot be started', async () => {
   const threads = new FileThreads(() => {
     throw new Error('no more threads');
   });
-  for (let attempt = 0; attempt < MAX_BROKEN_FILE_THREADS + 2; attempt++) threads.prepare();
+  for (let attempt = 0; attempt < MAX_CRASHED_FILE_THREADS + 2; attempt++) threads.prepare();
   expect(threads.count).toBe(0);
   expect(await threads.run(JOB)).toBeNull();
 });
 
-test('a thread that has nothing to do for a while is ended, and does not count as broken', async () => {
-  const threads = threadsThat(ANSWERS, 1);
-  for (let ended = 0; ended <= MAX_BROKEN_FILE_THREADS; ended++) {
+test('terminates an idle thread and does not count it as crashed', async () => {
+  const threads = threadsRunning(ANSWERS, 1);
+  for (let ended = 0; ended <= MAX_CRASHED_FILE_THREADS; ended++) {
     threads.prepare();
     expect(threads.count).toBe(1);
     await waitFor('the end of the thread', () => threads.count === 0);
   }
 });
 
-/** A write of a file of the test's. */
+/** A write to a file of the test. */
 function writeOf(text: string, name = 'file') {
   return { path: nativePathOfText(join(folder, name)), bytes: Buffer.from(text) };
 }
 
-/** How often this thread waits while `act` goes on. */
+/** How often this thread blocks during `act`. */
 function waits(act: () => void): number {
   const wait = vi.spyOn(Atomics, 'wait');
   try {
@@ -156,12 +156,12 @@ function waits(act: () => void): number {
   }
 }
 
-test('a write is done when the moment is over that it is waited for, once per turn, or tells later how it ended', async () => {
+test('completes a write within the wait limit once per turn, or reports its outcome later', async () => {
   const threads = new FileThreads();
   expect(threads.write(writeOf('x'))).toBeNull();
   threads.prepare();
   let count = 0;
-  await waitFor('a write that is done at once', async () => {
+  await waitFor('a write that finishes in time', async () => {
     const outcome = threads.write(writeOf(`text ${++count}`));
     if (outcome !== null) expect(await outcome).toBe('written');
     if (outcome !== 'written') return false;
@@ -177,29 +177,29 @@ test('a write is done when the moment is over that it is waited for, once per tu
   expect(threads.free).toBe(1);
 });
 
-/** Threads of this process that may not run everywhere. */
-function confinedThreads(): string[] {
+/** Threads of this process whose affinity is restricted. */
+function pinnedThreads(): string[] {
   const allowed = (thread: string) =>
     /^Cpus_allowed:.*$/m.exec(readFileSync(`/proc/self/task/${thread}/status`, 'latin1'))![0];
   return readdirSync('/proc/self/task').filter((thread) => allowed(thread) !== allowed(String(process.pid)));
 }
 
 test.runIf(availableParallelism() > 1)(
-  'a thread runs on the processor of whoever waits for it, and anywhere when nobody does',
+  'pins a thread to the CPU of the waiting caller, and unpins it otherwise',
   async () => {
     useCpuAffinity(loadCpuAffinity);
     const threads = new FileThreads();
     threads.prepare();
     try {
-      await waitFor('a write that is done at once', async () => {
+      await waitFor('a write that finishes in time', async () => {
         const outcome = threads.write(writeOf('text'));
-        expect(confinedThreads()).toHaveLength(outcome === 'written' ? 1 : 0);
+        expect(pinnedThreads()).toHaveLength(outcome === 'written' ? 1 : 0);
         if (outcome !== null) expect(await outcome).toBe('written');
         return outcome === 'written';
       });
       const job = { kind: 'read', path: nativePathOfText(join(folder, 'file')) } as const;
       const reading = threads.run(job);
-      expect(confinedThreads()).toEqual([]);
+      expect(pinnedThreads()).toEqual([]);
       expect(await reading).toMatchObject({ head: 'text' });
     } finally {
       useCpuAffinity(() => {
@@ -211,8 +211,8 @@ test.runIf(availableParallelism() > 1)(
 
 const WRITES = "parentPort.postMessage({ kind: 'done', answer: 'written' });";
 
-test('after a wait in vain writes are not waited for for a while', async () => {
-  const threads = threadsThat(ANSWERS, undefined, WRITES);
+test('does not block for writes for a while after a wait that timed out', async () => {
+  const threads = threadsRunning(ANSWERS, undefined, WRITES);
   await answered(threads);
   let outcome: unknown;
   const write = () => {
@@ -220,7 +220,7 @@ test('after a wait in vain writes are not waited for for a while', async () => {
   };
   const written = async () => {
     expect(await outcome).toBe('written');
-    // In the turn in which a write was waited for no other one is.
+    // Blocks at most once per turn, so wait for the next one.
     await new Promise(setImmediate);
   };
   expect(waits(write)).toBe(1);
@@ -239,8 +239,8 @@ test('after a wait in vain writes are not waited for for a while', async () => {
   }
 });
 
-test('while a thread has something else to do, writes are not waited for', async () => {
-  const threads = threadsThat(`if (job.path !== 'hang') { ${ANSWERS} }`, undefined, WRITES);
+test('does not block for a write while a thread has another job', async () => {
+  const threads = threadsRunning(`if (job.path !== 'hang') { ${ANSWERS} }`, undefined, WRITES);
   await answered(threads);
   const hanging = threads.run({ kind: 'read', path: nativePathOfText('hang') });
   await answered(threads);
@@ -255,20 +255,20 @@ test('while a thread has something else to do, writes are not waited for', async
   expect(await hanging).toBeNull();
 });
 
-test('the write of a thread that breaks is given back', async () => {
-  const threads = threadsThat(ANSWERS, undefined, "throw new Error('broken');");
+test('returns the write of a crashed thread', async () => {
+  const threads = threadsRunning(ANSWERS, undefined, "throw new Error('broken');");
   await answered(threads);
   expect(await threads.write(writeOf('x'))).toBeNull();
   expect(threads.count).toBe(0);
 });
 
-test('a thread that sleeps can be ended', async () => {
+test('terminates a sleeping thread', async () => {
   const threads = new FileThreads(undefined, 1);
   threads.prepare();
   await waitFor('the end of the thread', () => threads.count === 0);
 });
 
-test('a thread keeps no process alive', async () => {
+test('does not keep the process alive', async () => {
   const modules = new URL('../../../dist/files/file-threads.js', import.meta.url).href;
   const program = `const { FileThreads } = await import(${JSON.stringify(modules)});
     const threads = new FileThreads();

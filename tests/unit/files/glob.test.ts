@@ -60,14 +60,14 @@ test.each([
   expect(matches(glob, path)).toBe(false);
 });
 
-test('a slash at the end means directories', () => {
+test('a trailing slash matches directories only', () => {
   expect(matches('x/', 'y/x', true)).toBe(true);
   expect(matches('x/', 'y/x', false)).toBe(false);
 });
 
 test.each([
-  ['', 'names nothing'],
-  ['/', 'names nothing'],
+  ['', 'is empty'],
+  ['/', 'is empty'],
   ['[a', 'without its `]`'],
   ['[a/b]', 'without its `]`'],
   ['[z-a]', 'which is empty'],
@@ -76,18 +76,18 @@ test.each([
   ['a}', 'without its `{`'],
   ['a\\', 'ends in a backslash'],
   ['{a,b}'.repeat(9), 'more than 256'],
-])('the glob %s is refused', (glob, message) => {
+])('rejects the glob %s', (glob, message) => {
   expect(() => Glob.parseAll([glob])).toThrow(message);
 });
 
-test('globs are limited, each and all together', () => {
+test('limits the length of a glob and the number of globs', () => {
   expect(() => Glob.parseAll(['a'.repeat(4_097)])).toThrow('longer than 4096');
   const many = Array.from({ length: 256 }, (_, index) => `${index}`);
   expect(Glob.parseAll(many)).toHaveLength(256);
   expect(() => Glob.parseAll([...many, 'x'])).toThrow('more than 256');
 });
 
-test('a glob with many stars ends in time', () => {
+test('matches a glob with many stars in bounded time', () => {
   expect(matches('*a'.repeat(100), `${'a'.repeat(250)}b`)).toBe(false);
   expect(matches(`${'**/a/'.repeat(100)}b`, 'a/'.repeat(1_000))).toBe(false);
 });
@@ -100,7 +100,7 @@ test.each([
   ['a?', null, null],
   ['[ab]', null, null],
   ['a\t', null, null],
-])('%s is told to ripgrep as %s, or as the name %s', (glob, path, name) => {
+])('%s becomes the ripgrep glob %s, or the name pattern %s', (glob, path, name) => {
   expect(Glob.parseAll([glob]).map(({ forRipgrep, nameForRipgrep }) => [forRipgrep, nameForRipgrep])).toEqual(
     [[path, name]],
   );

@@ -4,9 +4,9 @@ import { SEARCH_CONCURRENCY } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { ContentSearch } from '../../../src/files/search/content-search.ts';
 import { MissingWatch } from '../../../src/files/watch/watch-missing.ts';
-import { DeafQueue } from './watch/watched-copy.ts';
+import { LossyQueue } from './watch/watched-copy.ts';
 
-/** Looks that are with the system and do not come back, as on a dead mount. */
+/** System calls that never return, as on a dead mount. */
 const hanging = vi.hoisted(() => [] as string[]);
 
 vi.mock('node:fs/promises', async (original) => {
@@ -25,7 +25,7 @@ afterEach(() => {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test('searches of a dead mount hold a few threads only, and answer in time', async () => {
+test('searches of a dead mount occupy few threads and return in time', async () => {
   const search = new ContentSearch('');
   const query = { path: nativePathOfText('/dead/x'), pattern: 'x', timeoutMs: 200 };
   const { signal } = new AbortController();
@@ -34,8 +34,8 @@ test('searches of a dead mount hold a few threads only, and answer in time', asy
   expect(hanging).toHaveLength(SEARCH_CONCURRENCY);
 });
 
-test('watches for missing files on a dead mount hold as many threads as there are places', async () => {
-  const watch = new MissingWatch(new Semaphore(2), () => Promise.resolve(new DeafQueue()));
+test('watches for missing files on a dead mount occupy at most as many threads as there are slots', async () => {
+  const watch = new MissingWatch(new Semaphore(2), () => Promise.resolve(new LossyQueue()));
   const answers: boolean[] = [];
   for (let id = 1; id <= 20; id++) {
     void watch

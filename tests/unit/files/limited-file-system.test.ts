@@ -64,7 +64,7 @@ function limited(count: number) {
   };
 }
 
-test('what finds no place waits for one', async () => {
+test('an operation waits for a free slot', async () => {
   const { files, fileSystem } = limited(2);
   for (let index = 0; index < 3; index++) void fileSystem.canonicalize(PATH);
   await turn();
@@ -73,7 +73,7 @@ test('what finds no place waits for one', async () => {
   expect(files.begun).toHaveLength(3);
 });
 
-test('what goes through trees has fewer places, and leaves the others to the rest', async () => {
+test('tree operations have fewer slots and leave the others free', async () => {
   const { files, fileSystem } = limited(8);
   void fileSystem.remove(PATH, { ...FOLLOW, recursive: true, force: true });
   void fileSystem.remove(PATH, { ...FOLLOW, recursive: true, force: true });
@@ -85,7 +85,7 @@ test('what goes through trees has fewer places, and leaves the others to the res
   expect(files.begun.sort()).toEqual(['canonicalize', 'remove', 'remove']);
 });
 
-test('blocks and closes of open files take places too, discarding does not', async () => {
+test('blocks and closes of open files take slots, discarding does not', async () => {
   const { files, fileSystem } = limited(1);
   const file = await fileSystem.open(PATH, 'replace');
   void file.write(0, Buffer.alloc(1));
@@ -95,7 +95,7 @@ test('blocks and closes of open files take places too, discarding does not', asy
   expect(files.begun).toEqual(['discard', 'block']);
 });
 
-test('a write that waits for a reader gives its place up', async () => {
+test('a write that waits for a FIFO reader releases its slot', async () => {
   const { files, fileSystem } = limited(1);
   let told = 0;
   const waiting = { signal: new AbortController().signal, onWait: () => told++ };
@@ -112,7 +112,7 @@ test('a write that waits for a reader gives its place up', async () => {
   expect(files.begun).toEqual(['writeFile', 'canonicalize']);
 });
 
-test('the end of the connection ends the wait', async () => {
+test('the end of the connection rejects waiting operations', async () => {
   const { files, end, fileSystem } = limited(1);
   void fileSystem.canonicalize(PATH);
   const waiting = fileSystem.canonicalize(PATH);
@@ -121,7 +121,7 @@ test('the end of the connection ends the wait', async () => {
   expect(files.begun).toEqual(['canonicalize']);
 });
 
-test('a file whose close finds no place before the end of the connection is discarded, not left open', async () => {
+test('discards a file whose close got no slot before the end of the connection', async () => {
   const { files, end, fileSystem } = limited(1);
   const file = await fileSystem.open(PATH, 'atomicReplace');
   void fileSystem.canonicalize(PATH);
@@ -134,7 +134,7 @@ test('a file whose close finds no place before the end of the connection is disc
   await closed;
 });
 
-test('content is read in a place at first, and closed when nothing is read any more', async () => {
+test('the first read of content takes a slot, and close waits for reads in progress', async () => {
   const { files, fileSystem } = limited(1);
   const content = await fileSystem.readFile(PATH, FOLLOW);
   void fileSystem.canonicalize(PATH);
@@ -153,7 +153,7 @@ test('content is read in a place at first, and closed when nothing is read any m
   await closed;
 });
 
-test('what is read later of an answer that was begun waits for nobody', async () => {
+test('later reads of a response in progress need no slot', async () => {
   const { files, fileSystem } = limited(1);
   const content = await fileSystem.readFile(PATH, FOLLOW);
   const first = content.read(Buffer.alloc(1));

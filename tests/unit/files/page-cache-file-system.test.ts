@@ -9,7 +9,7 @@ import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-ca
 import { waitFor } from '../../support/wait-for.ts';
 import { outcome, Scratch } from './local/scratch.ts';
 
-// No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
+// Not /tmp: while a sandbox of another test mounts over a directory, the cache has no answer for paths below it.
 const scratch = new Scratch('/var/tmp');
 const FOLLOW = { followSymlinks: true };
 const NO_FOLLOW = { followSymlinks: false };
@@ -30,16 +30,16 @@ beforeAll(async () => {
 beforeEach(() => {
   vi.clearAllMocks();
   calls = {
-    openPath: vi.fn((path, links) => openedAtLast(() => native.openPath(path, links))),
-    openFile: vi.fn((path, links) => openedAtLast(() => native.openFile(path, links))),
+    openPath: vi.fn((path, links) => openWithRetry(() => native.openPath(path, links))),
+    openFile: vi.fn((path, links) => openWithRetry(() => native.openFile(path, links))),
     readSmall: vi.fn(native.readSmall),
     read: vi.fn(native.read),
   };
   files = pageCacheFileSystem(ordinary, { calls, prepare: () => {} });
 });
 
-/** The system may say that it would have to wait when somebody mounts something at the same moment. */
-function openedAtLast<T>(open: () => T | null): T | null {
+/** The kernel may report that it would block while another process mounts something. */
+function openWithRetry<T>(open: () => T | null): T | null {
   for (let attempt = 0; attempt < 1_000; attempt++) {
     const opened = open();
     if (opened !== null) return opened;
@@ -67,17 +67,17 @@ test.each([
   ['an empty file', ''],
   ['a small file', 'content'],
   ['a large file', 'x'.repeat(INLINE_CLOSE_MAX_BYTES + 1)],
-])('%s in memory is read without the others, and closed', async (_name, content) => {
+])('reads %s from the page cache without a thread, and closes it', async (_name, content) => {
   const path = fileOf(content);
   expect(await contentAt(path)).toBe(content);
   expect(await contentAt(path, NO_FOLLOW)).toBe(content);
   expect(ordinary.readFile).not.toHaveBeenCalled();
-  await waitFor('the close', () => scratch.heldOpen().length === 0);
+  await waitFor('the close', () => scratch.openFiles().length === 0);
 });
 
-test('a small file is read and closed with the opening', async () => {
+test('reads and closes a small file when it is opened', async () => {
   const content = await files.readFile(fileOf('content'), FOLLOW);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
   expect(content.size).toBe(7);
   const buffer = Buffer.alloc(10);
   expect([await content.read(buffer), await content.read(buffer)]).toEqual([7, 0]);
@@ -89,17 +89,17 @@ test('a small file is read and closed with the opening', async () => {
 test.each([
   ['grows while it is opened', '0123456789 and more'],
   ['shrinks while it is opened', '01'],
-])('a small file that %s is read as it is then', async (_, then) => {
+])('reads the current content of a small file that %s', async (_, then) => {
   const path = fileOf('0123456789');
   vi.mocked(calls.readSmall).mockImplementationOnce((...args) => {
     writeFileSync(path, then);
     return native.readSmall(...args);
   });
   expect(await contentAt(path)).toBe(then);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('a content that is not in memory is waited for, also in the middle', async () => {
+test('waits for content that is not cached, also in the middle of a file', async () => {
   const path = fileOf('0123456789'.repeat(2_000));
   const read = vi.mocked(calls.read);
   read.mockImplementationOnce((fd, buffer, start, position) =>
@@ -110,7 +110,7 @@ test('a content that is not in memory is waited for, also in the middle', async 
   expect(ordinary.readFile).not.toHaveBeenCalled();
 });
 
-test('a small content that is not in memory is waited for', async () => {
+test('waits for the content of a small file that is not cached', async () => {
   const path = fileOf('0123456789');
   vi.mocked(calls.readSmall).mockImplementation(() => null);
   vi.mocked(calls.read).mockImplementation(() => null);
@@ -118,7 +118,7 @@ test('a small content that is not in memory is waited for', async () => {
   expect(ordinary.readFile).not.toHaveBeenCalled();
 });
 
-test('a handle for reading gives blocks, from memory or not', async () => {
+test('a handle for reading returns blocks, cached or not', async () => {
   const path = fileOf('0123456789');
   const file = await files.open(path, 'read');
   expect((await file.read(2, 3)).toString()).toBe('234');
@@ -129,10 +129,10 @@ test('a handle for reading gives blocks, from memory or not', async () => {
   await expect(file.write(0, Buffer.from('x'))).rejects.toThrow('(os error 9)');
   await file.close();
   expect(ordinary.open).not.toHaveBeenCalled();
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('a handle for writing is the business of the others', async () => {
+test('forwards handles for writing', async () => {
   const path = fileOf('old');
   const file = await files.open(path, 'replace');
   await file.write(0, Buffer.from('new'));
@@ -142,7 +142,7 @@ test('a handle for writing is the business of the others', async () => {
   expect(calls.openFile).toHaveBeenCalledOnce();
 });
 
-test('failures are those of the others', async () => {
+test('forwards failures', async () => {
   fileOf('x');
   mkdirSync(scratch.at('directory'));
   symlinkSync('file', scratch.at('link'));
@@ -159,18 +159,18 @@ test('failures are those of the others', async () => {
       expect([path, await metadata(files)]).toEqual([path, await metadata(LOCAL_FILE_SYSTEM)]);
     }
   }
-  await waitFor('the closes', () => scratch.heldOpen().length === 0);
+  await waitFor('the closes', () => scratch.openFiles().length === 0);
 });
 
-test('what is no regular file is left to the others', async () => {
+test('forwards what is not a regular file', async () => {
   const fifo = scratch.fifo('fifo');
   ordinary.readFile.mockRejectedValueOnce(new Error('seen'));
   await expect(contentAt(fifo)).rejects.toThrow('seen');
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
 test.each([FOLLOW, NO_FOLLOW])(
-  'what is in memory is looked at without the others, and closed (%o)',
+  'returns metadata from the cache without a thread, and closes the descriptor (%o)',
   async (options) => {
     const path = fileOf('content');
     utimesSync(path, -5, -5.5);
@@ -179,11 +179,11 @@ test.each([FOLLOW, NO_FOLLOW])(
       expect(await files.getMetadata(place, options)).toEqual(expected);
     }
     expect(ordinary.getMetadata).not.toHaveBeenCalled();
-    expect(scratch.heldOpen()).toEqual([]);
+    expect(scratch.openFiles()).toEqual([]);
   },
 );
 
-test('links are looked at by the others', async () => {
+test('forwards the metadata of links', async () => {
   fileOf('content');
   symlinkSync('file', scratch.at('link'));
   expect(await files.getMetadata(scratch.at('link'), FOLLOW)).toMatchObject({ isSymlink: true, size: 7 });
@@ -191,7 +191,7 @@ test('links are looked at by the others', async () => {
   expect(ordinary.getMetadata).toHaveBeenCalledTimes(2);
 });
 
-test('that there is no such file is told without the others once they have found out', async () => {
+test('reports a missing file without a thread once the cache knows it', async () => {
   const path = scratch.at('missing');
   const asked = [
     () => files.getMetadata(path, FOLLOW),
@@ -210,7 +210,7 @@ test('that there is no such file is told without the others once they have found
   expect(ordinary.open).not.toHaveBeenCalled();
 });
 
-test('a file that is removed while it is read stays what it was', async () => {
+test('reads a file that is removed meanwhile to its end', async () => {
   const path = fileOf('content');
   const content = await files.readFile(path, FOLLOW);
   unlinkSync(path);
@@ -219,7 +219,7 @@ test('a file that is removed while it is read stays what it was', async () => {
   await content.close();
 });
 
-test('without the calls everything goes the ordinary way, and they are asked for', async () => {
+test('forwards everything and requests loading while the calls are not loaded', async () => {
   const prepare = vi.fn();
   const unready = pageCacheFileSystem(ordinary, { calls: null, prepare });
   expect(await contentAt(fileOf('content'), FOLLOW, unready)).toBe('content');

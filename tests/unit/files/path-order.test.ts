@@ -3,7 +3,7 @@ import { PARENT_CREATION_WAIT_MS } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { type Access, PathOrder } from '../../../src/files/path-order.ts';
 
-/** Runs operations that end when the test says so, and notes what happens. */
+/** Runs operations that end when the test says so, and records the order. */
 class Script {
   readonly order = new PathOrder();
   readonly log: string[] = [];
@@ -39,7 +39,7 @@ async function settled(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('reads of one path run side by side, a write waits for them', async () => {
+test('reads of one path run concurrently, a write waits for them', async () => {
   const script = new Script();
   void script.run('r1', 'read', '/a');
   void script.run('r2', 'read', '/a');
@@ -57,8 +57,8 @@ test.each([
   ['a path below', '/a', '/a/b/c', true],
   ['the root', '/', '/x', true],
   ['a sibling', '/a/b', '/a/c', false],
-  ['a name that begins alike', '/a/b', '/a/bc', false],
-])('a read behind a write: %s', async (_, written, read, waits) => {
+  ['a name with the same prefix', '/a/b', '/a/bc', false],
+])('a read after a write: %s', async (_, written, read, waits) => {
   const script = new Script();
   void script.run('w', 'write', written);
   void script.run('r', 'read', read);
@@ -67,7 +67,7 @@ test.each([
   expect(script.log.at(-1)).toBe('r');
 });
 
-test('an operation on two paths waits for either', async () => {
+test('an operation on two paths waits for both', async () => {
   const script = new Script();
   void script.run('w1', 'write', '/from/x');
   void script.run('w2', 'write', '/to');
@@ -78,7 +78,7 @@ test('an operation on two paths waits for either', async () => {
   expect(script.log.at(-1)).toBe('copy');
 });
 
-test('a claim that is given up early holds nobody', async () => {
+test('a claim that is released early delays no other operation', async () => {
   const script = new Script();
   void script.run('fifo', 'write', '/f');
   void script.run('r', 'read', '/f');
@@ -87,7 +87,7 @@ test('a claim that is given up early holds nobody', async () => {
   expect(script.order.changesDone()).toBeNull();
 });
 
-test('a failed operation lets the next one run, and its error goes to its caller', async () => {
+test('a failed operation lets the next one run, and its caller receives the error', async () => {
   const order = new PathOrder();
   const path = nativePathOfText('/a');
   const failed = order.run(
@@ -106,7 +106,7 @@ test('a failed operation lets the next one run, and its error goes to its caller
   expect(await next).toBe('seen');
 });
 
-test('changes under way can be waited for', async () => {
+test('changesDone waits for changes in progress', async () => {
   const script = new Script();
   expect(script.order.changesDone()).toBeNull();
   void script.run('r', 'read', '/r');
@@ -122,7 +122,7 @@ test('changes under way can be waited for', async () => {
   expect(done).toBe(true);
 });
 
-test('who makes directories on the way is waited for by what lies beside them, but waits for nobody there', async () => {
+test('operations on siblings wait for created parent directories, but the creation waits for none of them', async () => {
   const script = new Script();
   void script.run('r', 'read', '/a/x');
   void script.run('m', 'make', '/a/b/c');
@@ -133,7 +133,7 @@ test('who makes directories on the way is waited for by what lies beside them, b
   expect(script.log.at(-1)).toBe('w');
 });
 
-test('who makes directories for ever holds up only what lies at and below its path', async () => {
+test('a creation of parents that hangs delays only operations at and below its path', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
     const script = new Script();

@@ -43,7 +43,7 @@ test.each([
   expect(pathFromUri(uri)).toBe(nativePathOfText(path));
 });
 
-test('escapes stand for bytes, whatever they spell', () => {
+test('percent escapes are bytes in any encoding', () => {
   expect(pathFromUri('file:///%FF%FE/%c3')).toBe('/\xff\xfe/\xc3');
 });
 
@@ -79,7 +79,7 @@ test.each([
   ['file:///%00/bad/path/L0M6AA', 'foreign', 'file name contained an unexpected NUL byte'],
   ['file:///%00/bad/path/', 'syntax', "'file:///%00/bad/path/' is invalid on 'linux'"],
   ['file:///%00/bad/other/L0M6', 'syntax', "'file:///%00/bad/other/L0M6' is invalid on 'linux'"],
-])('%s is refused', (uri, kind, message) => {
+])('rejects %s', (uri, kind, message) => {
   expect(() => pathFromUri(uri)).toThrow(new PathUriError(kind as 'syntax' | 'foreign', message));
 });
 
@@ -92,11 +92,11 @@ test.each([
   ['/C:', 'file:///%00/bad/path/L0M6'],
   ['/C|/x', 'file:///C|/x'],
   ['/x/C:', 'file:///x/C:'],
-])('%s is written as %s', (path, uri) => {
+])('%s becomes %s', (path, uri) => {
   expect(uriFromPath(nativePathOfText(path))).toBe(uri);
 });
 
-test('what needs no escape has none, and every other byte has one', () => {
+test('unreserved bytes are not escaped and all others are', () => {
   const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(0x20 + index));
   const kept = printable.filter((character) =>
     uriFromPath(nativePathOfBytes(`/${character}`)).endsWith(`/${character}`),
@@ -117,7 +117,7 @@ const path = fc
   .tuple(fc.oneof(name, drive), fc.array(name, { maxLength: 4 }))
   .map(([first, rest]): NativePath => nativePathOfBytes(`/${[first, ...rest].join('/')}`));
 
-test('every path in normal form comes back from its URI', () => {
+test('every normalized path survives the round trip through its URI', () => {
   fc.assert(
     fc.property(path, (original) => {
       expect(pathFromUri(uriFromPath(original))).toBe(original);
@@ -126,7 +126,7 @@ test('every path in normal form comes back from its URI', () => {
   );
 });
 
-test('a URI that names a path is canonical after one round', () => {
+test('the URI of a path is canonical after one round trip', () => {
   const text = fc
     .string({ unit: fc.constantFrom(...'/\\%2Fe.:C|ab é~[]^ ') })
     .map((rest) => `file:///${rest}`);
@@ -144,7 +144,7 @@ test('a URI that names a path is canonical after one round', () => {
   );
 });
 
-test('a path that is spelled out is what the parser of the web makes of it', () => {
+test('the fast path agrees with the URL parser', () => {
   const text = fc
     .string({ unit: fc.constantFrom(...'//...aB_+=,@~-'), maxLength: 12 })
     .map((rest) => `file:///${rest}`);
@@ -157,7 +157,7 @@ test('a path that is spelled out is what the parser of the web makes of it', () 
   );
 });
 
-test('any text names an absolute path or is refused with a reason', () => {
+test('any text is an absolute path or is rejected with a reason', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string({ unit: 'binary' }).map((rest) => `file:${rest}`),

@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  // A job that is given up ends its thread.
+  // An aborted job terminates its thread.
   const unwanted = new AbortController();
   const walk = files.walk(nativePathOfText('/'), EVERYTHING, unwanted.signal);
   unwanted.abort(new Error('over'));
@@ -52,7 +52,7 @@ afterAll(async () => {
   await waitFor('the end of the thread', () => threads.count === 0);
 });
 
-/** What the last job gave. */
+/** The result of the last job. */
 function byThread(asked: Mock = run): unknown {
   return asked.mock.results.at(-1)!.value;
 }
@@ -71,7 +71,7 @@ async function contentOf(from: FileSystem, path: NativePath): Promise<{ size: nu
 }
 
 test.each([0, 1, 1_000, 10_000, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 100_000])(
-  'a file of %i bytes is read as ever',
+  'reads a file of %i bytes like the local file system',
   async (size) => {
     const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 251));
     writeFileSync(scratch.at('file'), bytes);
@@ -81,22 +81,22 @@ test.each([0, 1, 1_000, 10_000, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FI
   },
 );
 
-test('a file that the kernel makes up is read as a whole', async () => {
+test('reads a file that the kernel generates to its end', async () => {
   const path = nativePathOfText('/proc/version');
   expect(await contentOf(files, path)).toEqual({ size: 0, bytes: readFileSync(path, 'latin1') });
 });
 
 test.each(['missing', 'dir', 'dir/sub/f/x', 'loop', '/dev/null'])(
-  'reading %s is refused as ever',
+  'rejects reading %s like the local file system',
   async (name) => {
-    scratch.furnish();
+    scratch.populate();
     const expected = await outcome(LOCAL_FILE_SYSTEM.readFile(scratch.at(name), FOLLOW));
     expect(await outcome(files.readFile(scratch.at(name), FOLLOW))).toEqual(expected);
     await expect(byThread()).rejects.toThrow();
   },
 );
 
-test('a small file is written in place by a thread', async () => {
+test('a thread writes a small file in place', async () => {
   writeFileSync(scratch.at('file'), 'x'.repeat(5_000), { mode: 0o640 });
   const { ino } = lstatSync(scratch.at('file'));
   symlinkSync('file', scratch.at('link'));
@@ -108,7 +108,7 @@ test('a small file is written in place by a thread', async () => {
   expect(lstatSync(scratch.at('file'))).toMatchObject({ ino, mode: 0o100640 });
 });
 
-test('a new file gets the usual mode, and a large one is not a matter for a thread', async () => {
+test('a new file gets the default mode, and large files do not use a thread', async () => {
   await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, PATIENT);
   expect(lstatSync(scratch.at('new')).mode & 0o777).toBe(0o666 & ~process.umask());
   write.mockClear();
@@ -118,36 +118,36 @@ test('a new file gets the usual mode, and a large one is not a matter for a thre
   expect(write).not.toHaveBeenCalled();
 });
 
-test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])('writing %s fails as ever', async (name) => {
-  scratch.furnish();
-  const written = (to: FileSystem) =>
-    outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, PATIENT));
-  expect(await written(files)).toEqual(await written(LOCAL_FILE_SYSTEM));
-});
-
-// A disk that is full takes a mount of one's own.
-test.runIf(process.getuid?.() === 0)(
-  'a write that fails half way leaves nothing of what was there before',
-  async () => {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', mountPoint()]);
-    try {
-      writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
-      writeFileSync(scratch.at('full/other'), '');
-      const writing = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
-      expect(await outcome(writing)).toMatch(/os error 28/);
-      expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
-    } finally {
-      execFileSync('umount', [scratch.at('full')]);
-    }
+test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])(
+  'fails to write %s like the local file system',
+  async (name) => {
+    scratch.populate();
+    const written = (to: FileSystem) =>
+      outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, PATIENT));
+    expect(await written(files)).toEqual(await written(LOCAL_FILE_SYSTEM));
   },
 );
+
+// A full disk needs a mount.
+test.runIf(process.getuid?.() === 0)('a failed write leaves no old content behind', async () => {
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', mountPoint()]);
+  try {
+    writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
+    writeFileSync(scratch.at('full/other'), '');
+    const writing = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
+    expect(await outcome(writing)).toMatch(/os error 28/);
+    expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
+  } finally {
+    execFileSync('umount', [scratch.at('full')]);
+  }
+});
 
 function mountPoint(): string {
   mkdirSync(scratch.at('full'));
   return scratch.at('full');
 }
 
-test('a FIFO is waited for, and its reader gets everything', async () => {
+test('waits for the reader of a FIFO, which receives everything', async () => {
   const fifo = scratch.fifo('fifo');
   const waits = vi.fn();
   const writing = files.writeFile(fifo, Buffer.from('through'), FOLLOW, { signal: NEVER, onWait: waits });
@@ -158,7 +158,7 @@ test('a FIFO is waited for, and its reader gets everything', async () => {
   expect(takeAll(reader)).toBe('through');
 });
 
-test('a FIFO that has a reader is opened by the thread and written without it', async () => {
+test('the thread opens a FIFO that has a reader, and the event loop writes it', async () => {
   const fifo = scratch.fifo('fifo');
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
   await files.writeFile(fifo, Buffer.from('once'), FOLLOW, PATIENT);
@@ -166,7 +166,7 @@ test('a FIFO that has a reader is opened by the thread and written without it', 
   expect(takeAll(reader)).toBe('once');
 });
 
-/** What a FIFO holds whose writers are gone. */
+/** The content of a FIFO whose writers have closed it. */
 function takeAll(fd: number): string {
   const bytes = Buffer.alloc(100);
   const length = readSync(fd, bytes);
@@ -182,8 +182,8 @@ test.each([
   { maxDirectories: 2 },
   { followDirectorySymlinks: true },
   { pruneHiddenDirectories: true },
-])('a walk finds what it finds without threads (%o)', async (limits) => {
-  scratch.furnish();
+])('a walk returns the same result as without threads (%o)', async (limits) => {
+  scratch.populate();
   mkdirSync(scratch.at('.hidden/below'), { recursive: true });
   writeFileSync(Buffer.from(join(scratch.at('dir'), 'b\xff"\\ ?'), 'latin1'), '');
   const walk = (from: FileSystem) => from.walk(scratch.at('.'), { ...EVERYTHING, ...limits }, NEVER);
@@ -193,14 +193,14 @@ test.each([
   expect({ entries, errors, truncated }).toEqual(await walk(LOCAL_FILE_SYSTEM));
 });
 
-test.each([['missing'], ['a.txt'], ['lfile']])('a walk of %s ends as ever', async (name) => {
-  scratch.furnish();
+test.each([['missing'], ['a.txt'], ['lfile']])('a walk of %s ends like one without threads', async (name) => {
+  scratch.populate();
   const walk = (from: FileSystem) =>
     outcome(from.walk(scratch.at(name), EVERYTHING, NEVER).then(({ entries }) => entries.length));
   expect(await walk(files)).toEqual(await walk(LOCAL_FILE_SYSTEM));
 });
 
-test('where links are not followed no thread is asked', async () => {
+test('operations that do not follow links use no thread', async () => {
   writeFileSync(scratch.at('file'), 'x');
   run.mockClear();
   write.mockClear();
@@ -212,7 +212,7 @@ test('where links are not followed no thread is asked', async () => {
   expect(write).not.toHaveBeenCalled();
 });
 
-test('threads are asked for after a large walk and after many small files, not before', async () => {
+test('threads are started after a large walk and after many small files, not before', async () => {
   const prepare = vi.fn();
   const waiting = threadedFileSystem({ threads: null, prepare });
   for (let index = 0; index < LARGE_WALK_ENTRIES - 1; index++) writeFileSync(scratch.at(`${index}`), '');

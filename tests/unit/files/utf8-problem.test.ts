@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { utf8Problem } from '../../../src/files/utf8-problem.ts';
 
 describe('utf8Problem', () => {
-  it.each(['', 'plain', 'é', '€ and 𝄞', '\ufeffmark', '\0'])('has nothing against %j', (text) => {
+  it.each(['', 'plain', 'é', '€ and 𝄞', '\ufeffmark', '\0'])('accepts %j', (text) => {
     expect(utf8Problem(Buffer.from(text))).toBeNull();
   });
 
@@ -22,7 +22,7 @@ describe('utf8Problem', () => {
     ['c3', 'incomplete utf-8 byte sequence from index 0'],
     ['61e282', 'incomplete utf-8 byte sequence from index 1'],
     ['f09d84', 'incomplete utf-8 byte sequence from index 0'],
-  ])('says of %s: %s', (hex, problem) => {
+  ])('reports for %s: %s', (hex, problem) => {
     expect(utf8Problem(Buffer.from(hex, 'hex'))).toBe(problem);
   });
 

@@ -1,6 +1,6 @@
 import type { WalkOptions } from '../../../src/files/file-system.ts';
 
-/** Options of a walk that has all that is there. */
+/** Options of a walk without restrictions. */
 export const EVERYTHING: WalkOptions = {
   maxDepth: 64,
   maxDirectories: 10_000,

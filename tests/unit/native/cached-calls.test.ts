@@ -26,19 +26,19 @@ let folder: string;
 let calls: CachedCalls;
 
 beforeEach(async () => {
-  // No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
+  // Not /tmp: while a sandbox of another test mounts over a directory, the cache has no answer for paths below it.
   folder = mkdtempSync('/var/tmp/cached-calls-');
   const { openPath, openFile, readSmall, read } = await loadCachedCalls();
   calls = {
-    openPath: (...args) => openedAtLast(() => openPath(...args)),
-    openFile: (...args) => openedAtLast(() => openFile(...args)),
+    openPath: (...args) => openWithRetry(() => openPath(...args)),
+    openFile: (...args) => openWithRetry(() => openFile(...args)),
     readSmall,
     read,
   };
 });
 
-/** The system may say that it would have to wait when somebody mounts something at the same moment. */
-function openedAtLast(open: () => ReturnType<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
+/** The kernel may report that it would block while another process mounts something. */
+function openWithRetry(open: () => ReturnType<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
   for (let attempt = 0; attempt < 1_000; attempt++) {
     const fd = open();
     if (fd !== null) return fd;
@@ -50,7 +50,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe('a path', () => {
+describe('openPath', () => {
   const inodeOf = (path: string, links: Links = 'followed'): number | 'missing' | null => {
     const fd = calls.openPath(path, links);
     if (typeof fd !== 'number') return fd;
@@ -69,7 +69,7 @@ describe('a path', () => {
     }
   };
 
-  test('that was just used is found, also one that is not UTF-8', () => {
+  test('finds a path that was just used, also one that is not UTF-8', () => {
     const file = join(folder, 'file');
     writeFileSync(file, 'x');
     expect(inodeOf(file)).toBe(realInode(file));
@@ -78,11 +78,11 @@ describe('a path', () => {
     expect(inodeOf(odd.toString('latin1'))).not.toBeNull();
   });
 
-  test('through links is found where links are followed, and only there', () => {
+  test('finds a path through links only where links are followed', () => {
     writeFileSync(join(folder, 'file'), 'x');
     symlinkSync('file', join(folder, 'link'));
     symlinkSync(folder, join(folder, 'above'));
-    // The first to follow a new link has to note that it was followed, which nobody can without waiting.
+    // Following a new link for the first time updates its access time, which may block. A time in the future prevents that.
     const inAnHour = Date.now() / 1_000 + 3_600;
     for (const link of ['link', 'above']) lutimesSync(join(folder, link), inAnHour, 0);
     for (const path of [join(folder, 'link'), join(folder, 'above', 'file')]) {
@@ -92,16 +92,16 @@ describe('a path', () => {
     expect(inodeOf(join(folder, 'file'), 'refused')).toBe(realInode(join(folder, 'file')));
   });
 
-  test('to a FIFO is named without opening it', () => {
+  test('opens no FIFO, only its path', () => {
     const fifo = join(folder, 'fifo');
     execFileSync('mkfifo', [fifo]);
     const fd = calls.openPath(fifo, 'followed') as number;
-    // Who opens it for writing without waiting is told that nobody reads.
+    // Opening a FIFO for writing without blocking fails when it has no reader.
     expect(() => openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)).toThrow('ENXIO');
     closeSync(fd);
   });
 
-  test('behind a mount point, or through a file, is left to others', () => {
+  test('returns null behind a mount point and through a file', () => {
     expect(calls.openPath('/proc/self/status', 'followed')).toBeNull();
     symlinkSync('/proc/self/status', join(folder, 'away'));
     expect(calls.openPath(join(folder, 'away'), 'followed')).toBeNull();
@@ -109,14 +109,14 @@ describe('a path', () => {
     expect(calls.openPath(join(folder, 'file/below'), 'followed')).toBeNull();
   });
 
-  test('that ends in a link is found as that where the end is kept', () => {
+  test('opens a link itself where the last link is kept', () => {
     writeFileSync(join(folder, 'file'), 'x');
     symlinkSync('file', join(folder, 'link'));
     expect(inodeOf(join(folder, 'link'), 'endKept')).toBe(lstatSync(join(folder, 'link')).ino);
     expect(inodeOf(join(folder, 'file'), 'endKept')).toBe(realInode(join(folder, 'file')));
   });
 
-  test('to nothing is known as that when somebody has looked before, until there is something', () => {
+  test('reports a path as missing once the cache knows it, until it is created', () => {
     const path = join(folder, 'missing');
     expect(() => lstatSync(path)).toThrow('ENOENT');
     expect(inodeOf(path)).toBe('missing');
@@ -128,8 +128,8 @@ describe('a path', () => {
   });
 });
 
-describe('a file that is opened', () => {
-  test('can be read', () => {
+describe('openFile', () => {
+  test('returns a readable descriptor', () => {
     writeFileSync(join(folder, 'file'), 'x');
     const fd = calls.openFile(join(folder, 'file'), 'refused') as number;
     expect(readFileSync(fd, 'utf8')).toBe('x');
@@ -137,14 +137,14 @@ describe('a file that is opened', () => {
     closeSync(fd);
   });
 
-  test('is not waited for', () => {
+  test('never blocks', () => {
     execFileSync('mkfifo', [join(folder, 'fifo')]);
     const fd = calls.openFile(join(folder, 'fifo'), 'followed') as number;
     expect(fstatSync(fd).isFIFO()).toBe(true);
     closeSync(fd);
   });
 
-  test('is no device, and behind no link that is not to be followed', () => {
+  test('opens no device, and no link that must not be followed', () => {
     symlinkSync('/dev/null', join(folder, 'device'));
     expect(calls.openFile('/dev/null', 'followed')).toBeNull();
     expect(calls.openFile(join(folder, 'device'), 'followed')).toBeNull();
@@ -153,13 +153,13 @@ describe('a file that is opened', () => {
     expect(calls.openFile(join(folder, 'link'), 'refused')).toBeNull();
   });
 
-  test('is missing when somebody has found out', () => {
+  test('reports a missing file once the cache knows it', () => {
     expect(() => lstatSync(join(folder, 'missing'))).toThrow('ENOENT');
     expect(calls.openFile(join(folder, 'missing'), 'followed')).toBe('missing');
   });
 });
 
-test('nothing stays open', () => {
+test('leaves nothing open', () => {
   const before = readdirSync('/proc/self/fd').length;
   writeFileSync(join(folder, 'file'), 'x');
   for (let round = 0; round < 20; round++) {
@@ -176,7 +176,7 @@ describe('reading', () => {
     return openSync(join(folder, 'file'), 'r');
   };
 
-  test('gives what is in memory, from any position into any place', () => {
+  test('returns cached bytes, from any position to any offset', () => {
     const fd = opened(Buffer.from('0123456789'));
     const buffer = Buffer.alloc(12, '.').subarray(2);
     expect(calls.read(fd, buffer, 3, 4)).toBe(6);
@@ -187,13 +187,13 @@ describe('reading', () => {
     closeSync(fd);
   });
 
-  test('gives all of a small file, if it is as long as it should be', () => {
+  test('returns a small file if its length is as expected', () => {
     const fd = opened(Buffer.from('0123456789'));
     const first = calls.readSmall(fd, 10);
     expect([9, 11].map((size) => calls.readSmall(fd, size))).toEqual([null, null]);
     const other = opened(Buffer.from('other'));
     expect(calls.readSmall(other, 5)?.toString()).toBe('other');
-    // Each has memory of its own.
+    // Each result has its own buffer.
     expect(first?.toString()).toBe('0123456789');
     const largest = opened(Buffer.alloc(16 * 1024, 'x'));
     expect(calls.readSmall(largest, 16 * 1024)).toHaveLength(16 * 1024);
@@ -207,7 +207,7 @@ describe('reading', () => {
     const fd = opened(Buffer.alloc(100_000, 'x'));
     const buffer = Buffer.alloc(100_000);
     fsyncSync(fd);
-    // The system is asked to forget the file, and does so when nobody else has to do with its pages.
+    // Asks the kernel to drop the file from the cache, which it does when no other process uses its pages.
     await waitFor('a read that would have to wait', () => {
       execFileSync('dd', [`if=${join(folder, 'file')}`, 'iflag=nocache', 'count=0', 'status=none']);
       return calls.read(fd, buffer, 0, 0) === null;
@@ -217,7 +217,7 @@ describe('reading', () => {
     closeSync(fd);
   });
 
-  test('gives nothing where there is nothing to read', () => {
+  test('returns null where there is nothing to read', () => {
     const fd = opened(Buffer.from('x'));
     closeSync(fd);
     expect(calls.read(fd, Buffer.alloc(1), 0, 0)).toBeNull();

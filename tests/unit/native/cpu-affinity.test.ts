@@ -5,35 +5,35 @@ import koffi from 'koffi';
 import { expect, test, vi } from 'vitest';
 import { loadCpuAffinity } from '../../../src/native/cpu-affinity.ts';
 
-/** Where a thread may run, as the system writes it: `0-3,7`. */
+/** The allowed CPUs of a thread in the kernel's list format: `0-3,7`. */
 const allowed = (thread: number | 'self') =>
   /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync(`/proc/${thread}/status`, 'latin1'))![1];
 
-test('a thread is confined to one processor and freed again', async () => {
-  const processor = loadCpuAffinity();
+test('pins a thread to one CPU and unpins it', async () => {
+  const affinity = loadCpuAffinity();
   const other = spawn('sleep', ['60']);
   await once(other, 'spawn');
   try {
-    const here = processor.current();
-    processor.confine(other.pid!, here);
+    const here = affinity.current();
+    affinity.pin(other.pid!, here);
     expect(allowed(other.pid!)).toBe(String(here));
-    processor.free(other.pid!);
+    affinity.unpin(other.pid!);
     expect(allowed(other.pid!)).toBe(allowed('self'));
-    processor.yield();
+    affinity.yield();
   } finally {
     other.kill();
   }
 });
 
-test('a thread that is gone, or a processor that is not there, is an error', () => {
-  const processor = loadCpuAffinity();
+test('fails for a missing thread and for a missing CPU', () => {
+  const affinity = loadCpuAffinity();
   const nobody = 2 ** 22 + 1;
-  expect(() => processor.free(nobody)).toThrow('sched_setaffinity failed with errno 3');
-  expect(() => processor.confine(nobody, processor.current())).toThrow('errno 3');
-  expect(() => processor.confine(process.pid, 8_191)).toThrow('errno 22');
+  expect(() => affinity.unpin(nobody)).toThrow('sched_setaffinity failed with errno 3');
+  expect(() => affinity.pin(nobody, affinity.current())).toThrow('errno 3');
+  expect(() => affinity.pin(process.pid, 8_191)).toThrow('errno 22');
 });
 
-test('loading them sets nothing: who has ever been given processors gets no others that come later', () => {
+test('does not set the affinity of the calling thread when it is loaded', () => {
   const { load } = koffi;
   const called: unknown[] = [];
   const spy = vi.spyOn(koffi, 'load').mockImplementation((name) => {

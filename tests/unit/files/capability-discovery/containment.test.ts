@@ -39,7 +39,7 @@ describe('links that lead out of a root', () => {
     ['a folder of manifests', '.codex-plugin'],
     ['a configuration', '.mcp.json'],
     ['metadata of a skill', 'a/agents/openai.yaml'],
-  ])('%s is not read, and a warning says so', async (_, name) => {
+  ])('%s is skipped with a warning', async (_, name) => {
     put('outside/plugin.json', '{"name":"outside"}');
     const isFolder = name === '.codex-plugin';
     if (name === '.mcp.json') put('root/.codex-plugin/plugin.json', '{}');
@@ -64,7 +64,7 @@ describe('links that lead out of a root', () => {
     expect((await discover('follow')).skills).toHaveLength(1);
   });
 
-  test('a chain of links is judged by where it ends', async () => {
+  test('a chain of links is judged by its final target', async () => {
     link('root/one', 'two');
     link('root/two', '../outside/skills');
     expect(await discover()).toMatchObject({
@@ -73,7 +73,7 @@ describe('links that lead out of a root', () => {
     });
   });
 
-  test('a directory above may not borrow its manifest either', async () => {
+  test("an ancestor's manifest must not be a link out of that ancestor", async () => {
     link('.codex-plugin/plugin.json', join(folder, 'outside/secret.json'));
     put('root/SKILL.md', 'x');
     expect((await discover()).namespaceManifests).toHaveLength(1);
@@ -98,7 +98,7 @@ describe('links that stay within a root', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('and the root may be reached through one', async () => {
+  test('can lead to the root itself', async () => {
     put('root/.codex-plugin/plugin.json', '{}');
     put('root/a/SKILL.md', 'a');
     link('entrance', 'root');

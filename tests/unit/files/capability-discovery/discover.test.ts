@@ -33,7 +33,7 @@ function uriOf(path: string): string {
   return pathToFileURL(join(folder, path)).href;
 }
 
-/** What is found at one root below the folder; `changes` replaces operations of the file system. */
+/** Discovers one root below the test directory. `changes` replaces operations of the file system. */
 async function discover(path: string, changes: Partial<FileSystem> = {}) {
   const files = { ...LOCAL_FILE_SYSTEM, ...changes };
   const [found] = await discoverCapabilityRoots(files, [{ id: 'r', path: uriOf(path) }], NEVER);
@@ -41,7 +41,7 @@ async function discover(path: string, changes: Partial<FileSystem> = {}) {
 }
 
 describe('a capability root', () => {
-  it('gives its manifest, configurations and skills', async () => {
+  it('returns its manifest, configurations and skills', async () => {
     put('p/.codex-plugin/plugin.json', '{"mcpServers":"./mcp.json"}');
     put('p/mcp.json', 'mcp');
     put('p/.app.json', 'apps');
@@ -68,7 +68,7 @@ describe('a capability root', () => {
     });
   });
 
-  it('reads no configuration file when the servers stand in the manifest', async () => {
+  it('reads no configuration file when the manifest declares the servers inline', async () => {
     put('p/.codex-plugin/plugin.json', '{"mcpServers":{}}');
     put('p/.mcp.json', 'not read');
     const opened: string[] = [];
@@ -82,7 +82,7 @@ describe('a capability root', () => {
     expect(opened).toEqual([join(folder, 'p/.codex-plugin/plugin.json')]);
   });
 
-  it('tells which directories could not be searched', async () => {
+  it('reports directories that could not be searched', async () => {
     put('p/s/SKILL.md', 'skill');
     const found = await discover('p', {
       walk: async (...args) => ({
@@ -98,7 +98,7 @@ describe('a capability root', () => {
     expect(found.skills).toHaveLength(1);
   });
 
-  it('tells which files could not be read', async () => {
+  it('reports files that could not be read', async () => {
     put('p/.mcp.json', 'x');
     put('p/.codex-plugin/plugin.json', '{}');
     put('p/s/SKILL.md', 'skill');
@@ -115,7 +115,7 @@ describe('a capability root', () => {
     ]);
   });
 
-  it('that disappears while it is looked at has an error', async () => {
+  it('that disappears during the search reports an error', async () => {
     put('p/s/SKILL.md', 'skill');
     const found = await discover('p', {
       walk: (...args) => {
@@ -128,7 +128,7 @@ describe('a capability root', () => {
     );
   });
 
-  it('has a file that disappears behind the look at it left out without a word', async () => {
+  it('omits a file that disappears after its check, without a warning', async () => {
     put('p/s/SKILL.md', 'skill');
     const found = await discover('p', {
       readFile: (path, options) => {
@@ -140,8 +140,8 @@ describe('a capability root', () => {
   });
 });
 
-describe('a file that grows behind the look at its size', () => {
-  /** Lets every file look empty until it is read. */
+describe('a file that grows after its size was checked', () => {
+  /** Reports size 0 for every file until it is read. */
   const looksEmpty: Partial<FileSystem> = {
     getMetadata: async (path, options) => ({
       ...(await LOCAL_FILE_SYSTEM.getMetadata(path, options)),
@@ -159,7 +159,7 @@ describe('a file that grows behind the look at its size', () => {
     expect(found.skills[0]!.instructions.contents).toHaveLength(size);
   });
 
-  it('is left out beyond the limit of a file', async () => {
+  it('is skipped beyond the limit of a file', async () => {
     put('p/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
     expect(await discover('p', looksEmpty)).toMatchObject({
       skills: [],
@@ -167,7 +167,7 @@ describe('a file that grows behind the look at its size', () => {
     });
   });
 
-  it('is left out beyond the limit of its root', async () => {
+  it('is skipped beyond the limit of its root', async () => {
     for (let index = 10; index <= 26; index++)
       put(`p/${index}/SKILL.md`, Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
     const found = await discover('p', looksEmpty);
@@ -175,7 +175,7 @@ describe('a file that grows behind the look at its size', () => {
     expect(found.warnings).toEqual([`capability root bundle exceeds the ${DISCOVERY_ROOT_BYTES}-byte limit`]);
   });
 
-  it('is closed in any case', async () => {
+  it('is always closed', async () => {
     put('p/a/SKILL.md', 'a');
     put('p/b/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
     let open = 0;
@@ -199,7 +199,7 @@ describe('a file that grows behind the look at its size', () => {
 });
 
 describe('several roots', () => {
-  it('share a budget for the whole answer', async () => {
+  it('share a budget for the whole response', async () => {
     const perRoot = DISCOVERY_ROOT_BYTES / DISCOVERY_FILE_BYTES;
     for (let index = 10; index < 10 + perRoot; index++) {
       put(`p/${index}/SKILL.md`, Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
@@ -215,7 +215,7 @@ describe('several roots', () => {
     );
   });
 
-  it('are looked at side by side, but not all at once', async () => {
+  it('are searched concurrently, up to a limit', async () => {
     put('p/SKILL.md', 'x');
     let running = 0;
     let most = 0;
@@ -237,7 +237,7 @@ describe('several roots', () => {
     expect(most).toBe(DISCOVERY_ROOT_CONCURRENCY);
   });
 
-  it('are refused when they are too many', async () => {
+  it('are rejected when there are too many', async () => {
     const roots = Array.from({ length: MAX_DISCOVERY_ROOTS + 1 }, () => ({ id: '', path: uriOf('') }));
     await expect(discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER)).rejects.toMatchObject({
       kind: 'refused',
@@ -245,12 +245,12 @@ describe('several roots', () => {
     });
   });
 
-  it('are all refused when one has no path at all', async () => {
+  it('are all rejected when one path is not a URI', async () => {
     const roots = [{ id: 'x', path: '/native' }];
     await expect(discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER)).rejects.toThrow(PathUriError);
   });
 
-  it('are given up when nobody wants them any more', async () => {
+  it('are abandoned when the signal aborts', async () => {
     put('p/SKILL.md', 'x');
     const abort = new AbortController();
     const files: FileSystem = {

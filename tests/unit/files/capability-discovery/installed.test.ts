@@ -28,20 +28,20 @@ const head = (name: string, description: string, more = '') =>
   `---\nname: ${name}\ndescription: ${description}\n${more}---\nbody\n`;
 
 function discover(links?: 'follow') {
-  const places = {
+  const locations = {
     userHome: nativePathOfText(home),
     codexHome: nativePathOfText(join(home, '.codex')),
     system: nativePathOfText('/nowhere'),
   };
-  return discoverInstalled(LOCAL_FILE_SYSTEM, places, new AbortController().signal, links);
+  return discoverInstalled(LOCAL_FILE_SYSTEM, locations, new AbortController().signal, links);
 }
 
-test('nothing is installed where there is nothing', async () => {
+test('an empty home has nothing installed', async () => {
   expect(await discover()).toEqual({ plugins: [], skills: [], warnings: [] });
 });
 
 describe('plugins', () => {
-  test('are told with their files and their skills, whose names begin with theirs', async () => {
+  test("are returned with their files and their skills, prefixed with the plugin's name", async () => {
     const root = `file://${home}/.codex/plugins/cache/mkt/plug/1.2.3`;
     plugin('mkt/plug/1.2.3', { name: 'plug', interface: { displayName: ' Plug! ' }, mcpServers: './m.json' });
     put('.codex/plugins/cache/mkt/plug/1.2.3/m.json', '{}');
@@ -77,7 +77,7 @@ describe('plugins', () => {
     ]);
   });
 
-  test('come sorted by id, one version of each, without those that are none', async () => {
+  test('are sorted by id, with one version each, and other directories are skipped', async () => {
     for (const name of ['b/p/1.10.0', 'b/p/1.9.0', 'a/q/9.0.0', 'a/q/local', 'a/q2/1'])
       plugin(name, { name: 'n' });
     put('.codex/plugins/cache/a/file', 'x');
@@ -92,7 +92,7 @@ describe('plugins', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('inside declarations of servers are told like a file; a plugin within gives its own names', async () => {
+  test('with inline servers return them like a file; a nested plugin has its own prefix', async () => {
     plugin('m/p/1', { name: 'p', mcpServers: { a: { command: 'x' } } });
     put('.codex/plugins/cache/m/p/1/in/.claude-plugin/plugin.json', { name: 'inner' });
     put('.codex/plugins/cache/m/p/1/in/s/SKILL.md', head('s', 'S'));
@@ -108,17 +108,17 @@ describe('plugins', () => {
 
   test.each([
     ['no manifest', () => put('.codex/plugins/cache/m/p/1/readme', '')],
-    ['a manifest that is no JSON', () => plugin('m/p/1', '{')],
+    ['a manifest that is not JSON', () => plugin('m/p/1', '{')],
     ['a manifest that is a list', () => plugin('m/p/1', [1])],
-    ['a name that is no text', () => plugin('m/p/1', { name: 1 })],
-    ['a display name that is no text', () => plugin('m/p/1', { name: 'p', interface: { displayName: 1 } })],
-    ['apps that are no path', () => plugin('m/p/1', { name: 'p', apps: {} })],
-    ['a name that is half a character', () => plugin('m/p/1', '{"name":"a\\ud800"}')],
+    ['a name that is not text', () => plugin('m/p/1', { name: 1 })],
+    ['a display name that is not text', () => plugin('m/p/1', { name: 'p', interface: { displayName: 1 } })],
+    ['apps that are not a path', () => plugin('m/p/1', { name: 'p', apps: {} })],
+    ['a name with a lone surrogate', () => plugin('m/p/1', '{"name":"a\\ud800"}')],
     [
       'servers nested too deeply',
       () => plugin('m/p/1', `{"mcpServers":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_001)}`),
     ],
-  ])('with %s are left out with a warning', async (_, make) => {
+  ])('with %s are skipped with a warning', async (_, make) => {
     make();
     plugin('m/good/1', { name: 'good' });
     const { plugins, warnings } = await discover();
@@ -126,14 +126,14 @@ describe('plugins', () => {
     expect(warnings).toEqual([expect.stringContaining('/m/p/1')]);
   });
 
-  test('beyond the limit are left out with a warning', async () => {
+  test('beyond the limit are skipped with a warning', async () => {
     for (let index = 0; index <= MAX_DISCOVERY_ROOTS; index++) plugin(`m/p${index}/1`, {});
     const { plugins, warnings } = await discover();
     expect(plugins).toHaveLength(MAX_DISCOVERY_ROOTS);
-    expect(warnings).toEqual([`only 128 of 129 plugins are told`]);
+    expect(warnings).toEqual([`only 128 of 129 plugins are listed`]);
   });
 
-  test('may be links within the cache, and only when allowed links out of it', async () => {
+  test('may be links within the cache, and links out of it only when allowed', async () => {
     plugin('m/p/1', { name: 'p' });
     mkdirSync(join(home, 'work/1/.codex-plugin'), { recursive: true });
     writeFileSync(join(home, 'work/1/.codex-plugin/plugin.json'), '{"name":"w"}');
@@ -147,7 +147,7 @@ describe('plugins', () => {
 });
 
 describe('skills', () => {
-  test('of both places are told with where they were found', async () => {
+  test('of both locations are returned with their discovery root', async () => {
     put('.codex/skills/b/SKILL.md', head('b', 'B'));
     put('.codex/skills/.system/a/SKILL.md', head('a', 'A'));
     put('.agents/skills/c/SKILL.md', head('c', 'C'));
@@ -159,7 +159,7 @@ describe('skills', () => {
     ]);
   });
 
-  test('texts are brought on one line, and a missing name is that of the directory', async () => {
+  test('have text on one line, and default to the name of their directory', async () => {
     put(
       '.codex/skills/dir/SKILL.md',
       '---\ndescription: >\n  a\n   b\nmetadata:\n  short-description: "s\\n s"\n---\n',
@@ -169,17 +169,17 @@ describe('skills', () => {
   });
 
   test.each([
-    ['no head', 'text'],
-    ['a head that does not begin at once', `\n${head('a', 'A')}`],
-    ['a head that does not end', '---\nname: a\ndescription: d\n'],
+    ['no front matter', 'text'],
+    ['front matter after an empty line', `\n${head('a', 'A')}`],
+    ['unterminated front matter', '---\nname: a\ndescription: d\n'],
     ['no description', '---\nname: a\n---\n'],
     ['an empty description', head('a', '""')],
     ['too long a name', head('n'.repeat(65), 'd')],
-    ['a broken head', '---\nname: [\n---\n'],
-    ['a head that is a list', '---\n- a\n---\n'],
+    ['invalid front matter', '---\nname: [\n---\n'],
+    ['front matter that is a list', '---\n- a\n---\n'],
     ['a name that is a list', head('[a]', 'd')],
     ['a description that is a mapping', head('a', '{b: c}')],
-  ])('with %s are left out with a warning', async (_, text) => {
+  ])('with %s are skipped with a warning', async (_, text) => {
     put('.codex/skills/bad/SKILL.md', text);
     put('.codex/skills/good/SKILL.md', head('n'.repeat(64), 'd'));
     const { skills, warnings } = await discover();
@@ -187,7 +187,7 @@ describe('skills', () => {
     expect(warnings).toEqual([expect.stringContaining('/bad/SKILL.md')]);
   });
 
-  test('say what they need and when they may be used', async () => {
+  test('return their dependencies and policy', async () => {
     put('.codex/skills/a/SKILL.md', head('a', 'A'));
     put(
       '.codex/skills/a/agents/openai.yaml',
@@ -223,7 +223,7 @@ describe('skills', () => {
     ['- a', null, null],
     ['dependencies:\n  tools: []\npolicy: {}', null, { allowImplicitInvocation: null, products: [] }],
     ['interface: {}', null, null],
-  ])('with the metadata %j keep to what it can mean', async (text, dependencies, policy) => {
+  ])('with the metadata %j return what is valid', async (text, dependencies, policy) => {
     put('.codex/skills/a/SKILL.md', head('a', 'A'));
     put('.codex/skills/a/agents/openai.yaml', text);
     const [skill] = (await discover()).skills;
@@ -239,7 +239,7 @@ test.each([
   [['1.0.0', '1.0.0-beta'], '1.0.0'],
   [['1.0.0', 'zz', 'abc'], 'zz'],
   [['1.0', '10'], '10'],
-])('of %j the version %s is used', (versions, newest) => {
+])('of the versions %j uses %s', (versions, newest) => {
   expect(newestVersion(versions)).toBe(newest);
   expect(newestVersion([...versions].reverse())).toBe(newest);
 });

@@ -121,7 +121,7 @@ test('rejects a text that is too long', () => {
   expect(() => parseFrontMatter(`a: ${'x'.repeat(MAX_YAML_LENGTH - 2)}`)).toThrow(YamlError);
 });
 
-describe('takes time in proportion to the text', () => {
+describe('parsing takes time in proportion to the text', () => {
   const COUNT = MAX_YAML_LENGTH;
 
   test.each([
@@ -138,16 +138,16 @@ describe('takes time in proportion to the text', () => {
     expect(() => parseFrontMatter(`${text}\n"`)).toThrow(YamlError);
   });
 
-  test('of what looks like comments', () => {
+  test('with many comment characters', () => {
     expect(parseYaml(`a: b${' #'.repeat(COUNT / 4)}\u2028c`)).toEqual({ a: 'b' });
   });
 
-  test('of many keys', () => {
+  test('with many keys', () => {
     const keys = Array.from({ length: COUNT / 16 }, (_, index) => `k${index}: v`);
     expect(Object.keys(parseYaml(keys.join('\n')) as object)).toHaveLength(keys.length);
   });
 
-  test('of aliases that would expand without end', () => {
+  test('with aliases that would expand exponentially', () => {
     const levels = Array.from({ length: 20 }, (_, level) => {
       const previous = level === 0 ? 'x' : `*l${level - 1}`;
       return `l${level}: &l${level} [${Array(10).fill(previous).join(', ')}]`;

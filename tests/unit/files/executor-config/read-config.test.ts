@@ -31,11 +31,11 @@ const path = (name: string) => nativePathOfText(join(folder, name));
 
 function read(options: { cwd?: string; config?: string[][]; requirements?: string[][] } = {}) {
   const { cwd = 'project', config = [['a']], requirements = [] } = options;
-  const places = { userHome: path('home'), codexHome: path('home/.codex'), system: path('etc') };
+  const locations = { userHome: path('home'), codexHome: path('home/.codex'), system: path('etc') };
   return readExecutorConfig(
     LOCAL_FILE_SYSTEM,
     { cwd: path(cwd), configPaths: config, requirementsPaths: requirements },
-    { variables: {}, signal, places },
+    { variables: {}, signal, locations },
   );
 }
 
@@ -45,7 +45,7 @@ const trust = (name: string, level = 'trusted') =>
 const texts = async (options?: Parameters<typeof read>[0]) =>
   (await read(options)).config.layers.map(({ toml }) => toml.trim());
 
-describe('what is selected', () => {
+describe('selection', () => {
   const DOCUMENT = `a = 1
 b = "x"
 [t]
@@ -88,7 +88,7 @@ k = "v"
     ]);
   });
 
-  test('a layer with nothing of it is left out', async () => {
+  test('omits a layer without selected keys', async () => {
     user(DOCUMENT);
     expect((await read({ config: [['none'], ['']] })).config.layers).toEqual([]);
     expect((await read({ config: [], requirements: [['a']] })).config.layers).toEqual([]);
@@ -115,12 +115,12 @@ k = "v"
     '[v.w.x]',
     '[v."a b"]\nc = 1',
     '[[v]]\n\n[[v]]\na = 1',
-  ])('%s comes back as it is', async (text) => {
+  ])('preserves %s', async (text) => {
     user(`${text}\n`);
     expect(await texts({ config: [['v']] })).toEqual([text]);
   });
 
-  test('names that objects have are keys like others', async () => {
+  test('treats names that every object has as ordinary keys', async () => {
     user('__proto__ = 1\nconstructor = 2\n[toString]\n__proto__ = { a = 1 }\n');
     const config = [['__proto__'], ['constructor'], ['toString', '__proto__']];
     expect(await texts({ config })).toEqual([
@@ -130,7 +130,7 @@ k = "v"
 });
 
 describe('layers', () => {
-  test("are stacked from the system's to what is imposed, and files are read anew each time", async () => {
+  test("are ordered from the system's to the managed one, and files are read on every call", async () => {
     put('etc/config.toml', 'a = "system"\n');
     user(`a = "user"\n${trust('project')}`);
     put('project/.codex/config.toml', 'a = "project"\n');
@@ -147,7 +147,7 @@ describe('layers', () => {
     expect((await read()).config).toMatchObject({ cloudInsertionIndex: 0, layers: [{}, {}, {}] });
   });
 
-  test("of requirements: the system's, and what imposed values amount to", async () => {
+  test("of requirements: the system's and those that follow from managed values", async () => {
     put('etc/requirements.toml', 'a = 1\n');
     put('etc/managed_config.toml', 'approval_policy = "never"\nsandbox_mode = "workspace-write"\n');
     const requirements = [['a'], ['allowed_approval_policies'], ['allowed_sandbox_modes']];
@@ -169,7 +169,7 @@ describe('layers', () => {
     );
   });
 
-  test("of projects lack what is the user's own", async () => {
+  test('of projects lack the keys that only the user may set', async () => {
     user(trust('project'));
     put('project/.codex/config.toml', 'model_provider = "x"\nnotify = ["x"]\nmodel = "m"\n[otel]\nx = 1\n');
     const config = [['model_provider'], ['notify'], ['model'], ['otel']];
@@ -190,7 +190,7 @@ describe('projects', () => {
     return (await texts({ cwd })).map((text) => text.slice(5, 6)).join('');
   };
 
-  test('nobody trusts are not looked at', async () => {
+  test('are not read without trust', async () => {
     put('project/.codex/config.toml', 'broken [');
     expect(await found('')).toBe('');
     expect(await found(trust('project', 'untrusted'))).toBe('');
@@ -205,7 +205,7 @@ describe('projects', () => {
     expect(await found(trust('project'), 'project/sub/deep/not/there')).toBe('PSD');
   });
 
-  test('begin where a marker is; without one each directory is for itself', async () => {
+  test('start at a marker; without one each directory is its own project', async () => {
     rmSync(join(folder, 'project/.git'), { recursive: true });
     expect(await found(trust('project'))).toBe('');
     expect(await found(trust('project'), 'project')).toBe('P');
@@ -217,7 +217,7 @@ describe('projects', () => {
     expect(await found(trust('project'))).toBe('PSD');
   });
 
-  test('may be marked otherwise, by the user, the system or what is imposed', async () => {
+  test('may have other markers, set by the user, the system or the managed configuration', async () => {
     put('project/sub/MARK', '');
     expect(await found(`project_root_markers = ["MARK"]\n${trust('project/sub')}`)).toBe('SD');
     expect(await found(`project_root_markers = ["MARK"]\n${trust('project')}`)).toBe('SD');
@@ -232,7 +232,7 @@ describe('projects', () => {
     expect(await found(trust('project/sub', 'untrusted'))).toBe('SD');
   });
 
-  test('are known by the name they are reached by, and by their real one', async () => {
+  test('are matched by the path used and by the real path', async () => {
     symlinkSync('project', join(folder, 'link'));
     expect(await found(trust('project'), 'link/sub')).toBe('PS');
     expect(await found(trust('link'), 'link/sub')).toBe('PS');
@@ -243,13 +243,13 @@ describe('projects', () => {
     expect((await read({ cwd: 'link' })).config.layers[0]!.baseDir).toBe(`file://${folder}/link/.codex`);
   });
 
-  test("the user's own directory does not count twice", async () => {
+  test("do not include the user's own directory a second time", async () => {
     user(`a = 1\n${trust('home')}`);
     expect(await texts({ cwd: 'home' })).toEqual(['a = 1']);
   });
 });
 
-describe('what is wrong', () => {
+describe('rejects', () => {
   const refusal = async (options?: Parameters<typeof read>[0]) => {
     const error = await read(options).then(
       () => null,
@@ -283,7 +283,7 @@ describe('what is wrong', () => {
     expect(await refusal()).toMatch(/^failed to load executor-local config: /);
   });
 
-  test('a file of a trusted project, of the system, and one that is a directory', async () => {
+  test('a file of a trusted project, of the system, and a directory in its place', async () => {
     user(trust('project'));
     put('project/.codex/config.toml', 'a = [\n');
     expect(await refusal()).toContain(`${folder}/project/.codex/config.toml:`);
@@ -298,7 +298,7 @@ describe('what is wrong', () => {
     expect(await refusal()).toContain('is not a file');
   });
 
-  test('files that are too much together', async () => {
+  test('files that exceed the total size', async () => {
     const names = Array.from(
       { length: MAX_EXECUTOR_CONFIG_TOTAL_BYTES / MAX_EXECUTOR_CONFIG_BYTES },
       (_, n) => `d${n}`,
@@ -313,10 +313,10 @@ describe('what is wrong', () => {
   });
 });
 
-describe('places', () => {
+describe('locations', () => {
   const find = (variables: Record<string, string>) => findConfigLocations(LOCAL_FILE_SYSTEM, variables);
 
-  test("the user's is in the home directory unless a variable says otherwise", async () => {
+  test('of the user default to the home directory unless a variable is set', async () => {
     expect(await find({ HOME: '/h' })).toEqual({
       userHome: '/h',
       codexHome: '/h/.codex',
@@ -327,7 +327,7 @@ describe('places', () => {
     expect((await find({ HOME: '/h', CODEX_HOME: join(folder, 'link') })).codexHome).toBe(folder);
   });
 
-  test('a variable that leads nowhere is an error', async () => {
+  test('fail when a variable names a missing directory', async () => {
     put('file', '');
     await expect(find({ CODEX_HOME: '/no/such' })).rejects.toThrow(
       'failed to find Codex home: CODEX_HOME points to "/no/such", but that path does not exist',

@@ -63,7 +63,7 @@ async function errorOf(promise: Promise<unknown>): Promise<string> {
 }
 
 describe('the new file', () => {
-  test('takes the place of the old one at the close, not before, and whole', async () => {
+  test('replaces the old one on close, as a whole', async () => {
     writeFileSync(at('f'), 'old');
     const before = statSync(at('f'));
     const file = await replace(at('f'));
@@ -76,7 +76,7 @@ describe('the new file', () => {
     expect(names()).toEqual(['f']);
   });
 
-  test('may be the first of its name, and empty', async () => {
+  test('can be the first of its name, and empty', async () => {
     const file = await replace(at('f'));
     expect(existsSync(at('f'))).toBe(false);
     await file.close();
@@ -85,7 +85,7 @@ describe('the new file', () => {
     expect(names()).toEqual(['f']);
   });
 
-  test('waits under a name that tells what it is and whose', async () => {
+  test('has a temporary name that identifies it and its creator', async () => {
     const file = await replace(at('notes.txt'));
     expect(names()).toEqual([
       expect.stringMatching(
@@ -96,7 +96,7 @@ describe('the new file', () => {
     expect(names()).toEqual([]);
   });
 
-  test('may have the longest of names, of any bytes', async () => {
+  test('can have the longest possible name, of any bytes', async () => {
     for (const name of ['n'.repeat(255), 'é'.repeat(127), '\xff'.repeat(255)]) {
       const bytes = name.startsWith('é') ? Buffer.from(name).toString('latin1') : name;
       const path = childPath(nativePathOfText(folder), bytes);
@@ -108,7 +108,7 @@ describe('the new file', () => {
     expect(names()).toHaveLength(3);
   });
 
-  // Only root may write to a file without its losing the set-user-id bit.
+  // Only root can write to a setuid file without clearing the bit.
   test.each(isRoot ? [0o600, 0o751, 0o4755] : [0o600, 0o751])(
     'has the mode of the old one: %o',
     async (mode) => {
@@ -119,7 +119,7 @@ describe('the new file', () => {
     },
   );
 
-  test.runIf(isRoot)('has its owner and group', async () => {
+  test.runIf(isRoot)('has the owner and group of the old one', async () => {
     writeFileSync(at('f'), 'old');
     chownSync(at('f'), 1234, 2345);
     chmodSync(at('f'), 0o2750);
@@ -129,7 +129,7 @@ describe('the new file', () => {
   });
 
   test.runIf(isRoot)(
-    'grants nothing to another group, and no identity, when those cannot be kept',
+    'grants nothing to another group and has no setuid bits when owner and group cannot be kept',
     async () => {
       writeFileSync(at('f'), 'old');
       chownSync(at('f'), 1234, 2345);
@@ -152,7 +152,7 @@ describe('the new file', () => {
     },
   );
 
-  test('leaves other names of the old file alone', async () => {
+  test('leaves other hard links of the old file alone', async () => {
     writeFileSync(at('f'), 'old');
     linkSync(at('f'), at('other'));
     await replaceWith(at('f'), 'new');
@@ -161,7 +161,7 @@ describe('the new file', () => {
 });
 
 describe('links', () => {
-  test('stay, and what they lead to is replaced where it is', async () => {
+  test('stay, and their target is replaced in its directory', async () => {
     mkdirSync(at('real'));
     writeFileSync(at('real/f'), 'old');
     symlinkSync('real', at('way'));
@@ -174,7 +174,7 @@ describe('links', () => {
     expect([names(), readdirSync(at('real'))]).toEqual([['first', 'real', 'second', 'way'], ['f']]);
   });
 
-  test('that lead nowhere get a file to lead to', async () => {
+  test('that dangle get a file as target', async () => {
     mkdirSync(at('real'));
     symlinkSync('real/fresh', at('link'));
     await replaceWith(at('link'), 'new');
@@ -182,7 +182,7 @@ describe('links', () => {
     expect(lstatSync(at('link')).isSymbolicLink()).toBe(true);
   });
 
-  test('that change later do not change which file it is', async () => {
+  test('that change later do not change the target', async () => {
     mkdirSync(at('a'));
     mkdirSync(at('b'));
     symlinkSync('a', at('way'));
@@ -194,7 +194,7 @@ describe('links', () => {
   });
 });
 
-describe('the old file stays and nothing is left', () => {
+describe('the old file stays and no temporary file is left', () => {
   test('when the new one is discarded', async () => {
     writeFileSync(at('f'), 'old');
     const file = await replace(at('f'));
@@ -203,7 +203,7 @@ describe('the old file stays and nothing is left', () => {
     expect([names(), text(at('f'))]).toEqual([['f'], 'old']);
   });
 
-  test('when a write failed, also if the client closes all the same', async () => {
+  test('when a write failed, even if the client closes the handle', async () => {
     writeFileSync(at('f'), 'old');
     const file = await replace(at('f'));
     await file.write(0, Buffer.from('new'));
@@ -215,7 +215,7 @@ describe('the old file stays and nothing is left', () => {
     expect([names(), text(at('f'))]).toEqual([['f'], 'old']);
   });
 
-  test('when something else has taken its place', async () => {
+  test('when something else has replaced it', async () => {
     const file = await replace(at('f'));
     mkdirSync(at('f'));
     expect(await errorOf(file.close())).toBe('failed: Is a directory (os error 21)');
@@ -223,7 +223,7 @@ describe('the old file stays and nothing is left', () => {
     expect(statSync(at('f')).isDirectory()).toBe(true);
   });
 
-  test('when the temporary file is gone', async () => {
+  test('when the temporary file is missing', async () => {
     writeFileSync(at('f'), 'old');
     const file = await replace(at('f'));
     for (const name of names()) if (name !== 'f') rmSync(at(name));
@@ -231,7 +231,7 @@ describe('the old file stays and nothing is left', () => {
     expect([names(), text(at('f'))]).toEqual([['f'], 'old']);
   });
 
-  test('when it cannot be read, which it never can', async () => {
+  test('when it is read, which always fails', async () => {
     const file = await replace(at('f'));
     expect(await errorOf(file.read(0, 1))).toBe('failed: Bad file descriptor (os error 9)');
     await file.discard();
@@ -239,7 +239,7 @@ describe('the old file stays and nothing is left', () => {
   });
 });
 
-test('two replacements of one file do not disturb each other; the last close counts', async () => {
+test('two replacements of one file do not disturb each other; the last close wins', async () => {
   const [first, second] = [await replace(at('f')), await replace(at('f'))];
   await first.write(0, Buffer.from('first'));
   await second.write(0, Buffer.from('second'));
@@ -249,7 +249,7 @@ test('two replacements of one file do not disturb each other; the last close cou
   expect([names(), text(at('f'))]).toEqual([['f'], 'first']);
 });
 
-test('what a killed process left goes when the next replacement begins', async () => {
+test('the next replacement removes what a killed process left behind', async () => {
   const gone = spawnSync('true').pid;
   const leftover = (await temporaryName('f')).replace(`-${process.pid}-`, `-${gone}-`);
   writeFileSync(at(leftover), 'half');

@@ -9,8 +9,8 @@ import { makeTree, type Tree, temporaryDirectory } from './temporary-tree.ts';
 const DESCENDANT = 'fs/copy cannot copy a directory to itself or one of its descendants';
 const EXISTS = 'File exists (os error 17)';
 
-/** A directory with the tree in it, and copying by names within it. */
-async function workplace(tree: Tree) {
+/** A directory with the tree, and a copy function with names relative to it. */
+async function copyFixture(tree: Tree) {
   const root = await temporaryDirectory();
   await makeTree(root, tree);
   return {
@@ -33,8 +33,8 @@ test.each([
   COPY_BLOCK_BYTES,
   COPY_BLOCK_BYTES + 1,
   CLONE_MIN_BYTES + COPY_BLOCK_BYTES + 7,
-])('a file of %i bytes is copied, also over a longer one', async (size) => {
-  const { root, copy } = await workplace({ old: 'o'.repeat(size + 10) });
+])('copies a file of %i bytes, also over a longer one', async (size) => {
+  const { root, copy } = await copyFixture({ old: 'o'.repeat(size + 10) });
   const bytes = Buffer.from(Array.from({ length: size }, (_, index) => (index * 31 + (index >> 8)) & 0xff));
   await writeFile(`${root}/a`, bytes);
   await copy('a', 'new', false);
@@ -43,8 +43,8 @@ test.each([
   expect((await readFile(`${root}/old`)).equals(bytes)).toBe(true);
 });
 
-test('permissions are copied, also over an existing file and beyond the umask', async () => {
-  const { root, copy } = await workplace({ a: 'a', b: 'b', locked: 'l' });
+test('copies permissions, also over an existing file and regardless of the umask', async () => {
+  const { root, copy } = await copyFixture({ a: 'a', b: 'b', locked: 'l' });
   await chmod(`${root}/a`, 0o777);
   await chmod(`${root}/b`, 0o600);
   await chmod(`${root}/locked`, 0o444);
@@ -56,8 +56,8 @@ test('permissions are copied, also over an existing file and beyond the umask', 
   expect(await modeOf(root, 'locked2')).toBe('444');
 });
 
-test('a file onto itself stays as it is, by any name', async () => {
-  const { root, copy, text } = await workplace({ a: 'content', soft: { link: 'a' } });
+test('leaves a file unchanged that is copied to itself, by any name', async () => {
+  const { root, copy, text } = await copyFixture({ a: 'content', soft: { link: 'a' } });
   await link(`${root}/a`, `${root}/hard`);
   await copy('a', 'a');
   await copy('a', 'hard');
@@ -65,8 +65,8 @@ test('a file onto itself stays as it is, by any name', async () => {
   expect(await text('a')).toBe('content');
 });
 
-test('a link at the destination is followed, also to a file that does not exist yet', async () => {
-  const { root, copy, text } = await workplace({
+test('follows a link at the destination, also to a missing file', async () => {
+  const { root, copy, text } = await copyFixture({
     a: 'new',
     b: 'old',
     'to-b': { link: 'b' },
@@ -78,23 +78,23 @@ test('a link at the destination is followed, also to a file that does not exist 
   expect(await readlink(`${root}/to-c`)).toBe('c');
 });
 
-test('a file that the kernel makes up is copied whatever size it says', async () => {
-  const { copy: _, root } = await workplace({});
+test('copies a file that the kernel generates, whatever its size', async () => {
+  const { copy: _, root } = await copyFixture({});
   const destination = childPath(root, 'version');
   await copy(nativePathOfBytes('/proc/version'), destination, { recursive: false });
   expect(await readFile(destination, 'utf8')).toBe(await readFile('/proc/version', 'utf8'));
 });
 
-test('a device takes the bytes and keeps its mode', async () => {
-  const { root } = await workplace({ a: 'content' });
+test('writes to a device and keeps its mode', async () => {
+  const { root } = await copyFixture({ a: 'content' });
   await chmod(`${root}/a`, 0o600);
   const before = (await stat('/dev/null')).mode;
   await copy(childPath(root, 'a'), nativePathOfBytes('/dev/null'), { recursive: false });
   expect((await stat('/dev/null')).mode).toBe(before);
 });
 
-test('a link is copied as it is, wherever it leads', async () => {
-  const { root, copy } = await workplace({
+test('copies a link as a link, whatever its target', async () => {
+  const { root, copy } = await copyFixture({
     nowhere: { link: '../some/where' },
     d: null,
     'to-d': { link: 'd' },
@@ -105,8 +105,8 @@ test('a link is copied as it is, wherever it leads', async () => {
   expect(await readlink(`${root}/d2`)).toBe('d');
 });
 
-test('a directory is copied with its parents made, without modes, special files left out', async () => {
-  const { root, copy, text } = await workplace({
+test('copies a directory, creates its parents, and skips modes and special files', async () => {
+  const { root, copy, text } = await copyFixture({
     's/a': 'A',
     's/sub/b\xff': 'B',
     's/locked/c': 'C',
@@ -124,8 +124,8 @@ test('a directory is copied with its parents made, without modes, special files 
   expect(await modeOf(root, 'x/y/z/locked')).toBe(await modeOf(root, 'plain'));
 });
 
-test('a directory is merged into one that exists, through links too', async () => {
-  const { root, copy, text } = await workplace({
+test('merges a directory into an existing one, also through links', async () => {
+  const { root, copy, text } = await copyFixture({
     's/a': 'new',
     's/sub/b': 'B',
     'd/a': 'old',
@@ -139,8 +139,8 @@ test('a directory is merged into one that exists, through links too', async () =
   expect((await lstat(`${root}/d/sub`)).isSymbolicLink()).toBe(true);
 });
 
-test('many entries are all copied', async () => {
-  const { root, copy } = await workplace({ s: null });
+test('copies many entries', async () => {
+  const { root, copy } = await copyFixture({ s: null });
   execFileSync('sh', ['-c', 'seq 3000 | xargs touch'], { cwd: `${root}/s` });
   await copy('s', 'd');
   expect(await readdir(`${root}/d`)).toEqual(await readdir(`${root}/s`));
@@ -155,8 +155,8 @@ test.each([
   ['s', 'to-s'],
   ['s', 'to-s/x'],
   ['parent', 'to-child/x'],
-])('the directory %s cannot be copied to %s', async (source, destination) => {
-  const { root, copy } = await workplace({
+])('rejects copying the directory %s to %s', async (source, destination) => {
+  const { root, copy } = await copyFixture({
     's/a': 'x',
     'to-s': { link: 's' },
     'parent/child': null,
@@ -167,8 +167,8 @@ test.each([
   expect(await readdir(`${root}/parent/child`)).toEqual([]);
 });
 
-test('a destination that leads back into the source is refused before the source grows', async () => {
-  const { root, copy } = await workplace({
+test('rejects a destination that leads back into the source before the source grows', async () => {
+  const { root, copy } = await copyFixture({
     's/sub/x/y': 'y',
     d: null,
     'd/sub': { link: '../s/sub/x' },
@@ -177,8 +177,8 @@ test('a destination that leads back into the source is refused before the source
   expect(await readdir(`${root}/s/sub/x`)).toEqual(['y']);
 });
 
-test('a sibling whose name begins alike is no descendant', async () => {
-  const { copy, text } = await workplace({ 's/a': 'A' });
+test('a sibling with the same name prefix is not a descendant', async () => {
+  const { copy, text } = await copyFixture({ 's/a': 'A' });
   await copy('s', 's2');
   expect(await text('s2/a')).toBe('A');
 });
@@ -201,8 +201,8 @@ test.each([
   ['dir', 'with-file', 'failed', EXISTS],
   ['dir', 'with-dir', 'failed', 'Is a directory (os error 21)'],
   ['fifo', 'x', 'refused', 'fs/copy only supports regular files, directories, and symlinks'],
-])('%s cannot be copied to %s', async (source, destination, kind, message) => {
-  const { root, copy } = await workplace({
+])('rejects copying %s to %s', async (source, destination, kind, message) => {
+  const { root, copy } = await copyFixture({
     file: 'x',
     other: 'y',
     link: { link: 'file' },
@@ -218,8 +218,8 @@ test.each([
   await expect(copy(source, destination)).rejects.toMatchObject({ kind, message });
 });
 
-test('a directory is only copied when that is asked for', async () => {
-  const { copy } = await workplace({ s: null });
+test('copies a directory only with recursive', async () => {
+  const { copy } = await copyFixture({ s: null });
   await expect(copy('s', 'd', false)).rejects.toMatchObject({
     kind: 'refused',
     message: 'fs/copy requires recursive: true when sourcePath is a directory',

@@ -14,7 +14,7 @@ import {
 
 const scratch = new Scratch();
 
-/** Paths and what comes of them: recursive, not recursive, and both again without following links. */
+/** Paths and their outcomes: recursive, not recursive, and both again without following links. */
 test.each([
   ['missing', 'done', 'done', 'done', 'done'],
   ['missing/x/y', 'done', NO_ENTRY, 'done', NO_ENTRY],
@@ -35,18 +35,18 @@ test.each([
   for (const [index, options] of ALL_OPTIONS.entries()) {
     const place = `place${index}`;
     mkdirSync(scratch.at(place));
-    scratch.furnish(place);
+    scratch.populate(place);
     const target = scratch.at(path.startsWith('/') ? path : `${place}/${path}`);
     expect(await outcome(createDirectory(target, options)), JSON.stringify(options)).toBe(expected[index]);
     expect(existsSync(target) && statSync(target).isDirectory()).toBe(
       expected[index] === 'done' || ['dir', 'ldir', '/'].includes(path),
     );
   }
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
 test.each([true, false])(
-  'new directories have the usual mode (followSymlinks: %s)',
+  'new directories have the default mode (followSymlinks: %s)',
   async (followSymlinks) => {
     mkdirSync(scratch.at('usual'));
     await createDirectory(scratch.at('a/b'), { recursive: true, followSymlinks });
@@ -56,7 +56,7 @@ test.each([true, false])(
 );
 
 test.each([true, false])(
-  'many may create the same tree at once (followSymlinks: %s)',
+  'concurrent calls can create the same tree (followSymlinks: %s)',
   async (followSymlinks) => {
     const path = scratch.at('a/b/c/d/e');
     const options = { recursive: true, followSymlinks };

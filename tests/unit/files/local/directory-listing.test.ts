@@ -24,7 +24,7 @@ async function listed(path: NativePath): Promise<Record<string, string>> {
   return found;
 }
 
-test('types are found where the file system does not tell them', async () => {
+test('determines types where the file system does not report them', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'a\xff': '', d: null, l: { link: 'missing' } });
   vi.mocked(readdir).mockImplementationOnce((_path: unknown, _options: unknown, done: unknown) => {
@@ -34,7 +34,7 @@ test('types are found where the file system does not tell them', async () => {
   expect(readdir).toHaveBeenCalledOnce();
 });
 
-test('a directory that cannot be read says why', async () => {
+test('reports why a directory cannot be read', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { file: '' });
   await expect(listed(childPath(root, 'file'))).rejects.toMatchObject({ code: 'ENOTDIR' });

@@ -14,7 +14,7 @@ function touch(name: string, time: string): void {
   execFileSync('touch', ['-d', time, scratch.at(name)]);
 }
 
-test('a file, with times in whole milliseconds', async () => {
+test('returns the metadata of a file, with times in whole milliseconds', async () => {
   writeFileSync(scratch.at('a'), 'hello');
   touch('a', '2026-01-02 03:04:05.678999999 UTC');
   const stats = statSync(scratch.at('a'), { bigint: true });
@@ -30,14 +30,14 @@ test('a file, with times in whole milliseconds', async () => {
   expect(await getMetadata(scratch.at('a'), NO_FOLLOW)).toEqual(expected);
 });
 
-test('a time just below the next millisecond is rounded down', async () => {
+test('rounds down a time just below the next millisecond', async () => {
   touch('a', '2026-11-16 00:00:00.999999999 UTC');
   expect((await getMetadata(scratch.at('a'), FOLLOW)).modifiedAtMs).toBe(
     Date.UTC(2026, 10, 16, 0, 0, 0, 999),
   );
 });
 
-test('a time before 1970 is 0 where links are followed and negative where not', async () => {
+test('reports a time before 1970 as 0 where links are followed and as negative where not', async () => {
   touch('a', '1969-12-31 23:59:54.4996 UTC');
   expect((await getMetadata(scratch.at('a'), FOLLOW)).modifiedAtMs).toBe(0);
   expect((await getMetadata(scratch.at('a'), NO_FOLLOW)).modifiedAtMs).toBe(-5501);
@@ -54,7 +54,7 @@ test.each([
   ['/dev/null', false, false, false],
   ['/', true, false, false],
 ])('%s: directory %s, file %s, link %s', async (path, isDirectory, isFile, isSymlink) => {
-  scratch.furnish();
+  scratch.populate();
   const metadata = await getMetadata(scratch.at(path), FOLLOW);
   expect(metadata).toMatchObject({ isDirectory, isFile, isSymlink, size: statSync(scratch.at(path)).size });
 });
@@ -73,10 +73,10 @@ test.each([
   ['a.txt/x', NOT_A_DIRECTORY, NOT_A_DIRECTORY],
   [LONG_NAME, TOO_LONG, TOO_LONG],
 ])('%s: %s; without following: %s', async (path, following, notFollowing) => {
-  scratch.furnish();
+  scratch.populate();
   expect(await outcome(getMetadata(scratch.at(path), FOLLOW))).toBe(following);
   expect(await outcome(getMetadata(scratch.at(path), NO_FOLLOW))).toBe(notFollowing);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
 test.each([
@@ -84,8 +84,8 @@ test.each([
   ['lfile', 'a.txt'],
   ['fifo', 'fifo'],
   ['dir/../ldir', 'dir'],
-])('%s is really %s', async (path, expected) => {
-  scratch.furnish();
+])('the real path of %s is %s', async (path, expected) => {
+  scratch.populate();
   expect(await canonicalize(nativePathOfBytes(`${scratch.at('.')}/${path}`))).toBe(scratch.at(expected));
 });
 
@@ -96,11 +96,11 @@ test.each([
   ['a.txt/x', NOT_A_DIRECTORY],
   [LONG_NAME, TOO_LONG],
 ])('%s has no real path: %s', async (path, expected) => {
-  scratch.furnish();
+  scratch.populate();
   expect(await outcome(canonicalize(scratch.at(path)))).toBe(expected);
 });
 
-test('names that are not UTF-8 survive', async () => {
+test('preserves names that are not UTF-8', async () => {
   const real = nativePathOfBytes(`${scratch.at('d')}\xff`);
   mkdirSync(Buffer.from(real, 'latin1'));
   symlinkSync(Buffer.from(real, 'latin1'), scratch.at('link'));

@@ -7,7 +7,7 @@ import { NO_ENTRY, NOT_A_DIRECTORY, outcome, Scratch } from './scratch.ts';
 
 const scratch = new Scratch();
 
-test('an entry stays in the directory it was found in, even when a link takes the place of that directory', async () => {
+test('an entry stays in its directory even when a link replaces that directory', async () => {
   mkdirSync(scratch.at('inside'));
   mkdirSync(scratch.at('outside'));
   writeFileSync(scratch.at('outside/file'), 'outside');
@@ -33,39 +33,39 @@ test.each([
   ['dir/sub/f', 'done'],
   ['missing', 'done'],
 ])('the parent of %s: %s', async (path, expected) => {
-  scratch.furnish();
+  scratch.populate();
   expect(await outcome(withParentOpen(scratch.at(path), async () => {}))).toBe(expected);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('nothing stays open when the use of an entry fails', async () => {
-  scratch.furnish();
+test('closes everything when the use of an entry fails', async () => {
+  scratch.populate();
   const failing = withParentOpen(scratch.at('dir/sub/f'), async () => {
-    expect(scratch.heldOpen()).toEqual([scratch.at('dir/sub')]);
+    expect(scratch.openFiles()).toEqual([scratch.at('dir/sub')]);
     throw refused('no');
   });
   expect(await outcome(failing)).toBe('refused: no');
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('only one directory is held on the way down', async () => {
-  scratch.furnish();
+test('keeps only one directory open while descending', async () => {
+  scratch.populate();
   const held: number[] = [];
   const end = await descend(namesOf(scratch.at('dir/sub')), async (directory, name) => {
-    held.push(scratch.heldOpen().length);
+    held.push(scratch.openFiles().length);
     return await directory.enter(name);
   });
   expect(Math.max(...held)).toBe(1);
-  expect(scratch.heldOpen()).toEqual([scratch.at('dir/sub')]);
+  expect(scratch.openFiles()).toEqual([scratch.at('dir/sub')]);
   await end.close();
 });
 
-test('a held directory is not found behind a link', async () => {
-  scratch.furnish();
+test('does not open a directory through a link', async () => {
+  scratch.populate();
   await expect(OpenDirectory.at(scratch.at('ldir'))).rejects.toThrow('ENOTDIR');
 });
 
-test('names are those between the separators', () => {
+test('namesOf returns the names between the separators', () => {
   expect(namesOf(nativePathOfText('/'))).toEqual([]);
   expect(namesOf(nativePathOfText('/a/b c'))).toEqual(['a', 'b c']);
 });

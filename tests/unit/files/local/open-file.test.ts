@@ -50,7 +50,7 @@ function makeFifo(): string {
 }
 
 describe('read', () => {
-  test('reads anywhere, follows links, sees what is appended, and outlives the name', async () => {
+  test('reads at any position, follows links, sees appended bytes, and survives the removal of the name', async () => {
     writeFileSync(at('f'), 'hello');
     symlinkSync('f', at('link'));
     const file = await open(at('link'), 'read');
@@ -63,13 +63,13 @@ describe('read', () => {
     await file.close();
   });
 
-  test('loops over files that the kernel makes up piece by piece', async () => {
+  test('reads files that the kernel generates to their end', async () => {
     const file = await open('/proc/kallsyms', 'read');
     expect((await file.read(0, 100_000)).length).toBe(100_000);
     await file.close();
   });
 
-  test('is all that it can do', async () => {
+  test('does not allow writes', async () => {
     writeFileSync(at('f'), 'hello');
     const file = await open(at('f'), 'read');
     expect(await errorOf(file.write(0, Buffer.from('x')))).toBe('failed: Bad file descriptor (os error 9)');
@@ -77,7 +77,7 @@ describe('read', () => {
     await file.close();
   });
 
-  test('far beyond the end there is nothing; where the system has no offsets it is an error', async () => {
+  test('returns nothing far beyond the end, and an error beyond the largest offset', async () => {
     writeFileSync(at('f'), 'hello');
     const file = await open(at('f'), 'read');
     for (const [offset, length] of [
@@ -93,11 +93,11 @@ describe('read', () => {
     await file.close();
   });
 
-  test('never gives bytes for an offset that may have been rounded', async () => {
+  test('never returns bytes for an offset that may have been rounded', async () => {
     const memory = mkdtempSync('/dev/shm/open-file-');
     const huge = join(memory, 'huge');
     try {
-      // A file system in memory has files of any size.
+      // tmpfs allows sparse files of any size.
       expect(spawnSync('truncate', ['-s', `${2n ** 53n + 4096n}`, huge]).status).toBe(0);
       const file = await open(huge, 'read');
       expect(await errorOf(file.read(2 ** 53, 1))).toContain('too large to be exact');
@@ -111,7 +111,7 @@ describe('read', () => {
 });
 
 describe('replace', () => {
-  test('empties the file at once and writes in place, in any order', async () => {
+  test('truncates the file immediately and writes in place, in any order', async () => {
     writeFileSync(at('f'), 'old content');
     chmodSync(at('f'), 0o640);
     linkSync(at('f'), at('other'));
@@ -126,7 +126,7 @@ describe('replace', () => {
     expect(statSync(at('f'))).toMatchObject({ ino: before.ino, mode: before.mode });
   });
 
-  test('makes a file, also where a link leads nowhere, and keeps what was written when it is discarded', async () => {
+  test('creates a file, also at a dangling link, and keeps what was written when it is discarded', async () => {
     symlinkSync('fresh', at('link'));
     const file = await open(at('link'), 'replace');
     expect(statSync(at('fresh')).mode & 0o777).toBe(0o666 & ~process.umask());
@@ -135,19 +135,19 @@ describe('replace', () => {
     expect(readFileSync(at('fresh'), 'utf8')).toBe('kept');
   });
 
-  test('cannot be read', async () => {
+  test('does not allow reads', async () => {
     const file = await open(at('f'), 'replace');
     expect(await errorOf(file.read(0, 1))).toBe('failed: Bad file descriptor (os error 9)');
     await file.close();
   });
 });
 
-describe.each(['replace', 'atomicReplace'] as const)('%s refuses', (mode) => {
+describe.each(['replace', 'atomicReplace'] as const)('%s rejects', (mode) => {
   test.each([
     ['a directory', '/', 'failed: Is a directory (os error 21)'],
     ['a device', '/dev/null', 'refused: path `/dev/null` is not a file'],
-    ['what is below a file', '/proc/version/x', 'failed: Not a directory (os error 20)'],
-    ['what is below nothing', '/nowhere/x', 'notFound: No such file or directory (os error 2)'],
+    ['a path below a file', '/proc/version/x', 'failed: Not a directory (os error 20)'],
+    ['a path below a missing directory', '/nowhere/x', 'notFound: No such file or directory (os error 2)'],
   ])('%s', async (_, path, message) => {
     expect(await errorOf(open(path, mode))).toBe(message);
   });
@@ -157,31 +157,31 @@ describe.each(['replace', 'atomicReplace'] as const)('%s refuses', (mode) => {
     expect(await errorOf(open(at('loop'), mode))).toBe('failed: Symbolic link loop (os error 40)');
   });
 
-  test('a link into a directory that is not there', async () => {
+  test('a link into a missing directory', async () => {
     symlinkSync('nowhere/x', at('link'));
     expect(await errorOf(open(at('link'), mode))).toBe('notFound: No such file or directory (os error 2)');
   });
 
-  test('a link that names a directory to be', async () => {
+  test('a link that names a missing directory', async () => {
     symlinkSync('fresh/', at('link'));
     expect(await errorOf(open(at('link'), mode))).toBe('failed: Is a directory (os error 21)');
   });
 
-  test('a FIFO that somebody reads', async () => {
+  test('a FIFO with a reader', async () => {
     const reader = openSync(makeFifo(), constants.O_RDONLY | constants.O_NONBLOCK);
     expect(await errorOf(open(at('fifo'), mode))).toBe(`refused: path \`${at('fifo')}\` is not a file`);
     closeSync(reader);
   });
 });
 
-test('a FIFO that nobody reads is refused without waiting', async () => {
+test('rejects a FIFO without a reader without waiting', async () => {
   makeFifo();
   expect(await errorOf(open(at('fifo'), 'replace'))).toBe('failed: No such device or address (os error 6)');
   expect(await errorOf(open(at('fifo'), 'atomicReplace'))).toContain('is not a file');
   expect(await errorOf(open(at('fifo'), 'read'))).toContain('is not a file');
 });
 
-test('no descriptor stays open, neither of files nor of refusals', async () => {
+test('leaves no descriptor open, neither of files nor of rejected paths', async () => {
   writeFileSync(at('f'), 'hello');
   for (const mode of ['read', 'replace', 'atomicReplace'] as const) {
     await (await open(at('f'), mode)).close();

@@ -6,7 +6,7 @@ import { outcome, Scratch } from './scratch.ts';
 
 const scratch = new Scratch();
 
-test('a regular file comes open with its size', async () => {
+test('opens a regular file and returns its size', async () => {
   writeFileSync(scratch.at('a'), 'hello');
   const { fd, size } = await openRegularForReading(scratch.at('a'));
   expect(size).toBe(5);
@@ -14,17 +14,17 @@ test('a regular file comes open with its size', async () => {
   closeSync(fd);
 });
 
-test('a refusal names the path as text and leaves nothing open', async () => {
+test('an error contains the path as text and leaves nothing open', async () => {
   const path = nativePathOfBytes(`${scratch.at('d')}\xc3\xa9\xff`);
   mkdirSync(Buffer.from(path, 'latin1'));
   expect(await outcome(openRegularForReading(path))).toBe(
     `refused: path \`${scratch.at('d')}é\uFFFD\` is not a file`,
   );
   expect(await outcome(openRegularNoFollow(path))).toBe('refused: path is not a regular file');
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('a FIFO is refused without waiting for a writer', async () => {
+test('rejects a FIFO without waiting for a writer', async () => {
   const path = scratch.fifo('fifo');
   expect(await outcome(openRegularForReading(path))).toBe(`refused: path \`${path}\` is not a file`);
 });

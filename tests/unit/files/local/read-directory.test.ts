@@ -18,7 +18,7 @@ function makeFiles(path: string, count: number): void {
   execFileSync('sh', ['-c', `seq ${count} | xargs touch`], { cwd: path });
 }
 
-test('entries are files, directories or neither, and links are what they lead to', async () => {
+test('entries are files, directories or neither, and links have the type of their target', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, {
     file: 'x',
@@ -40,7 +40,7 @@ test('entries are files, directories or neither, and links are what they lead to
   });
 });
 
-test('a link to a directory and a directory whose name is not text can be listed', async () => {
+test('lists a directory through a link and a directory whose name is not UTF-8', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'd\xfe/a': '', link: { link: 'empty' }, empty: null });
   expect(await listing(`${root}/d\xfe`)).toEqual({ a: FILE });
@@ -51,13 +51,13 @@ test.each([
   ['missing', 'notFound', 'No such file or directory (os error 2)'],
   ['file', 'failed', 'Not a directory (os error 20)'],
   ['file/x', 'failed', 'Not a directory (os error 20)'],
-])('%s cannot be listed', async (name, kind, message) => {
+])('rejects listing %s', async (name, kind, message) => {
   const root = await temporaryDirectory();
   await makeTree(root, { file: '' });
   await expect(readDirectory(nativePathOfBytes(`${root}/${name}`))).rejects.toMatchObject({ kind, message });
 });
 
-test('a large directory is listed up to the limit, and counted beyond it', async () => {
+test('lists a large directory up to the limit, and counts beyond it', async () => {
   const root = await temporaryDirectory();
   makeFiles(root, MAX_DIRECTORY_ENTRIES);
   await makeTree(root, { 'to-nowhere': { link: 'missing' } });

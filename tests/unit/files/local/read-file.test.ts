@@ -20,7 +20,7 @@ async function readAll(path: string, options = FOLLOW): Promise<string> {
   }
 }
 
-test('content is read from the start, in pieces of any size, and the end is a short piece', async () => {
+test('reads content from the start in blocks of any size, with a short block at the end', async () => {
   writeFileSync(scratch.at('a'), 'hello');
   const content = await readFile(scratch.at('a'), FOLLOW);
   const buffer = Buffer.alloc(3);
@@ -28,12 +28,12 @@ test('content is read from the start, in pieces of any size, and the end is a sh
   expect([await content.read(buffer), buffer.toString('utf8', 0, 3)]).toEqual([3, 'hel']);
   expect([await content.read(buffer), buffer.toString('utf8', 0, 2)]).toEqual([2, 'lo']);
   expect(await content.read(buffer)).toBe(0);
-  expect(scratch.heldOpen()).toHaveLength(1);
+  expect(scratch.openFiles()).toHaveLength(1);
   await content.close();
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('files whose size the kernel does not tell are read to their end', async () => {
+test('reads files without a size to their end', async () => {
   const content = await readFile(scratch.at('/proc/self/status'), FOLLOW);
   await content.close();
   expect(content.size).toBe(0);
@@ -59,29 +59,26 @@ test.each([
   ['a.txt/x', NOT_A_DIRECTORY, NOT_A_DIRECTORY],
   [LONG_NAME, TOO_LONG, TOO_LONG],
 ])('%s: %s; without following: %s', async (path, following, notFollowing) => {
-  scratch.furnish();
+  scratch.populate();
   const base = scratch.at('.');
   expect((await outcome(readAll(path))).replace(`${base}/`, '')).toBe(following);
   expect(await outcome(readAll(path, NO_FOLLOW))).toBe(notFollowing);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test.each([FOLLOW, NO_FOLLOW])(
-  'a file above the limit is refused before it is read (%o)',
-  async (options) => {
-    writeFileSync(scratch.at('big'), '');
-    truncateSync(scratch.at('big'), READ_FILE_MAX_BYTES + 1);
-    expect(await outcome(readFile(scratch.at('big'), options))).toBe(TOO_LARGE);
-    expect(scratch.heldOpen()).toEqual([]);
+test.each([FOLLOW, NO_FOLLOW])('rejects a file above the limit before reading it (%o)', async (options) => {
+  writeFileSync(scratch.at('big'), '');
+  truncateSync(scratch.at('big'), READ_FILE_MAX_BYTES + 1);
+  expect(await outcome(readFile(scratch.at('big'), options))).toBe(TOO_LARGE);
+  expect(scratch.openFiles()).toEqual([]);
 
-    truncateSync(scratch.at('big'), READ_FILE_MAX_BYTES);
-    const content = await readFile(scratch.at('big'), options);
-    expect(content.size).toBe(READ_FILE_MAX_BYTES);
-    await content.close();
-  },
-);
+  truncateSync(scratch.at('big'), READ_FILE_MAX_BYTES);
+  const content = await readFile(scratch.at('big'), options);
+  expect(content.size).toBe(READ_FILE_MAX_BYTES);
+  await content.close();
+});
 
-test('a file that grows above the limit is read up to it and no further', async () => {
+test('reads a file that grows above the limit only up to the limit', async () => {
   writeFileSync(scratch.at('grows'), '');
   const content = await readFile(scratch.at('grows'), FOLLOW);
   truncateSync(scratch.at('grows'), READ_FILE_MAX_BYTES + 1);

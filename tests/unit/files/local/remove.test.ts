@@ -28,7 +28,7 @@ const SINGLE = { recursive: false, force: false, followSymlinks: true };
 const NO_FOLLOW = { recursive: false, force: false, followSymlinks: false };
 const LINK = 'refused: path contains a symbolic link';
 
-/** Paths and what comes of them: recursive, not recursive, and not recursive without following links. */
+/** Paths and their outcomes: recursive, not recursive, and not recursive without following links. */
 test.each([
   ['a.txt', 'done', 'done', 'done'],
   ['empty', 'done', 'done', 'done'],
@@ -50,7 +50,7 @@ test.each([
     for (const force of [false, true]) {
       const place = `place${index}${force}`;
       mkdirSync(scratch.at(place));
-      scratch.furnish(place);
+      scratch.populate(place);
       const before = readdirSync(scratch.at(place));
       const target = scratch.at(`${place}/${path}`);
       const answer = expected[index] === NO_ENTRY && force ? 'done' : expected[index]!;
@@ -62,22 +62,22 @@ test.each([
       expect(gone).toEqual(expected[index] === 'done' && !path.includes('/') ? [path] : []);
     }
   }
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('a recursive removal that does not follow links is refused before anything is looked at', async () => {
+test('rejects a recursive removal without following links before checking anything', async () => {
   const answer = await outcome(
     remove(scratch.at('missing'), { recursive: true, force: true, followSymlinks: false }),
   );
   expect(answer).toBe('failed: recursive no-follow removal is unsupported');
 });
 
-test('the root stays', async () => {
+test('does not remove the root', async () => {
   expect(await outcome(remove(scratch.at('/'), SINGLE))).toBe('failed: Resource busy (os error 16)');
   expect(await outcome(remove(scratch.at('/'), NO_FOLLOW))).toBe('refused: path must name an entry');
 });
 
-test('links in a tree are removed and what they lead to stays', async () => {
+test('removes links in a tree and leaves their targets', async () => {
   mkdirSync(scratch.at('kept'));
   writeFileSync(scratch.at('kept/file'), 'x');
   mkdirSync(scratch.at('tree/below'), { recursive: true });
@@ -90,10 +90,10 @@ test('links in a tree are removed and what they lead to stays', async () => {
   expect(await outcome(remove(scratch.at('tree'), TREE))).toBe('done');
   expect(existsSync(scratch.at('tree'))).toBe(false);
   expect(readdirSync(scratch.at('kept'))).toEqual(['file']);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('a directory with more entries than are gathered at once is removed', async () => {
+test('removes a directory with more entries than one batch', async () => {
   mkdirSync(scratch.at('many'));
   const names = `${REMOVE_NAMES_PER_BATCH + 1}`;
   execFileSync('sh', ['-c', 'seq "$1" | xargs touch', 'sh', names], { cwd: scratch.at('many') });
@@ -102,18 +102,18 @@ test('a directory with more entries than are gathered at once is removed', async
   expect(existsSync(scratch.at('many'))).toBe(false);
 });
 
-test('trees as deep as the limit are removed, deeper ones not, and nothing stays open', async () => {
+test('removes trees as deep as the limit, rejects deeper ones, and leaves nothing open', async () => {
   makeDeep('deep', REMOVE_MAX_DEPTH);
   expect(await outcome(remove(scratch.at('deep'), TREE))).toBe('done');
   expect(existsSync(scratch.at('deep'))).toBe(false);
 
   makeDeep('deeper', REMOVE_MAX_DEPTH + 1);
   expect(await outcome(remove(scratch.at('deeper'), TREE))).toBe(TOO_LONG);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
   execFileSync('rm', ['-r', scratch.at('deeper')]);
 });
 
-test('two may remove the same tree', async () => {
+test('concurrent calls can remove the same tree', async () => {
   mkdirSync(scratch.at('tree'));
   for (let index = 0; index < 50; index++) {
     mkdirSync(scratch.at(`tree/${index}`));
@@ -124,9 +124,7 @@ test('two may remove the same tree', async () => {
   expect(existsSync(scratch.at('tree'))).toBe(false);
 });
 
-/**
- * Directories one in the other, built from the lowest up: the path of the lowest is longer than the system takes as a whole.
- */
+/** Nested directories, created from the innermost outwards: the path of the innermost is longer than PATH_MAX. */
 function makeDeep(name: string, levels: number): void {
   const top = scratch.at(name);
   const above = scratch.at('above');

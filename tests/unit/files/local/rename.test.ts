@@ -5,7 +5,7 @@ import { rename } from '../../../../src/files/local/rename.ts';
 import { childPath } from '../../../../src/files/native-path.ts';
 import { makeTree, temporaryDirectory } from './temporary-tree.ts';
 
-test('a file gets another name and takes the place of another file', async () => {
+test('renames a file and replaces another one', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'a\xff': 'new', b: 'old' });
   await rename(childPath(root, 'a\xff'), childPath(root, 'b'));
@@ -13,7 +13,7 @@ test('a file gets another name and takes the place of another file', async () =>
   expect(await readFile(`${root}/b`, 'utf8')).toBe('new');
 });
 
-test('a link is renamed itself, and a directory goes with its content over an empty one', async () => {
+test('renames a link itself, and a directory with its content over an empty one', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { link: { link: 'dir' }, 'dir/x': '', empty: null });
   await rename(childPath(root, 'link'), childPath(root, 'moved'));
@@ -22,7 +22,7 @@ test('a link is renamed itself, and a directory goes with its content over an em
   expect(await readdir(`${root}/empty`)).toEqual(['x']);
 });
 
-test('two names of one file stay as they are', async () => {
+test('leaves two hard links of one file unchanged', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { a: 'x' });
   await link(`${root}/a`, `${root}/b`);
@@ -38,7 +38,7 @@ test.each([
   ['dir', 'file', 'failed', 'Not a directory (os error 20)'],
   ['other', 'dir', 'failed', 'Directory not empty (os error 39)'],
   ['dir', 'dir/sub', 'refused', 'Invalid argument (os error 22)'],
-])('%s cannot become %s', async (source, destination, kind, message) => {
+])('%s cannot be renamed to %s', async (source, destination, kind, message) => {
   const root = await temporaryDirectory();
   await makeTree(root, { file: '', 'dir/x': '', 'other/y': '' });
   await expect(rename(childPath(root, source), childPath(root, destination))).rejects.toMatchObject({
@@ -47,7 +47,7 @@ test.each([
   });
 });
 
-test('another file system is another device', async ({ skip }) => {
+test('reports another file system as a cross-device link', async ({ skip }) => {
   const root = await temporaryDirectory();
   const shared = await stat('/dev/shm').catch(() => null);
   skip(shared === null || shared.dev === (await stat(tmpdir())).dev, 'there is no second file system');

@@ -15,20 +15,20 @@ import { afterEach, beforeEach } from 'vitest';
 import { FileError } from '../../../../src/files/errors.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 
-/** A directory of its own in `place` for every test of the file, removed afterwards. */
+/** A directory in `parent` for every test of the file, removed afterwards. */
 export class Scratch {
   #root = '';
 
-  constructor(place = tmpdir()) {
+  constructor(parent = tmpdir()) {
     beforeEach(() => {
-      this.#root = realpathSync(mkdtempSync(join(place, 'files-')));
+      this.#root = realpathSync(mkdtempSync(join(parent, 'files-')));
     });
     afterEach(() => {
       rmSync(this.#root, { recursive: true });
     });
   }
 
-  /** A path in the directory; one that begins with a slash stays as it is. */
+  /** A path in the directory. An absolute path stays as it is. */
   at(name: string): NativePath {
     return nativePathOfText(name.startsWith('/') ? name : join(this.#root, name));
   }
@@ -39,11 +39,11 @@ export class Scratch {
   }
 
   /**
-   * Puts one of everything into a directory that exists: files, directories, and links that lead to a file, to a directory,
-   * nowhere and to themselves.
+   * Creates one of everything in an existing directory: files, directories, and links to a file, to a directory, to a missing file
+   * and to themselves.
    */
-  furnish(place = '.'): void {
-    const at = (name: string) => this.at(join(place, name));
+  populate(parent = '.'): void {
+    const at = (name: string) => this.at(join(parent, name));
     writeFileSync(at('a.txt'), 'hello');
     mkdirSync(at('dir/sub'), { recursive: true });
     writeFileSync(at('dir/sub/f'), 'x');
@@ -52,18 +52,18 @@ export class Scratch {
     symlinkSync('dir', at('ldir'));
     symlinkSync('nowhere', at('dangling'));
     symlinkSync('loop', at('loop'));
-    this.fifo(join(place, 'fifo'));
+    this.fifo(join(parent, 'fifo'));
   }
 
-  /** What this process holds open in the directory. */
-  heldOpen(): string[] {
+  /** The files in the directory that this process has open. */
+  openFiles(): string[] {
     return readdirSync('/proc/self/fd')
       .map(linkText)
       .filter((path) => path.startsWith(this.#root));
   }
 }
 
-/** How a promise fails, as `kind: message`; `done` when it does not. */
+/** The error of a promise as `kind: message`; `done` when it resolves. */
 export async function outcome(promise: Promise<unknown>): Promise<string> {
   try {
     await promise;
@@ -84,7 +84,7 @@ export const LINK_LOOP = 'failed: Symbolic link loop (os error 40)';
 export const NO_DEVICE = 'failed: No such device or address (os error 6)';
 export const LONG_NAME = 'n'.repeat(300);
 
-/** A descriptor may be gone by the time it is looked at, as the one that lists them is. */
+/** A descriptor may be closed before it is read, like the one that lists them. */
 function linkText(fd: string): string {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);

@@ -9,12 +9,12 @@ function entry(name: string): ListedEntry {
 
 const names = (entries: readonly ListedEntry[]) => entries.map(({ name }) => name);
 
-test('names are in byte order and not in the order of a language', () => {
+test('sorts names in byte order and not by locale', () => {
   const sorted = inByteOrder(['b', 'a10', 'a2', 'B', '.x', '\xc3\xa9', '_'].map(entry));
   expect(names(sorted)).toEqual(['.x', 'B', '_', 'a10', 'a2', 'b', '\xc3\xa9']);
 });
 
-test('the first entries of many pieces are those of the sorted whole', () => {
+test('returns the first entries of all batches', () => {
   const pieces = fc
     .uniqueArray(fc.string({ minLength: 1, maxLength: 4 }), { maxLength: 60 })
     .chain((all) => fc.tuple(fc.constant(all), fc.array(fc.nat(all.length), { maxLength: 8 })));

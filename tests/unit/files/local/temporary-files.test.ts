@@ -23,7 +23,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const names = () => readdirSync(folder);
 const sweep = () => removeStaleTemporaries(nativePathOfText(folder));
 
-/** A leftover whose name says something else about its creator than ours do. */
+/** A temporary file whose name names another creator. */
 async function leave(change: { origin?: string; pid?: number; startTime?: string }): Promise<string> {
   const parts = (await temporaryName('f')).split('-');
   const [origin, pid, startTime] = parts.slice(-4);
@@ -38,14 +38,14 @@ function age(name: string, minutes: number): void {
   utimesSync(join(folder, name), time, time);
 }
 
-describe('names', () => {
-  test('begin with a dot and the name, and differ', async () => {
+describe('temporary names', () => {
+  test('start with a dot and the name, and are unique', async () => {
     const [first, second] = [await temporaryName('a.txt'), await temporaryName('a.txt')];
     expect(first).toMatch(/^\.a\.txt\.exec-server-[0-9a-f]{8}-\d+-[1-9]\d*-[0-9a-f]{8}\.tmp$/);
     expect(first).not.toBe(second);
   });
 
-  test('stay short, and are cut between the characters of UTF-8', async () => {
+  test('are short, and cut between UTF-8 characters', async () => {
     const euros = Buffer.from('€'.repeat(80)).toString('latin1');
     const name = await temporaryName(euros);
     expect(name.length).toBeLessThanOrEqual(143);
@@ -54,15 +54,15 @@ describe('names', () => {
   });
 });
 
-describe('leftovers', () => {
-  test('of this process and of other living ones stay, however old', async () => {
+describe('stale temporary files', () => {
+  test('of living processes stay, however old', async () => {
     const ours = await leave({});
     age(ours, 100_000);
     await sweep();
     expect(names()).toEqual([ours]);
   });
 
-  test('of a dead process go, and so do those whose pid belongs to another one now', async () => {
+  test('of dead processes are removed, also when the pid has been reused', async () => {
     await leave({ pid: spawnSync('true').pid });
     await leave({ startTime: '1' });
     await leave({ pid: process.ppid, startTime: '1' });
@@ -70,8 +70,8 @@ describe('leftovers', () => {
     expect(names()).toEqual([]);
   });
 
-  test('of a zombie go', async () => {
-    // The inner shell tells its pid and start time and ends; the outer one has become a program that never reaps it.
+  test('of a zombie are removed', async () => {
+    // The inner shell prints its pid and start time and exits. The outer one has become a program that never reaps it.
     const inner = 'read -r line < /proc/self/stat; echo "$line"';
     const parent = spawn('sh', ['-c', `sh -c '${inner}' & exec sleep 60`], {
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -88,7 +88,7 @@ describe('leftovers', () => {
     }
   });
 
-  test('of elsewhere go when nobody has written to them for an hour', async () => {
+  test('of another machine or boot are removed after an hour without a write', async () => {
     const [fresh, old] = [await leave({ origin: '00000000' }), await leave({ origin: '00000001' })];
     age(fresh, 55);
     age(old, 65);
@@ -96,7 +96,7 @@ describe('leftovers', () => {
     expect(names()).toEqual([fresh]);
   });
 
-  test('are told from everything else', async () => {
+  test('are distinguished from all other files', async () => {
     const dead = await leave({ pid: spawnSync('true').pid });
     const others = [dead.slice(1), `${dead}x`, dead.replace('exec-server', 'server'), '.f.tmp'];
     for (const name of others) writeFileSync(join(folder, name), '');
@@ -105,7 +105,7 @@ describe('leftovers', () => {
     expect(names().sort()).toEqual([...others, dead.replace('.f', '.directory')].sort());
   });
 
-  test('that are links go without what they lead to', async () => {
+  test('that are links are removed without their targets', async () => {
     writeFileSync(join(folder, 'kept'), '');
     const dead = await leave({ pid: spawnSync('true').pid });
     rmSync(join(folder, dead));
@@ -114,7 +114,7 @@ describe('leftovers', () => {
     expect(names()).toEqual(['kept']);
   });
 
-  test('are looked for once in a while only, and a directory that cannot be read is no error', async () => {
+  test('are searched at an interval, and an unreadable directory is not an error', async () => {
     const pid = spawnSync('true').pid;
     await leave({ pid });
     await sweepTemporaries(nativePathOfText(folder));

@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type NativePath, nativePathOfBytes } from '../../../../src/files/native-path.ts';
 
-/** A real path of a new directory that is gone when the test has ended. */
+/** The real path of a new directory that is removed at the end of the test. */
 export async function temporaryDirectory(): Promise<NativePath> {
   const path = await realpath(await mkdtemp(join(tmpdir(), 'files-')));
   onTestFinished(() => rm(path, { recursive: true, force: true }));
   return nativePathOfBytes(path);
 }
 
-/** Names in bytes with what is there: text for a file, null for a directory, `{ link }` for a link. */
+/** Names in bytes with their content: text for a file, null for a directory, `{ link }` for a link. */
 export type Tree = Readonly<Record<string, string | null | { readonly link: string }>>;
 
 export async function makeTree(root: NativePath, tree: Tree): Promise<void> {

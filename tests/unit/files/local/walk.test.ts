@@ -9,7 +9,7 @@ import { makeTree, temporaryDirectory } from './temporary-tree.ts';
 
 const NEVER = new AbortController().signal;
 
-/** The walk with URIs relative to the root; directories end in a slash. */
+/** Walks with URIs relative to the root; directories end in a slash. */
 async function walked(root: NativePath, options: Partial<WalkOptions> = {}) {
   const { entries, errors, truncated } = await walk(root, { ...EVERYTHING, ...options }, NEVER);
   const start = `file://${root}/`;
@@ -37,7 +37,7 @@ async function mixedTree(): Promise<NativePath> {
   return root;
 }
 
-test('files and directories come breadth first in byte order', async () => {
+test('returns files and directories breadth first, in byte order', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'd/2': '', 'd/10': '', 'd/1/x': '', B: '', a: '', '.g/y': '', 'e/q': '' });
   expect(await walked(root)).toEqual({
@@ -47,7 +47,7 @@ test('files and directories come breadth first in byte order', async () => {
   });
 });
 
-test('links and special files are left out', async () => {
+test('omits links and special files', async () => {
   expect(await walked(await mixedTree())).toEqual({
     paths: ['.h/', 'b/', 'z', '.h/x', 'b/c/', 'b/f'],
     errors: [],
@@ -55,7 +55,7 @@ test('links and special files are left out', async () => {
   });
 });
 
-test('a directory that links lead to is entered once, under the first name', async () => {
+test('enters a directory with several links once, under the first name', async () => {
   expect(await walked(await mixedTree(), { followDirectorySymlinks: true })).toEqual({
     paths: ['.h/', 'a/', 'b/', 'z', '.h/x', 'a/c/', 'a/f', 'a/up/'],
     errors: [],
@@ -63,21 +63,21 @@ test('a directory that links lead to is entered once, under the first name', asy
   });
 });
 
-test('a link to a directory deeper in the tree takes its place', async () => {
+test('lists a directory under a link that is found first', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'b/c/kk': null, k: { link: 'b/c' } });
   const { paths } = await walked(root, { followDirectorySymlinks: true });
   expect(paths).toEqual(['b/', 'k/', 'b/c/', 'k/kk/']);
 });
 
-test('the depth counts from the children of the root', async () => {
+test('counts the depth from the children of the root', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'a/b/c/d': '' });
   expect(await walked(root, { maxDepth: 0 })).toEqual({ paths: ['a/'], errors: [], truncated: false });
   expect((await walked(root, { maxDepth: 2 })).paths).toEqual(['a/', 'a/b/', 'a/b/c/']);
 });
 
-test('hidden directories may be listed and not entered', async () => {
+test('can list hidden directories without entering them', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { '.g/y': '', '.f': '', 'a/.k/l': '' });
   const { paths } = await walked(root, { pruneHiddenDirectories: true });
@@ -93,13 +93,13 @@ test.each([
   [9, ['.h/', 'b/', 'z', '.h/x', 'b/c/', 'b/f'], true],
   [10, ['.h/', 'b/', 'z', '.h/x', 'b/c/', 'b/f'], false],
 ])(
-  '%i entries are examined: special files and links that lead somewhere count',
+  'examines %i entries, including special files and links with a target',
   async (maxEntries, paths, truncated) => {
     expect(await walked(await mixedTree(), { maxEntries })).toEqual({ paths, errors: [], truncated });
   },
 );
 
-test('directories beyond the limit are listed and not entered', async () => {
+test('lists directories beyond the limit without entering them', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'a/1': '', 'b/2': '', c: '' });
   const { paths, truncated } = await walked(root, { maxDirectories: 2 });
@@ -107,19 +107,19 @@ test('directories beyond the limit are listed and not entered', async () => {
   expect(await walked(root, { maxDirectories: 3 })).toMatchObject({ truncated: false });
 });
 
-test('the answer keeps within its size', async () => {
+test('keeps the response within its size', async () => {
   const root = await temporaryDirectory();
   const name = 'n'.repeat(240);
   const itemBytes = `file://${root}/${name}-000`.length + 3 + 64;
-  const room = Math.floor((4 * 1024 * 1024) / itemBytes);
-  execFileSync('sh', ['-c', `seq -f ${name}-%06g ${room + 1} | xargs touch`], { cwd: root });
+  const fitting = Math.floor((4 * 1024 * 1024) / itemBytes);
+  execFileSync('sh', ['-c', `seq -f ${name}-%06g ${fitting + 1} | xargs touch`], { cwd: root });
   const { paths, truncated } = await walked(root);
-  expect(paths.length).toBe(room);
+  expect(paths.length).toBe(fitting);
   expect(truncated).toBe(true);
-  expect(paths.at(-1)).toBe(`${name}-${String(room).padStart(6, '0')}`);
+  expect(paths.at(-1)).toBe(`${name}-${String(fitting).padStart(6, '0')}`);
 });
 
-test('a large directory is sorted as a whole and cut at the limit', async () => {
+test('sorts a large directory as a whole and cuts it at the limit', async () => {
   const root = await temporaryDirectory();
   execFileSync('sh', ['-c', 'seq 12000 | xargs touch'], { cwd: root });
   await makeTree(root, { '0/inner': '' });
@@ -132,7 +132,7 @@ test('a large directory is sorted as a whole and cut at the limit', async () => 
   expect(cut.paths).toEqual(['0/', ...names.slice(0, 4_999)]);
 });
 
-test('names of any bytes are listed and entered', async () => {
+test('lists and enters names of any bytes', async () => {
   const root = await temporaryDirectory();
   await makeTree(root, { 'd\xfe/k': '', '\xff.txt': '', '\xc3\xa9': '', 'a b': '' });
   expect(await walked(root)).toEqual({
@@ -142,12 +142,12 @@ test('names of any bytes are listed and entered', async () => {
   });
 });
 
-test('the URIs below the root directory have one slash', async () => {
+test('URIs below the root directory have one slash', async () => {
   const { entries } = await walk(nativePathOfBytes('/'), { ...EVERYTHING, maxDepth: 0 }, NEVER);
   expect(entries).toContainEqual({ uri: 'file:///proc', kind: 'directory' });
 });
 
-test('a path that cannot be a plain URI is wrapped, with everything below it', async ({ skip }) => {
+test('wraps a path that has no plain URI, and everything below it', async ({ skip }) => {
   const drive = nativePathOfBytes('/Q:');
   try {
     await mkdir(drive);
@@ -163,20 +163,20 @@ test('a path that cannot be a plain URI is wrapped, with everything below it', a
   }
 });
 
-test('a directory that cannot be read is listed, and an error of the answer', async () => {
+test('lists an unreadable directory and reports an error', async () => {
   const root = await temporaryDirectory();
   const below = Array.from({ length: 16 }, () => 'n'.repeat(250));
   await makeTree(root, { [['x', ...below].join('/')]: null });
   const name = 'y'.repeat(250);
   await rename(`${root}/x`, `${root}/${name}`);
   const { paths, errors } = await walked(root);
-  // Nothing could remove it by its path.
+  // So that the directory can be removed by its path.
   await rename(`${root}/${name}`, `${root}/x`);
   expect(paths).toHaveLength(17);
   expect(errors).toEqual([`${[name, ...below].join('/')}: Filename too long (os error 36)`]);
 });
 
-test('a root that is a file, or a link that is not followed, has nothing below it', async () => {
+test('a root that is a file, or a link that is not followed, is empty', async () => {
   const root = await mixedTree();
   const nothing = { paths: [], errors: [], truncated: false };
   expect(await walked(childPath(root, 'z'))).toEqual(nothing);
@@ -203,7 +203,7 @@ test.each([
   [{ maxDepth: 65 }, MAXIMUMS],
   [{ maxDirectories: 10_001 }, MAXIMUMS],
   [{ maxEntries: 50_001 }, MAXIMUMS],
-])('limits of %o are refused', async (limits, message) => {
+])('rejects limits of %o', async (limits, message) => {
   const root = await temporaryDirectory();
   await expect(walked(root, limits)).rejects.toMatchObject({ kind: 'refused', message });
 });

@@ -35,9 +35,9 @@ const run = promisify(execFile);
 const FOLLOW = { followSymlinks: true };
 const NO_FOLLOW = { followSymlinks: false };
 const BOTH = [FOLLOW, NO_FOLLOW];
-const GIVEN_UP = 'failed: the file was not ready before the write was given up';
+const GIVEN_UP = 'failed: the write was cancelled while the file was not ready';
 
-/** A wait that can be seen and ended. */
+/** A wait that can be observed and aborted. */
 function waiter() {
   const abort = new AbortController();
   let onWait!: () => void;
@@ -47,7 +47,7 @@ function waiter() {
   return { signal: abort.signal, onWait, waits, giveUp: () => abort.abort() };
 }
 
-/** Writes where nothing may have to wait. */
+/** Writes where no wait is needed. */
 async function write(path: string, bytes: Uint8Array | string, options = FOLLOW): Promise<void> {
   const waiting = waiter();
   try {
@@ -57,15 +57,15 @@ async function write(path: string, bytes: Uint8Array | string, options = FOLLOW)
   }
 }
 
-test.each(BOTH)('a new file has the content and the usual mode (%o)', async (options) => {
+test.each(BOTH)('a new file has the content and the default mode (%o)', async (options) => {
   writeFileSync(scratch.at('usual'), '');
   await write('new', 'hello', options);
   expect(readFileSync(scratch.at('new'), 'utf8')).toBe('hello');
   expect(lstatSync(scratch.at('new')).mode).toBe(lstatSync(scratch.at('usual')).mode);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test.each(BOTH)('a file keeps its inode, its other names and its mode (%o)', async (options) => {
+test.each(BOTH)('a file keeps its inode, its hard links and its mode (%o)', async (options) => {
   writeFileSync(scratch.at('a'), 'old content');
   chmodSync(scratch.at('a'), 0o751);
   linkSync(scratch.at('a'), scratch.at('other name'));
@@ -75,7 +75,7 @@ test.each(BOTH)('a file keeps its inode, its other names and its mode (%o)', asy
 });
 
 test.each(['', 'short', 'just as long', 'longer than before it was'])(
-  'any content takes the place: %j',
+  'replaces any content: %j',
   async (content) => {
     writeFileSync(scratch.at('a'), 'content here');
     await write('a', content);
@@ -83,14 +83,14 @@ test.each(['', 'short', 'just as long', 'longer than before it was'])(
   },
 );
 
-test('writing nothing into an empty file is a modification', async () => {
+test('writing nothing to an empty file is a modification', async () => {
   writeFileSync(scratch.at('a'), '');
   await run('touch', ['-d', '2001-01-01', scratch.at('a')]);
   await write('a', '');
   expect(statSync(scratch.at('a')).mtime.getFullYear()).toBeGreaterThan(2001);
 });
 
-test('a reader finds the old or the new content, never an empty file', async () => {
+test('a reader sees the old or the new content, never an empty file', async () => {
   writeFileSync(scratch.at('a'), 'x');
   for (let round = 0; round < 100; round++) {
     let done = false;
@@ -119,24 +119,24 @@ test.each([
   ['/', IS_A_DIRECTORY, 'refused: path must name an entry'],
   [LONG_NAME, TOO_LONG, TOO_LONG],
 ])('%s: %s; without following: %s', async (path, following, notFollowing) => {
-  scratch.furnish();
+  scratch.populate();
   expect(await outcome(write(path, 'new', NO_FOLLOW))).toBe(notFollowing);
   expect(readFileSync(scratch.at('a.txt'), 'utf8')).toBe('hello');
   expect(existsSync(scratch.at('nowhere'))).toBe(false);
   expect(await outcome(write(path, 'new', FOLLOW))).toBe(following);
   if (following === 'done' && !path.startsWith('/'))
     expect(readFileSync(scratch.at(path), 'utf8')).toBe('new');
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test.each(BOTH)('a socket is not waited for (%o)', async (options) => {
+test.each(BOTH)('does not wait for a socket (%o)', async (options) => {
   const server = createServer().listen(scratch.at('socket'));
   onTestFinished(() => void server.close());
   await new Promise((resolve) => server.once('listening', resolve));
   expect(await outcome(write('socket', 'x', options))).toBe(NO_DEVICE);
 });
 
-test('a FIFO is not waited for, and not written, where links are not followed', async () => {
+test('neither waits for nor writes a FIFO where links are not followed', async () => {
   const path = scratch.fifo('fifo');
   expect(await outcome(write('fifo', 'x', NO_FOLLOW))).toBe(NO_DEVICE);
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -144,7 +144,7 @@ test('a FIFO is not waited for, and not written, where links are not followed', 
   closeSync(reader);
 });
 
-test('a FIFO is written when a reader comes, everything, whatever it holds at once', async () => {
+test('writes everything to a FIFO when a reader opens it, whatever the pipe holds', async () => {
   const path = scratch.fifo('fifo');
   const bytes = Buffer.alloc(1_000_000, 'abcdefg');
   const waiting = waiter();
@@ -156,7 +156,7 @@ test('a FIFO is written when a reader comes, everything, whatever it holds at on
   expect(waiting.onWait).toHaveBeenCalledTimes(1);
 });
 
-test('a full FIFO is waited for', async () => {
+test('waits for a full FIFO', async () => {
   const path = scratch.fifo('fifo');
   const reader = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   onTestFinished(() => closeSync(reader));
@@ -175,7 +175,7 @@ test('a full FIFO is waited for', async () => {
   expect(waiting.onWait).toHaveBeenCalledTimes(1);
 });
 
-test('a reader that leaves is an error', async () => {
+test('fails when the reader closes the FIFO', async () => {
   const path = scratch.fifo('fifo');
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const waiting = waiter();
@@ -185,17 +185,17 @@ test('a reader that leaves is an error', async () => {
   expect(await writing).toBe('failed: Broken pipe (os error 32)');
 });
 
-test('a wait ends when nobody wants its result', async () => {
+test('ends the wait when the result is no longer needed', async () => {
   const path = scratch.fifo('fifo');
   const waiting = waiter();
   const writing = outcome(writeFile(path, Buffer.from('x'), FOLLOW, waiting));
   await waiting.waits;
   waiting.giveUp();
   expect(await writing).toBe(GIVEN_UP);
-  expect(scratch.heldOpen()).toEqual([]);
+  expect(scratch.openFiles()).toEqual([]);
 });
 
-test('any number of waits leaves room for other work', async () => {
+test('any number of waiting writes leaves threads for other work', async () => {
   mkdirSync(scratch.at('d'));
   const waits = Array.from({ length: 16 }, (_, index) => {
     const waiting = waiter();
@@ -209,7 +209,7 @@ test('any number of waits leaves room for other work', async () => {
   expect(new Set(await Promise.all(waits.map(({ writing }) => writing)))).toEqual(new Set([GIVEN_UP]));
 });
 
-/** What a non-blocking descriptor has to give right now. */
+/** Reads what a non-blocking descriptor has available. */
 function readAvailable(fd: number, buffer: Buffer): number {
   try {
     return readSync(fd, buffer);

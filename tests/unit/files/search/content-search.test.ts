@@ -20,8 +20,8 @@ import { ENGINES, lines, makeTree, queryFor, searchWith } from './support.ts';
 
 const WANTED = new AbortController().signal;
 
-/** A search that never ends by itself, with time enough to find something first, however busy the machine is. */
-async function searchUntilTimeIsUp(
+/** A search that ends only by its time limit, with enough time to find something even on a busy machine. */
+async function searchUntilTimeout(
   search: ContentSearch,
   root: string,
   pattern: string,
@@ -33,7 +33,7 @@ async function searchUntilTimeIsUp(
   return await search.search(queryFor(root, pattern), WANTED);
 }
 
-describe.each(ENGINES)('the engine %s', (engine) => {
+describe.each(ENGINES)('the %s engine', (engine) => {
   async function find(
     root: string,
     ...[pattern, changes]: Parameters<typeof queryFor> extends [string, ...infer Rest] ? Rest : never
@@ -43,7 +43,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     return { lines: lines(result.matches, root), truncated: result.truncated };
   }
 
-  test('finds lines, by path in byte order and then by line', async () => {
+  test('finds lines, sorted by path in byte order and then by line', async () => {
     const root = makeTree({
       b: 'foo\nx\nfoo',
       'a/b': 'é foo',
@@ -64,30 +64,30 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     });
   });
 
-  test('tells where a line ends, with and without a line end behind it', async () => {
+  test('returns lines with and without a trailing line ending', async () => {
     const root = makeTree({ a: 'é x\nyz\n\nlast' });
     expect((await find(root, '$')).lines).toEqual(['a:1:5:é x', 'a:2:3:yz', 'a:3:1:', 'a:4:5:last']);
   });
 
-  test('takes a pattern that looks like an option', async () => {
+  test('accepts a pattern that looks like an option', async () => {
     const root = makeTree({ a: 'x --version\n' });
     expect((await find(root, '--version')).lines).toEqual(['a:1:3:x --version']);
   });
 
-  test('takes plain text and ignores case if asked to', async () => {
+  test('searches for literal text and ignores case on request', async () => {
     const root = makeTree({ a: 'A.B(\naxb(\n' });
     expect((await find(root, 'a.b(', { literal: true })).lines).toEqual([]);
     expect((await find(root, 'a.b(', { literal: true, caseSensitive: false })).lines).toEqual(['a:1:1:A.B(']);
   });
 
-  test('searches a file by its path, whatever leaves it out of a tree', async () => {
+  test('searches a file by its path even if it would be excluded from a tree', async () => {
     const root = makeTree({ '.gitignore': '*', '.x': 'foo', y: 'foo' });
     expect((await find(`${root}/.x`, 'foo', { exclude: ['.x'], include: ['y'] })).lines).toHaveLength(1);
     symlinkSync('.x', join(root, 'link'));
     expect((await find(`${root}/link`, 'foo')).lines).toHaveLength(1);
   });
 
-  test('passes over binary files, also those named by their path', async () => {
+  test('skips binary files, also those named by their path', async () => {
     const root = makeTree({ a: 'foo\0', b: `foo\n${'x\n'.repeat(100_000)}\0`, c: 'foo' });
     expect((await find(root, 'foo')).lines).toEqual(['c:1:1:foo']);
     expect((await find(`${root}/a`, 'foo')).lines).toEqual([]);
@@ -112,7 +112,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     });
   });
 
-  test('leaves out hidden files and what ignore files name', async () => {
+  test('excludes hidden files and ignored paths', async () => {
     const root = makeTree({
       '.gitignore': '*.log\n!.kept\n',
       'sub/.ignore': '!b.log\n',
@@ -133,7 +133,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     ]);
   });
 
-  test('ignore files that cannot be looked at say nothing, and nothing is passed over for them', async () => {
+  test('ignores unreadable ignore files and searches everything else', async () => {
     const root = makeTree({ a: 'foo', 'sub/b': 'foo' });
     symlinkSync('.git', join(root, 'sub/.git'));
     symlinkSync('.ignore', join(root, 'sub/.ignore'));
@@ -141,7 +141,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     expect((await find(join(root, 'sub'), 'foo')).lines).toEqual(['b:1:1:foo']);
   });
 
-  test('ignore files above the root count, but not for the root itself', async () => {
+  test('applies ignore files above the root, but not to the root itself', async () => {
     const root = makeTree({
       '.gitignore': 'out/\n*.log\n',
       'out/a': 'foo',
@@ -151,7 +151,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     expect((await find(`${root}/out`, 'foo')).lines).toEqual(['a:1:1:foo']);
   });
 
-  test('an included file is left out all the same if it is ignored, hidden or excluded', async () => {
+  test('excludes an included file that is ignored, hidden or excluded', async () => {
     const root = makeTree({
       '.gitignore': 'b.ts',
       'a.ts': 'foo',
@@ -168,14 +168,14 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     ]);
   });
 
-  test('tells when there is more than asked for, and only then', async () => {
+  test('reports truncation only when there are more results than requested', async () => {
     const root = makeTree({ a: 'foo\nfoo\n', b: 'foo\n' });
     expect((await find(root, 'foo', { maxResults: 3 })).truncated).toBeNull();
     const { lines: found, truncated } = await find(root, 'foo', { maxResults: 2 });
     expect([found.length, truncated]).toEqual([2, 'results']);
   });
 
-  test('an answer does not grow beyond its limit', async () => {
+  test('limits the size of the response', async () => {
     const line = `foo${'\x01'.repeat(900)}\n`;
     const { lines: found, truncated } = await find(makeTree({ a: line.repeat(1_000) }), 'foo', {
       maxResults: 10_000,
@@ -194,13 +194,13 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     [{ maxResults: 0 }, 'maxResults must be between 1 and 10000'],
     [{ maxResults: 10_001 }, 'maxResults must be between 1 and 10000'],
     [{ timeoutMs: 60_001 }, 'timeoutMs must be between 1 and 60000'],
-  ])('refuses %j', async (changes, message) => {
+  ])('rejects %j', async (changes, message) => {
     const failure = find(makeTree({ a: 'foo' }), 'foo', changes);
     await expect(failure).rejects.toMatchObject({ kind: 'refused' });
     await expect(failure).rejects.toThrow(message);
   });
 
-  test('a path that does not exist is not found', async () => {
+  test('reports a missing path as not found', async () => {
     const failure = find(`${makeTree({})}/none`, 'foo');
     await expect(failure).rejects.toMatchObject({
       kind: 'notFound',
@@ -208,7 +208,7 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     });
   });
 
-  test('does not begin what is no longer wanted', async () => {
+  test('does not start when the signal is already aborted', async () => {
     const search = searchWith(engine).search(
       queryFor(makeTree({ a: 'foo' }), 'foo'),
       AbortSignal.abort('enough'),
@@ -216,20 +216,20 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     await expect(search).rejects.toBe('enough');
   });
 
-  test('leaves nothing behind', async () => {
+  test('leaves no processes or threads behind', async () => {
     const before = childPids();
     await find(makeTree({ a: 'foo\n'.repeat(1_000) }), 'foo', { maxResults: 1 });
     await waitFor('the end of all processes', () => childPids().every((pid) => before.includes(pid)));
   });
 });
 
-test('a pattern that backtracks for ever is ended when time is up, with what was found before', async () => {
+test('ends a pattern that backtracks without end at the time limit, with the results so far', async () => {
   const root = makeTree({ a: 'aaa\n', b: `${'a'.repeat(100)}b\n` });
-  const { matches, truncated } = await searchUntilTimeIsUp(searchWith('builtin'), root, '^(a+)+$');
+  const { matches, truncated } = await searchUntilTimeout(searchWith('builtin'), root, '^(a+)+$');
   expect([lines(matches, root), truncated]).toEqual([['a:1:1:aaa'], 'time']);
 });
 
-test('a search that is no longer wanted ends, whatever it does', async () => {
+test('ends an aborted search in any state', async () => {
   const root = makeTree({ a: `${'a'.repeat(100)}b\n` });
   const abort = new AbortController();
   const search = searchWith('builtin').search(queryFor(root, '^(a+)+$'), abort.signal);
@@ -237,7 +237,7 @@ test('a search that is no longer wanted ends, whatever it does', async () => {
   await expect(search).rejects.toBe('enough');
 });
 
-test('a text file that is too large for the builtin engine is told', async () => {
+test('reports a text file that is too large for the builtin engine', async () => {
   const root = makeTree({ small: 'foo', text: 'foo\n'.repeat(2_048), zeros: '' });
   for (const name of ['text', 'zeros']) truncateSync(join(root, name), SEARCH_MAX_FILE_BYTES + 1);
   const find = async (include: string) => {
@@ -251,7 +251,7 @@ test('a text file that is too large for the builtin engine is told', async () =>
   expect(await find('*')).toEqual([['small:1:1:foo'], 'size']);
 });
 
-test('a path that is not UTF-8 is searched without ripgrep', async () => {
+test('searches a path that is not UTF-8 without ripgrep', async () => {
   const root = makeTree({ 'n\xff/a': 'foo' });
   const search = new ContentSearch(process.env.PATH ?? '');
   const query = { path: nativePathOfBytes(`${root}/n\xff`), pattern: 'foo' };
@@ -259,14 +259,14 @@ test('a path that is not UTF-8 is searched without ripgrep', async () => {
   expect([matches.length, engine]).toEqual([1, 'builtin']);
 });
 
-describe('a ripgrep', () => {
+describe('ripgrep', () => {
   const PRINT_MATCH = [
     `echo '{"type":"begin","data":{"path":{"text":"./a"}}}'`,
     `echo '{"type":"match","data":{"path":{"text":"./a"},"lines":{"text":"foo"},"line_number":1,"submatches":[{"start":0,"end":1}]}}'`,
     `echo '{"type":"end","data":{"binary_offset":null}}'`,
   ].join('\n');
 
-  /** A folder with an `rg` that is this script; it stands for FOLDER there. */
+  /** A directory with an `rg` that runs this script. FOLDER in the script is replaced by the directory. */
   function fakeRipgrep(script: string): { search: ContentSearch; folder: string } {
     const folder = makeTree({});
     writeFileSync(join(folder, 'rg'), script.replaceAll('FOLDER', folder));
@@ -279,19 +279,19 @@ describe('a ripgrep', () => {
     ['breaks down', `#!/bin/sh\n${PRINT_MATCH}\nkill -9 $$\n`],
     ['cannot be executed', '#!/nowhere/sh\n'],
     ['is no program', '\0'],
-  ])('that %s is not used', async (_, script) => {
+  ])('is not used if it %s', async (_, script) => {
     const { search } = fakeRipgrep(script);
     const root = makeTree({ a: 'foo\n' });
     const { matches, engine, truncated } = await search.search(queryFor(root, 'foo'), WANTED);
     expect([lines(matches, root), engine, truncated]).toEqual([['a:1:1:foo'], 'builtin', null]);
   });
 
-  test('that hangs is killed when time is up, and what it found is told', async () => {
+  test('is killed when it hangs until the time limit, and its results so far are returned', async () => {
     const { search, folder } = fakeRipgrep(
       `#!/bin/sh\n${PRINT_MATCH}\necho $$ > FOLDER/pid\nexec /bin/sleep 1000\n`,
     );
     const root = makeTree({ a: 'foo\n' });
-    const result = await searchUntilTimeIsUp(search, root, 'foo');
+    const result = await searchUntilTimeout(search, root, 'foo');
     expect([lines(result.matches, root), result.engine, result.truncated]).toEqual([
       ['a:1:1:foo'],
       'ripgrep',
@@ -301,7 +301,7 @@ describe('a ripgrep', () => {
     await waitFor('the end of the process', () => !isAlive(pid));
   });
 
-  test('that is no longer wanted is killed', async () => {
+  test('is killed when the search is aborted', async () => {
     const { search, folder } = fakeRipgrep(
       '#!/bin/sh\necho $$ > FOLDER/new; mv FOLDER/new FOLDER/pid\nexec /bin/sleep 1000\n',
     );
@@ -314,7 +314,7 @@ describe('a ripgrep', () => {
     await waitFor('the end of the process', () => !isAlive(pid));
   });
 
-  test('that hangs keeps others waiting, but no longer than these like', async () => {
+  test('keeps its slot while it hangs, and other searches wait up to their own time limit', async () => {
     const { search, folder } = fakeRipgrep('#!/bin/sh\n/bin/mkdir FOLDER/$$\nexec /bin/sleep 1000\n');
     mkdirSync(join(folder, 'root'));
     const abort = new AbortController();

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../../../../src/files/limits.ts';
-import { matchingLines } from '../../../../src/files/search/content.ts';
-import { excerpt } from '../../../../src/files/search/excerpt.ts';
+import { excerpt, matchingLines } from '../../../../src/files/search/content.ts';
 
 function find(content: Buffer | string, pattern: RegExp) {
   return [...matchingLines(Buffer.from(content), pattern)].map(({ line, column, text }) => [
@@ -11,14 +10,14 @@ function find(content: Buffer | string, pattern: RegExp) {
   ]);
 }
 
-test('lines and columns count from one, columns in bytes', () => {
+test('lines and columns are counted from one, columns in bytes', () => {
   expect(find('x\n\né foo foo\nfoo', /foo/u)).toEqual([
     [3, 4, 'é foo foo'],
     [4, 1, 'foo'],
   ]);
 });
 
-test('the end of the last line begins no other', () => {
+test('the last line ending starts no further line', () => {
   expect(find('\n\n', /^/u)).toEqual([
     [1, 1, ''],
     [2, 1, ''],
@@ -26,14 +25,14 @@ test('the end of the last line begins no other', () => {
   expect(find('', /^/u)).toEqual([]);
 });
 
-test('a carriage return before the end is not told', () => {
+test('a carriage return before the line ending is not returned', () => {
   expect(find('foo\r\nbar\r', /./su)).toEqual([
     [1, 1, 'foo'],
     [2, 1, 'bar'],
   ]);
 });
 
-test('bytes that are not UTF-8 count as one each and show as U+FFFD', () => {
+test('invalid UTF-8 bytes count as one byte each and become U+FFFD', () => {
   expect(find(Buffer.from('é\xff\xe2\x82 foo', 'latin1'), /foo/u)).toEqual([
     [1, 6, '\ufffd\ufffd\ufffd\ufffd foo'],
   ]);
@@ -46,15 +45,15 @@ test.each([
   ['UTF-8', Buffer.from('\ufefffoo\n')],
   ['UTF-16, little end first', Buffer.from('\ufefffoo\n', 'utf16le')],
   ['UTF-16, big end first', Buffer.from('\ufefffoo\n', 'utf16le').swap16()],
-])('a file with the mark of %s is read as that', (_, content) => {
+])('decodes a file with the byte order mark of %s', (_, content) => {
   expect(find(content, /^foo$/u)).toEqual([[1, 1, 'foo']]);
 });
 
-test('nothing matches in a file with a NUL byte anywhere', () => {
+test('nothing matches in a file with a NUL byte', () => {
   expect(find(`foo\n${'x\n'.repeat(50_000)}\0`, /foo/u)).toEqual([]);
 });
 
-test('a line that is too long is counted and not searched', () => {
+test('a line that is too long is counted but not searched', () => {
   const longest = 'a'.repeat(SEARCH_MAX_LINE_BYTES);
   const content = `a\n${longest}a\na\n${longest}\na\n${longest}a`;
   expect(find(content, /a/u).map(([line]) => line)).toEqual([1, 3, 4, 5]);

@@ -153,8 +153,8 @@ const options = fc.record({
   includeHidden: fc.boolean(),
 });
 
-// Runs only where ripgrep is: the support file says when it is not.
-test.runIf(hasRipgrep)('both engines find the same', { timeout: 120_000 }, async () => {
+// Runs only where ripgrep is installed; the support file reports when it is not.
+test.runIf(hasRipgrep)('both engines return the same results', { timeout: 120_000 }, async () => {
   const files = fc.array(fc.tuple(path, content), { minLength: 1, maxLength: 12 });
   const ignoreFiles = fc.array(ignoreFile, { maxLength: 3 });
   const root = fc.constantFrom('', '/a', '/dist');
@@ -177,7 +177,7 @@ test.runIf(hasRipgrep)('both engines find the same', { timeout: 120_000 }, async
   );
 });
 
-/** What the builtin engine does in its thread. */
+/** Runs the builtin engine without its thread. */
 function searchBuiltin(query: SearchQuery): SearchMatch[] {
   const collector = new Collector(query.maxResults);
   searchTree(query, true, javaScriptPattern(query), {
@@ -187,7 +187,7 @@ function searchBuiltin(query: SearchQuery): SearchMatch[] {
   return collector.sorted();
 }
 
-/** The files that can exist together: none is also a directory of another. */
+/** The files that can exist together: none is also a parent directory of another. */
 function treeOf(
   entries: readonly (readonly [string, Buffer])[],
   ignoreEntries: readonly (readonly [string, string, readonly string[]])[],

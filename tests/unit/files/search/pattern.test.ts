@@ -30,7 +30,7 @@ test.each([
   ['a$', 'ba\r', 1],
   ['[$]', 'a$', 1],
   ['\\$', 'a$', 1],
-])('%s is found in %s', (pattern, text, index) => {
+])('%s matches in %s', (pattern, text, index) => {
   expect(indexOf(pattern, text)).toBe(index);
 });
 
@@ -40,11 +40,11 @@ test.each([
   ['a[^x]b', 'a\udcffb'],
   ['\\bb', 'ébé'],
   ['a$', 'a\r\r'],
-])('%s is not found in %j', (pattern, text) => {
+])('%s does not match in %j', (pattern, text) => {
   expect(indexOf(pattern, text)).toBeUndefined();
 });
 
-test('plain text is taken as it is', () => {
+test('literal text is not interpreted', () => {
   const pattern = javaScriptPattern(
     queryFor('/', '^a.[b]$\\d{1}|/', { literal: true, caseSensitive: false }),
   );
@@ -52,22 +52,19 @@ test('plain text is taken as it is', () => {
   expect(pattern.test('a')).toBe(false);
 });
 
-test.each(['(', '[a', 'a{2', '*', '\\', '(?x)a', '\\y', '[a[b]]'])(
-  '%s is refused with a reason',
-  (pattern) => {
-    const compile = () => javaScriptPattern(queryFor('/', pattern));
-    expect(compile).toThrow(/^pattern is not a valid regular expression: .+/);
-    expect(compile).toThrow(expect.objectContaining({ kind: 'refused' }));
-  },
-);
+test.each(['(', '[a', 'a{2', '*', '\\', '(?x)a', '\\y', '[a[b]]'])('rejects %s with a reason', (pattern) => {
+  const compile = () => javaScriptPattern(queryFor('/', pattern));
+  expect(compile).toThrow(/^pattern is not a valid regular expression: .+/);
+  expect(compile).toThrow(expect.objectContaining({ kind: 'refused' }));
+});
 
-test('a line end and a NUL byte are refused', () => {
+test('rejects a line ending and a NUL byte', () => {
   expect(() => checkPattern(queryFor('/', 'a\nb'))).toThrow('pattern must not contain a line end');
   expect(() => javaScriptPattern(queryFor('/', 'a\\nb'))).toThrow('pattern must not contain a line end');
   expect(() => checkPattern(queryFor('/', 'a\0b'))).toThrow('pattern must not contain a NUL byte');
 });
 
-test('ripgrep gets the pattern with ends of lines that allow a carriage return', () => {
+test('the ripgrep pattern allows a carriage return at the end of a line', () => {
   expect(ripgrepPattern(queryFor('/', '^a[$[$]$]\\$|b$'))).toBe('^a[$[$]$]\\$|b(?:\\r??$)');
   expect(ripgrepPattern(queryFor('/', 'b$', { literal: true }))).toBe('b$');
 });

@@ -24,7 +24,7 @@ function read(chunks: readonly (string | Buffer)[], takesPath = (_: string) => t
   return { found, isComplete: output.isComplete };
 }
 
-test('matches are told with the path of their file, however the output is split', () => {
+test('matches have the path of their file, however the output is split', () => {
   const text = [
     begin({ text: './é/a' }),
     match({ text: 'é "x"\r\n' }, 3, [3, 5]),
@@ -56,14 +56,14 @@ test('a file that turns out to be binary has no matches', () => {
   expect(read([begin({ text: './a' }), match({ text: 'x' }, 1, [0]), end(1)]).found).toEqual([]);
 });
 
-test('files that are not wanted are passed over', () => {
+test('skips files that are not requested', () => {
   const output = [begin({ text: './a' }), match({ text: 'x' }, 1, [0]), end()];
   expect(read([...output, begin({ text: './b' }), ...output.slice(1)], (path) => path === 'b').found).toEqual(
     [{ path: 'b', line: 1, column: 1, text: 'x' }],
   );
 });
 
-test('only the first match in a line counts, however many there are', () => {
+test('uses only the first match of a line', () => {
   const starts = Array.from({ length: 180_000 }, (_, index) => index + 2);
   const output = match({ text: `${'x'.repeat(180_010)}\n` }, 1, starts);
   expect(output.length).toBeGreaterThan(SEARCH_MAX_OUTPUT_LINE_BYTES);
@@ -75,7 +75,7 @@ test('only the first match in a line counts, however many there are', () => {
 });
 
 test.each([SEARCH_MAX_LINE_BYTES, SEARCH_MAX_OUTPUT_LINE_BYTES])(
-  'a line of more than %d bytes is passed over',
+  'skips a line of more than %d bytes',
   (length) => {
     const long = match({ text: `${'x'.repeat(length + 1)}\n` }, 1, [0]);
     const { found } = read([begin({ text: './a' }), long, match({ text: 'y' }, 2, [0]), end()]);

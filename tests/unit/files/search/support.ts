@@ -17,18 +17,18 @@ import {
 } from '../../../../src/files/search/query.ts';
 import { findRipgrep } from '../../../../src/files/search/ripgrep-engine.ts';
 
-/** Whether this machine has ripgrep. Without it only the builtin engine is tested, and the run says so. */
+/** Whether ripgrep is installed. Without it only the builtin engine is tested, and a message says so. */
 export const hasRipgrep = (await findRipgrep(process.env.PATH ?? '')) !== null;
 if (!hasRipgrep) console.warn('ripgrep is missing: searches are tested with the builtin engine alone');
 
 export const ENGINES: readonly EngineName[] = hasRipgrep ? ['ripgrep', 'builtin'] : ['builtin'];
 
-/** A search that uses the engine whatever the machine has. */
+/** A search that uses this engine, whether or not ripgrep is installed. */
 export function searchWith(engine: EngineName): ContentSearch {
   return new ContentSearch(engine === 'ripgrep' ? (process.env.PATH ?? '') : '');
 }
 
-/** A query that is given time even on a busy machine. */
+/** A query with a time limit for a busy machine. */
 export function queryFor(root: string, pattern: string, changes: Partial<SearchQuery> = {}): SearchQuery {
   return completeQuery({ path: nativePathOfText(root), pattern, timeoutMs: 30_000, ...changes });
 }

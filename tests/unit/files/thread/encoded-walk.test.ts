@@ -3,21 +3,21 @@ import { WALK_ITEM_BYTES, WALK_RESPONSE_BYTES } from '../../../../src/files/limi
 import {
   EncodedWalk,
   encodeWalkEntry,
-  roomForWalkText,
   WalkText,
+  walkTextBuffer,
 } from '../../../../src/files/thread/encoded-walk.ts';
 
 const OUTCOME = { errors: [{ uri: 'file:///e', message: 'no' }], truncated: true };
 
-/** A text of the entries, given by the two pieces of their URIs. */
-function textOf(room: Buffer, ...entries: [string, string, 'file' | 'directory'][]): ArrayBuffer {
-  const text = new WalkText(room);
+/** The text of the entries, given by the two parts of their URIs. */
+function textOf(buffer: Buffer, ...entries: [string, string, 'file' | 'directory'][]): ArrayBuffer {
+  const text = new WalkText(buffer);
   for (const entry of entries) text.add(...entry);
   return text.copy();
 }
 
-test('a walk that found nothing has no text', () => {
-  const nothing = textOf(roomForWalkText());
+test('an empty walk has no text', () => {
+  const nothing = textOf(walkTextBuffer());
   for (const texts of [[nothing], [nothing, nothing]]) {
     const walk = new EncodedWalk(texts, { errors: [], truncated: false });
     expect(walk.text).toHaveLength(0);
@@ -25,9 +25,9 @@ test('a walk that found nothing has no text', () => {
   }
 });
 
-test('entries are JSON as answers have it, and can be looked at', () => {
+test('entries are JSON in the form of the response, and can be parsed', () => {
   const text = textOf(
-    roomForWalkText(),
+    walkTextBuffer(),
     ['file:///', 'a%20b', 'directory'],
     ['file:///', 'b', 'file'],
     ['file:///a%20b/', 'c', 'file'],
@@ -46,12 +46,12 @@ test('entries are JSON as answers have it, and can be looked at', () => {
   expect(walk).toMatchObject({ entries, ...OUTCOME });
 });
 
-test('texts are joined in their order, and none has anything of one that was in the same memory before', () => {
-  const room = roomForWalkText();
+test('texts are joined in order and contain nothing of an earlier walk in the same buffer', () => {
+  const buffer = walkTextBuffer();
   const texts = [
-    textOf(room, ['file:///a/', 'long name', 'directory']),
-    textOf(room),
-    textOf(room, ['file:///a/', 'b', 'file'], ['file:///a/', 'c', 'file']),
+    textOf(buffer, ['file:///a/', 'long name', 'directory']),
+    textOf(buffer),
+    textOf(buffer, ['file:///a/', 'b', 'file'], ['file:///a/', 'c', 'file']),
   ];
   const { text } = new EncodedWalk(texts, OUTCOME);
   expect(text.toString()).toBe(
@@ -63,7 +63,7 @@ test('texts are joined in their order, and none has anything of one that was in 
   );
 });
 
-test('there is room for every walk whose answer keeps within its size', () => {
+test('the buffer is large enough for every walk within the response limit', () => {
   expect(encodeWalkEntry('', 'directory').length + 1).toBeLessThanOrEqual(WALK_ITEM_BYTES);
-  expect(roomForWalkText()).toHaveLength(WALK_RESPONSE_BYTES);
+  expect(walkTextBuffer()).toHaveLength(WALK_RESPONSE_BYTES);
 });

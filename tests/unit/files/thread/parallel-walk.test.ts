@@ -23,7 +23,7 @@ const allThreads = [threads];
 
 beforeAll(async () => {
   await withThreads(threads, 1);
-  // A thread that is busy lets another one be made.
+  // A busy thread makes the walk request another one.
   const busy = walkOnThreads(threads, nativePathOfText('/proc/self'), EVERYTHING, NEVER);
   threads.prepare();
   await busy;
@@ -36,7 +36,7 @@ beforeEach(() => {
 
 afterAll(async () => {
   for (const each of allThreads) {
-    // Walks that are given up end their threads.
+    // Aborted walks terminate their threads.
     while (each.free > 0) {
       const unwanted = new AbortController();
       const given = walkOnThreads(each, nativePathOfText('/'), EVERYTHING, unwanted.signal);
@@ -52,7 +52,7 @@ async function withThreads(some: FileThreads, count: number): Promise<void> {
   await waitFor('threads', () => some.free === count);
 }
 
-/** Two depths with many directories each, files and links between them, and one branch that goes deeper. */
+/** Two depths with many directories each, files and links between them, and one deeper branch. */
 async function wideTree(): Promise<NativePath> {
   const root = await temporaryDirectory();
   for (let index = 0; index < WIDTH; index++) {
@@ -66,7 +66,7 @@ async function wideTree(): Promise<NativePath> {
   return root;
 }
 
-/** The same from all threads and without them. */
+/** The result on all threads and without threads, which must be equal. */
 async function walkedBothWays(root: NativePath, options: Partial<WalkOptions>) {
   const all = { ...EVERYTHING, ...options };
   const expected = await walk(root, all, NEVER);
@@ -75,14 +75,14 @@ async function walkedBothWays(root: NativePath, options: Partial<WalkOptions>) {
   return expected;
 }
 
-/** How many directories each job had to begin with; the walk itself begins with none. */
+/** The number of directories at the start of each job; the first job starts with none. */
 function shares(): number[] {
   return run.mock.calls.map(([job]) =>
     job.kind === 'walk' && 'directories' in job.start ? job.start.directories.length : 0,
   );
 }
 
-test('many directories of one depth are read by all threads, and the order is kept', async () => {
+test('all threads read many directories of one depth, and the order is kept', async () => {
   const { entries } = await walkedBothWays(await wideTree(), {});
   expect(entries).toHaveLength(WIDTH * 5 + 3);
   const half = WIDTH / 2;
@@ -103,11 +103,11 @@ test.each<Partial<WalkOptions>>([
   { maxDirectories: WIDTH + 2 },
   { maxDirectories: 2 * WIDTH },
   { maxDirectories: 2 * WIDTH + 3 },
-])('limits and options end a divided walk where they end any (%o)', async (options) => {
+])('limits and options end a parallel walk where they end any walk (%o)', async (options) => {
   await walkedBothWays(await wideTree(), options);
 });
 
-test('wherever limits fall, a divided walk ends as any does', async () => {
+test('a parallel walk ends like any walk at every limit', async () => {
   const root = await wideTree();
   const options = fc.record({
     maxDepth: fc.nat(4),
@@ -119,7 +119,7 @@ test('wherever limits fall, a divided walk ends as any does', async () => {
   await fc.assert(property, { numRuns: 50 });
 });
 
-test('errors are told in their order, and the answer keeps within its size', async () => {
+test('errors are reported in order, and the response stays within its size', async () => {
   const root = await deepTree((index) => index % 20 === 3);
   const { errors, truncated } = await walkedBothWays(root, {});
   expect([errors.length, truncated]).toEqual([4, false]);
@@ -127,14 +127,14 @@ test('errors are told in their order, and the answer keeps within its size', asy
   expect((await walkedBothWays(root, {})).truncated).toBe(true);
 });
 
-test('what is behind the end of a walk is not told', async () => {
+test('entries after the end of a walk are not reported', async () => {
   const root = await deepTree((index) => index >= WIDTH / 2);
   fill(root, 2);
   const { errors, truncated } = await walkedBothWays(root, { maxEntries: WIDTH + 1 });
   expect([errors.length, truncated]).toEqual([0, true]);
 });
 
-/** Many directories with paths that are nearly what the system takes, and too long where that is said. */
+/** Many directories with paths close to PATH_MAX, and beyond it where `isTooLong` says so. */
 async function deepTree(isTooLong: (index: number) => boolean): Promise<NativePath> {
   const top = await temporaryDirectory();
   const above = Array.from({ length: 14 }, () => 'n'.repeat(250));
@@ -145,17 +145,17 @@ async function deepTree(isTooLong: (index: number) => boolean): Promise<NativePa
   }
   const renamed = join(top, 'y'.repeat(250));
   renameSync(join(top, 'x'), renamed);
-  // Nothing could remove it by its path.
+  // So that the directory can be removed by its path.
   onTestFinished(() => renameSync(renamed, join(top, 'x')));
   return nativePathOfText(join(renamed, ...above));
 }
 
-/** Puts files into all directories that can be reached. */
+/** Creates files in all directories that can be reached. */
 function fill(root: NativePath, count: number): void {
   execFileSync('sh', ['-c', `for d in d???; do (cd $d && seq ${count} | xargs touch); done`], { cwd: root });
 }
 
-test('one thread does it alone, and has another one made for the next walk', async () => {
+test('a single thread walks alone and requests another thread for the next walk', async () => {
   const one = new FileThreads(undefined, IDLE_MS);
   allThreads.push(one);
   await withThreads(one, 1);
@@ -166,7 +166,7 @@ test('one thread does it alone, and has another one made for the next walk', asy
   await waitFor('the other one', () => one.free === 2);
 });
 
-test('a walk is given back when there is no thread, or one of them breaks', async () => {
+test('returns the walk when there is no thread or one crashes', async () => {
   const root = await wideTree();
   expect(await walkOnThreads(new FileThreads(), root, EVERYTHING, NEVER)).toBeNull();
   run.mockImplementationOnce(FileThreads.prototype.run.bind(threads)).mockResolvedValueOnce(null);
@@ -174,7 +174,7 @@ test('a walk is given back when there is no thread, or one of them breaks', asyn
   await waitFor('the other thread', () => threads.free === 2);
 });
 
-test('a walk that is not wanted any more goes no further', async () => {
+test('an aborted walk stops', async () => {
   const unwanted = new AbortController();
   run.mockImplementationOnce(async (...args) => {
     const piece = await FileThreads.prototype.run.apply(threads, args);
@@ -187,7 +187,7 @@ test('a walk that is not wanted any more goes no further', async () => {
   expect(threads.free).toBe(2);
 });
 
-test('limits that make no sense are refused', async () => {
+test('rejects invalid limits', async () => {
   const walking = walkOnThreads(threads, nativePathOfText('/'), { ...EVERYTHING, maxEntries: 0 }, NEVER);
   await expect(walking).rejects.toMatchObject({ kind: 'refused' });
   expect(run).not.toHaveBeenCalled();

@@ -6,14 +6,14 @@ import { SharedWriteSlot, type WriteJob } from '../../../../src/files/thread/sha
 const job = (path: string, bytes: Uint8Array): WriteJob => ({ path: nativePathOfBytes(path), bytes });
 const SMALL = job('/tmp/\xff', Buffer.from('content'));
 
-/** Both sides of a desk. */
-function desks(): [SharedWriteSlot, SharedWriteSlot] {
-  const desk = new SharedWriteSlot();
-  return [desk, new SharedWriteSlot(desk.memory)];
+/** Both sides of a slot. */
+function slots(): [SharedWriteSlot, SharedWriteSlot] {
+  const slot = new SharedWriteSlot();
+  return [slot, new SharedWriteSlot(slot.memory)];
 }
 
-test('a write that is laid down is found on the other side, once for each time', () => {
-  const [server, thread] = desks();
+test('the other side receives each write once', () => {
+  const [server, thread] = slots();
   const largest = job(
     'p'.repeat(WRITE_SLOT_PATH_BYTES),
     Uint8Array.from({ length: SMALL_WRITE_BYTES }, (_, index) => index % 251),
@@ -23,12 +23,12 @@ test('a write that is laid down is found on the other side, once for each time',
     const found = thread.next() as WriteJob;
     expect(found.path).toBe(given.path);
     expect(Buffer.compare(found.bytes, given.bytes)).toBe(0);
-    server.ring();
+    server.notifyMessage();
     expect(thread.next()).toBe('message');
   }
 });
 
-test('what is too large does not fit', () => {
+test('rejects a write that is too large', () => {
   const bytes = new Uint8Array(SMALL_WRITE_BYTES);
   const path = 'p'.repeat(WRITE_SLOT_PATH_BYTES);
   expect(SharedWriteSlot.fits(job(path, bytes))).toBe(true);
@@ -36,11 +36,11 @@ test('what is too large does not fit', () => {
   expect(SharedWriteSlot.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
 });
 
-test('who waited in vain or not at all is told nothing here', () => {
-  const [server, thread] = desks();
+test('a caller that no longer waits is not notified', () => {
+  const [server, thread] = slots();
   for (const waitMs of [0, 0.1]) {
     expect(server.write(SMALL, waitMs)).toBe(false);
     thread.next();
-    expect(thread.tell('written')).toBe(false);
+    expect(thread.complete('written')).toBe(false);
   }
 });

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { ThreadAffinity, useCpuAffinity } from '../../../../src/files/thread/thread-affinity.ts';
 
-const calls = { current: vi.fn(() => 5), confine: vi.fn(), free: vi.fn(), yield: vi.fn() };
+const calls = { current: vi.fn(() => 5), pin: vi.fn(), unpin: vi.fn(), yield: vi.fn() };
 
 afterEach(() => {
   vi.resetAllMocks();
@@ -14,53 +14,53 @@ function unavailable(): never {
   throw new Error('forbidden');
 }
 
-test('a thread stays where it was brought until it is to be elsewhere', () => {
+test('a thread stays pinned until another CPU is needed', () => {
   useCpuAffinity(() => calls);
-  const place = new ThreadAffinity(77);
-  place.free();
-  expect(calls.free).not.toHaveBeenCalled();
-  expect(place.pinToCurrentCpu()).toBe(calls.yield);
-  place.pinToCurrentCpu();
-  expect(calls.confine.mock.calls).toEqual([[77, 5]]);
+  const affinity = new ThreadAffinity(77);
+  affinity.unpin();
+  expect(calls.unpin).not.toHaveBeenCalled();
+  expect(affinity.pinToCurrentCpu()).toBe(calls.yield);
+  affinity.pinToCurrentCpu();
+  expect(calls.pin.mock.calls).toEqual([[77, 5]]);
   calls.current.mockReturnValue(6);
-  place.pinToCurrentCpu();
-  expect(calls.confine).toHaveBeenLastCalledWith(77, 6);
-  place.free();
-  place.free();
-  expect(calls.free.mock.calls).toEqual([[77]]);
-  place.pinToCurrentCpu();
-  expect(calls.confine).toHaveBeenCalledTimes(3);
+  affinity.pinToCurrentCpu();
+  expect(calls.pin).toHaveBeenLastCalledWith(77, 6);
+  affinity.unpin();
+  affinity.unpin();
+  expect(calls.unpin.mock.calls).toEqual([[77]]);
+  affinity.pinToCurrentCpu();
+  expect(calls.pin).toHaveBeenCalledTimes(3);
 });
 
-test('a thread that cannot be moved is left where it is', () => {
+test('a thread that cannot be pinned is left alone', () => {
   useCpuAffinity(() => calls);
-  const place = new ThreadAffinity(77);
-  calls.confine.mockImplementationOnce(() => {
+  const affinity = new ThreadAffinity(77);
+  calls.pin.mockImplementationOnce(() => {
     throw new Error('gone');
   });
-  expect(place.pinToCurrentCpu()).toBeNull();
-  expect(place.pinToCurrentCpu()).toBeNull();
-  place.free();
-  expect(calls.confine).toHaveBeenCalledTimes(1);
-  expect(calls.free).not.toHaveBeenCalled();
+  expect(affinity.pinToCurrentCpu()).toBeNull();
+  expect(affinity.pinToCurrentCpu()).toBeNull();
+  affinity.unpin();
+  expect(calls.pin).toHaveBeenCalledTimes(1);
+  expect(calls.unpin).not.toHaveBeenCalled();
   expect(new ThreadAffinity(null).pinToCurrentCpu()).toBeNull();
 });
 
-test('a thread that cannot be moved any more does not stay where it was brought', () => {
+test('a thread that can no longer be pinned is unpinned', () => {
   useCpuAffinity(() => calls);
-  const place = new ThreadAffinity(77);
-  place.pinToCurrentCpu();
+  const affinity = new ThreadAffinity(77);
+  affinity.pinToCurrentCpu();
   calls.current.mockReturnValue(6);
-  calls.confine.mockImplementationOnce(() => {
+  calls.pin.mockImplementationOnce(() => {
     throw new Error('not in this group');
   });
-  expect(place.pinToCurrentCpu()).toBeNull();
-  expect(calls.free.mock.calls).toEqual([[77]]);
-  expect(place.pinToCurrentCpu()).toBeNull();
-  expect(calls.confine).toHaveBeenCalledTimes(2);
+  expect(affinity.pinToCurrentCpu()).toBeNull();
+  expect(calls.unpin.mock.calls).toEqual([[77]]);
+  expect(affinity.pinToCurrentCpu()).toBeNull();
+  expect(calls.pin).toHaveBeenCalledTimes(2);
 });
 
-test('calls that cannot be loaded are not missed, and not loaded again', () => {
+test('calls that cannot be loaded are not used, and not loaded again', () => {
   const load = vi.fn(unavailable);
   useCpuAffinity(load);
   expect(load).not.toHaveBeenCalled();

@@ -12,17 +12,18 @@ const OPTIONS = { recursive: true, exclude: [], debounceMs: 5 };
 let base: string;
 let root: NativePath;
 let isReady: boolean;
-let told: string[];
+let reported: string[];
 let watches: ConnectionWatches;
 
 beforeEach(async () => {
   base = await mkdtemp(join(tmpdir(), 'connection-watches-'));
   root = nativePathOfText(base);
   isReady = true;
-  told = [];
+  reported = [];
   watches = new ConnectionWatches({
     deliver: (watchId, { changes }) => {
-      for (const { kind, path } of changes) told.push(`${watchId}: ${kind} ${path.slice(base.length + 1)}`);
+      for (const { kind, path } of changes)
+        reported.push(`${watchId}: ${kind} ${path.slice(base.length + 1)}`);
     },
     ready: () => isReady,
   });
@@ -34,9 +35,9 @@ afterEach(async () => {
 });
 
 const write = (name: string) => writeFile(join(base, name), '');
-const heard = (change: string) => waitFor(change, () => told.includes(change));
+const heard = (change: string) => waitFor(change, () => reported.includes(change));
 
-test('changes come with the id of their watch', async () => {
+test('changes are delivered with the id of their watch', async () => {
   await mkdir(join(base, 'box'));
   await watches.watch('all', root, OPTIONS);
   await watches.watch('box', nativePathOfText(join(base, 'box')), OPTIONS);
@@ -45,7 +46,7 @@ test('changes come with the id of their watch', async () => {
   await heard('box: created box/file');
 });
 
-test('an id in use is refused, and is free after unwatch', async () => {
+test('rejects an id in use, which is free after unwatch', async () => {
   await watches.watch('one', root, OPTIONS);
   await expect(watches.watch('one', root, OPTIONS)).rejects.toMatchObject({
     kind: 'refused',
@@ -58,13 +59,13 @@ test('an id in use is refused, and is free after unwatch', async () => {
   await heard('one: created file');
 });
 
-test('a missing path is not found, and its id stays free', async () => {
+test('reports a missing path as not found and leaves its id free', async () => {
   const missing = nativePathOfText(join(base, 'missing'));
   await expect(watches.watch('one', missing, OPTIONS)).rejects.toMatchObject({ kind: 'notFound' });
   await watches.watch('one', root, OPTIONS);
 });
 
-test('a connection has at most 32 watches', async () => {
+test('limits a connection to 32 watches', async () => {
   for (let i = 0; i < 32; i++) await watches.watch(`${i}`, root, OPTIONS);
   await expect(watches.watch('more', root, OPTIONS)).rejects.toMatchObject({
     kind: 'refused',
@@ -74,7 +75,7 @@ test('a connection has at most 32 watches', async () => {
   await watches.watch('more', root, OPTIONS);
 });
 
-test('nothing is delivered after unwatch', async () => {
+test('delivers nothing after unwatch', async () => {
   await watches.watch('ended', root, { ...OPTIONS, debounceMs: 30 });
   await watches.watch('stays', root, { ...OPTIONS, debounceMs: 60 });
   await write('file');
@@ -82,17 +83,17 @@ test('nothing is delivered after unwatch', async () => {
   await heard('stays: created file');
   await write('later');
   await heard('stays: created later');
-  expect(told.filter((change) => change.startsWith('ended'))).toEqual([]);
+  expect(reported.filter((change) => change.startsWith('ended'))).toEqual([]);
 });
 
-test('unwatch while the watch is being set up ends it, and the id can be taken at once', async () => {
+test('unwatch during setup ends the watch and frees the id immediately', async () => {
   const before = await inotifyWatches();
   const pending = watches.watch('one', root, OPTIONS);
   watches.unwatch('one');
   const again = watches.watch('one', root, OPTIONS);
   await expect(pending).rejects.toMatchObject({
     kind: 'refused',
-    message: 'the watch was ended before it began',
+    message: 'the watch was removed before it was active',
   });
   await again;
   await write('file');
@@ -101,7 +102,7 @@ test('unwatch while the watch is being set up ends it, and the id can be taken a
   await waitFor('the watches to go', async () => (await inotifyWatches()) === before);
 });
 
-test('dispose ends everything, also what is being set up', async () => {
+test('dispose ends everything, including watches during setup', async () => {
   const before = await inotifyWatches();
   await watches.watch('stands', root, OPTIONS);
   const pending = watches.watch('pending', root, OPTIONS);
@@ -110,10 +111,10 @@ test('dispose ends everything, also what is being set up', async () => {
   await expect(watches.watch('late', root, OPTIONS)).rejects.toMatchObject({ kind: 'refused' });
   await waitFor('the watches to go', async () => (await inotifyWatches()) === before);
   await write('file');
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
 });
 
-test('changes gather while the client does not read, and come after flush', async () => {
+test('collects changes while the client does not read, and delivers them after flush', async () => {
   const listening = new ConnectionWatches({
     deliver: () => {
       seen = true;
@@ -130,11 +131,11 @@ test('changes gather while the client does not read, and come after flush', asyn
   await write('kept');
   await waitFor('the events', () => seen);
   listening.dispose();
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
   watches.flush();
   isReady = true;
   watches.flush();
   await heard('one: created kept');
   await heard('two: created kept');
-  expect(told).toHaveLength(2);
+  expect(reported).toHaveLength(2);
 });

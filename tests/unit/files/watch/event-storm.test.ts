@@ -10,7 +10,9 @@ import { WatchedCopy } from './watched-copy.ts';
 
 const STORM = new URL('../../../fixtures/file-storm.mjs', import.meta.url).pathname;
 
-test('10,000 files made, renamed and removed end in exactly what there is', { timeout: 60_000 }, async () => {
+test('creating, renaming and removing 10,000 files ends with the exact tree', {
+  timeout: 60_000,
+}, async () => {
   const base = await mkdtemp(join(tmpdir(), 'watch-storm-'));
   const root = join(base, 'root');
   await mkdir(root);
@@ -22,7 +24,7 @@ test('10,000 files made, renamed and removed end in exactly what there is', { ti
     await promisify(execFile)(process.execPath, [STORM, root, '10000']);
     await copy.settled(30_000);
     expect(copy.names.length).toBeGreaterThan(1000);
-    expect(copy.misfits).toEqual([]);
+    expect(copy.contradictions).toEqual([]);
   } finally {
     watches.dispose();
     await rm(base, { recursive: true, force: true });
@@ -32,7 +34,7 @@ test('10,000 files made, renamed and removed end in exactly what there is', { ti
 const QUEUE_EVENTS = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'latin1'));
 
 test.skipIf(QUEUE_EVENTS > 20_000)(
-  'a kernel queue that overflows is noticed and made up for',
+  'detects an overflow of the kernel queue and recovers',
   { timeout: 60_000 },
   async () => {
     const base = await mkdtemp(join(tmpdir(), 'watch-overflow-'));
@@ -41,11 +43,11 @@ test.skipIf(QUEUE_EVENTS > 20_000)(
     const watches = new ConnectionWatches({ deliver: (_, batch) => copy.apply(batch), ready: () => true });
     try {
       await watches.watch('overflow', copy.root, { recursive: true, exclude: [], debounceMs: 50 });
-      // Synchronously, so that nobody reads the queue meanwhile.
+      // Synchronously, so that the event loop does not read the queue meanwhile.
       for (let i = 0; i < QUEUE_EVENTS + 1000; i++) writeFileSync(join(base, `${i}`), '');
       await copy.settled(30_000);
       expect(copy.overflows).toBeGreaterThan(0);
-      expect(copy.misfits).toEqual([]);
+      expect(copy.contradictions).toEqual([]);
     } finally {
       watches.dispose();
       await rm(base, { recursive: true, force: true });

@@ -12,12 +12,12 @@ import { WatchedCopy } from './watched-copy.ts';
 
 export const OPTIONS: TreeWatchOptions = { recursive: true, exclude: [], debounceMs: 10 };
 
-/** A folder to watch, with another beside it. */
-export class TreeScene {
+/** A directory to watch, and another one next to it. */
+export class TreeFixture {
   readonly base: string;
   readonly root: string;
   readonly outside: string;
-  /** Closed with the scene. */
+  /** Closed with the fixture. */
   readonly watches: TreeWatch[] = [];
 
   private constructor(base: string) {
@@ -26,11 +26,11 @@ export class TreeScene {
     this.outside = join(base, 'outside');
   }
 
-  static async open(): Promise<TreeScene> {
-    const scene = new TreeScene(await mkdtemp(join(tmpdir(), 'tree-watch-')));
-    await mkdir(scene.root);
-    await mkdir(scene.outside);
-    return scene;
+  static async open(): Promise<TreeFixture> {
+    const fixture = new TreeFixture(await mkdtemp(join(tmpdir(), 'tree-watch-')));
+    await mkdir(fixture.root);
+    await mkdir(fixture.outside);
+    return fixture;
   }
 
   async close(): Promise<void> {
@@ -46,15 +46,15 @@ export class TreeScene {
     return { copy, watch };
   }
 
-  /** A change that is told after all that came before it: the watch has seen those. */
+  /** Makes a change that is reported after all earlier ones, so that the watch has seen those. */
   async mark(copy: WatchedCopy): Promise<void> {
     const name = `mark-${Math.random()}`;
     await writeFile(join(this.root, name), '');
-    await waitFor('the mark', () => copy.told.some((change) => change === `created ${name}`));
+    await waitFor('the mark', () => copy.reported.some((change) => change === `created ${name}`));
   }
 }
 
-/** Writes a file, in folders that may not exist yet. */
+/** Writes a file and creates its parent directories. */
 export async function makeFile(...names: string[]): Promise<string> {
   const path = join(...names);
   await mkdir(dirname(path), { recursive: true });

@@ -12,7 +12,7 @@ import {
 } from '../../../../src/files/watch/event-queue.ts';
 import { MissingWatch } from '../../../../src/files/watch/watch-missing.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { DeafQueue, inotifyWatches } from './watched-copy.ts';
+import { inotifyWatches, LossyQueue } from './watched-copy.ts';
 
 let base: string;
 let watch: MissingWatch;
@@ -45,7 +45,7 @@ async function firedOnce(watchId: number): Promise<void> {
   expect(fired).toEqual([watchId]);
 }
 
-/** An event after all that happened so far was delivered to another watch of the same queue. */
+/** Resolves when another watch of the same queue has received an event after all earlier ones. */
 async function eventsPassed(): Promise<void> {
   let passed = false;
   const name = `passed-${Math.random()}`;
@@ -56,7 +56,7 @@ async function eventsPassed(): Promise<void> {
   await waitFor('the event', () => passed);
 }
 
-describe('fires once', () => {
+describe('MissingWatch fires once', () => {
   test('when a listed path appears', async () => {
     expect(await arm(1, ['a', 'b'])).toBe(true);
     await writeFile(at('b'), '');
@@ -84,7 +84,7 @@ describe('fires once', () => {
     await firedOnce(1);
   });
 
-  test('when a path appears after it was looked at and before the watch stands', async () => {
+  test('when a path appears after its check and before the watch is active', async () => {
     await mkdir(at('p'));
     const queue = new HookedQueue(at('p'), () => writeFileSync(at('a'), ''));
     const hooked = new MissingWatch(new Semaphore(8), () => Promise.resolve(queue));
@@ -94,7 +94,7 @@ describe('fires once', () => {
   });
 
   test('when events may have been lost', async () => {
-    const queue = new DeafQueue();
+    const queue = new LossyQueue();
     const deaf = new MissingWatch(new Semaphore(8), () => Promise.resolve(queue));
     expect(await deaf.arm(1, [at('a')], null, () => fired.push(1))).toBe(true);
     queue.confess();
@@ -103,7 +103,7 @@ describe('fires once', () => {
   });
 });
 
-test('does not fire for anything beside the paths', async () => {
+test('does not fire for siblings of the paths', async () => {
   await mkdir(at('p'));
   expect(await arm(1, ['p/a'], 'p')).toBe(true);
   await writeFile(at('p/ab'), '');
@@ -115,8 +115,8 @@ test('does not fire for anything beside the paths', async () => {
   await firedOnce(1);
 });
 
-describe('generations', () => {
-  test('a higher one ends the watch before it', async () => {
+describe('watch generations', () => {
+  test('a higher one ends the previous watch', async () => {
     await arm(60, ['x1']);
     expect(await arm(61, ['x2'])).toBe(true);
     await writeFile(at('x1'), '');
@@ -127,7 +127,7 @@ describe('generations', () => {
     expect(await arm(58, ['x3'])).toBe(false);
   });
 
-  test('also when it does not watch itself', async () => {
+  test('a higher one ends the previous watch even if it is rejected', async () => {
     await arm(1, ['a']);
     expect(await arm(2, [])).toBe(false);
     await writeFile(at('a'), '');
@@ -147,7 +147,7 @@ describe('generations', () => {
     expect(await arm(0, ['a'])).toBe(false);
   });
 
-  test('two at the same time: the later one stands', async () => {
+  test('the later of two concurrent ones wins', async () => {
     expect(await Promise.all([arm(1, ['a']), arm(2, ['b'])])).toEqual([false, true]);
     await writeFile(at('a'), '');
     await writeFile(at('b'), '');
@@ -155,8 +155,8 @@ describe('generations', () => {
   });
 });
 
-describe('does not watch', () => {
-  test('when a path cannot be of this host', async () => {
+describe('MissingWatch rejects', () => {
+  test('a path that is not of this host', async () => {
     expect(await watch.arm(1, null, null, () => {})).toBe(false);
   });
 
@@ -164,7 +164,7 @@ describe('does not watch', () => {
     ['nothing', [], null],
     ['a path that exists', ['a', 'file'], null],
     ['the root', ['../../../../../../../..'], null],
-    ['a link that leads nowhere', ['dangling'], null],
+    ['a dangling link', ['dangling'], null],
     ['a path through a link', ['link/a'], null],
     ['a path below a file', ['file/a'], null],
     ['a name too long to exist', ['a'.repeat(300)], null],
@@ -183,7 +183,7 @@ describe('does not watch', () => {
     await waitFor('the watches to go', async () => (await inotifyWatches()) === before);
   });
 
-  test('after it is disposed of', async () => {
+  test('watches after dispose', async () => {
     await arm(1, ['a']);
     watch.dispose();
     await writeFile(at('a'), '');
@@ -193,7 +193,7 @@ describe('does not watch', () => {
   });
 });
 
-/** Does something when a certain directory begins to be watched. */
+/** Calls a hook when a certain directory starts to be watched. */
 class HookedQueue extends WatchEventQueue {
   readonly #path: NativePath;
   readonly #hook: () => void;
@@ -210,7 +210,7 @@ class HookedQueue extends WatchEventQueue {
   }
 }
 
-test('64 paths are watched', async () => {
+test('watches 64 paths', async () => {
   expect(
     await arm(
       1,

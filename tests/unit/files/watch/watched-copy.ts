@@ -15,13 +15,13 @@ import {
 } from '../../../../src/files/watch/event-queue.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-/** What a client knows of a tree that it only follows by the changes it is told. */
+/** A client's copy of a tree, built only from the reported changes. */
 export class WatchedCopy {
   readonly root: NativePath;
-  /** Every change as `kind relative/path`, in order. */
-  readonly told: string[] = [];
-  /** Changes that do not fit what is known: something created that exists, or gone that does not. */
-  readonly misfits: string[] = [];
+  /** Every reported change as `kind relative/path`, in order. */
+  readonly reported: string[] = [];
+  /** Changes that contradict the copy: a creation of an existing entry, or a deletion of a missing one. */
+  readonly contradictions: string[] = [];
   overflows = 0;
   #names = new Set<NativePath>();
 
@@ -36,9 +36,9 @@ export class WatchedCopy {
   readonly apply = (batch: ChangeBatch): void => {
     for (const { path, kind } of batch.changes) {
       const text = `${kind} ${path === this.root ? '.' : path.slice(this.root.length + 1)}`;
-      this.told.push(text);
+      this.reported.push(text);
       if (!isWithin(path, this.root) || this.#names.has(path) === (kind === 'created'))
-        this.misfits.push(text);
+        this.contradictions.push(text);
       if (kind === 'created') this.#names.add(path);
       if (kind === 'deleted') this.#names.delete(path);
     }
@@ -49,7 +49,7 @@ export class WatchedCopy {
     return [...this.#names].sort();
   }
 
-  /** Waits until all that is known is what there is, in a tree that nobody changes any more. */
+  /** Waits until the copy equals the tree, which no longer changes. */
   async settled(limitMs?: number): Promise<void> {
     const there: string[] = await listTree(this.root);
     const isTrue = () => this.#names.size === there.length && isDeepStrictEqual(this.names, there);
@@ -57,15 +57,15 @@ export class WatchedCopy {
   }
 
   async heard(...changes: string[]): Promise<void> {
-    await waitFor(`${changes.join(', ')}`, () => changes.every((change) => this.told.includes(change))).catch(
-      (error) => {
-        throw new Error(`${(error as Error).message}; told were: ${this.told.join(', ')}`);
-      },
-    );
+    await waitFor(`${changes.join(', ')}`, () =>
+      changes.every((change) => this.reported.includes(change)),
+    ).catch((error) => {
+      throw new Error(`${(error as Error).message}; reported were: ${this.reported.join(', ')}`);
+    });
   }
 
   forgetTold(): void {
-    this.told.length = 0;
+    this.reported.length = 0;
   }
 }
 
@@ -83,8 +83,8 @@ export async function listTree(root: NativePath): Promise<NativePath[]> {
   return found.sort();
 }
 
-/** Loses events on demand, and says so on demand. */
-export class DeafQueue extends WatchEventQueue {
+/** Drops events on demand, and reports a possible loss on demand. */
+export class LossyQueue extends WatchEventQueue {
   isDeaf = false;
   readonly #listeners = new Set<() => void>();
 
@@ -108,7 +108,7 @@ export class DeafQueue extends WatchEventQueue {
   }
 }
 
-/** How many inotify watches this process has. */
+/** Number of inotify watches of this process. */
 export async function inotifyWatches(): Promise<number> {
   let count = 0;
   for (const name of await readdir('/proc/self/fdinfo')) {
