@@ -1,6 +1,6 @@
 import { findRipgrep } from '../files/search/ripgrep-engine.ts';
 import { loginShell } from '../process/login-shell.ts';
-import { findControlGroups } from '../process/resources/control-groups.ts';
+import { controlGroupsUnavailableReason } from '../process/resources/control-groups.ts';
 import { createSpawner } from '../process/spawn/create-spawner.ts';
 import { findProgram } from '../process/spawn/program-lookup.ts';
 import { type Check, type CheckState, missing, ok } from '../sandbox/self-test/check.ts';
@@ -59,11 +59,11 @@ async function examine(env: Environment): Promise<Group[]> {
 }
 
 function controlGroups(): Check {
-  const found = findControlGroups();
-  return 'obstacle' in found
+  const reason = controlGroupsUnavailableReason();
+  return reason !== null
     ? missing(
         'control groups',
-        `process and CPU limits of programs, and all session limits, are unavailable: ${found.obstacle}`,
+        `process and CPU limits of programs, and all session limits, are unavailable: ${reason}`,
         'start the server as a systemd unit with Delegate=yes (systemd-run --user --scope -p Delegate=yes exec-server)',
       )
     : ok('control groups', 'memory, process and CPU limits work for programs and sessions');

@@ -86,16 +86,13 @@ function listenerProblem(config: ExecServerConfig, address: ListenAddress): stri
   );
 }
 
-/** Searches for control groups. The result has an `obstacle` when they cannot be used. */
-type FindControlGroups = () => object | { readonly obstacle: string };
-
 /**
  * Rejects with StartError when this system cannot enforce the configured limits; the server would have to refuse every program.
  * The memory of a single program can be limited without control groups.
  */
 export async function refuseUnenforceableLimits(
   config: ExecServerConfig,
-  find?: FindControlGroups,
+  groupsUnavailableReason?: () => string | null,
 ): Promise<void> {
   const configured = NEED_NATIVE.filter(({ key }) => config[key] > 0);
   if (configured[0] === undefined) return;
@@ -105,7 +102,7 @@ export async function refuseUnenforceableLimits(
     );
   }
   const inGroups = NEED_GROUPS.find((option) => configured.includes(option));
-  const reason = inGroups === undefined ? null : await controlGroupProblem(find);
+  const reason = inGroups === undefined ? null : await (groupsUnavailableReason ?? controlGroupsReason)();
   if (inGroups === undefined || reason === null) return;
   throw new StartError(
     `${inGroups.flag} cannot be enforced: ${reason}. It needs a cgroup v2 with the controllers memory, pids and cpu that is delegated to the ` +
@@ -132,10 +129,10 @@ const NEED_NATIVE: readonly LimitOption[] = [
   ...NEED_GROUPS,
 ];
 
-async function controlGroupProblem(find?: FindControlGroups): Promise<string | null> {
-  const search = find ?? (await import('../process/resources/control-groups.ts')).findControlGroups;
-  const found = search();
-  return 'obstacle' in found ? (found.obstacle as string) : null;
+/** Loads the code of control groups only where a limit needs them. */
+async function controlGroupsReason(): Promise<string | null> {
+  const { controlGroupsUnavailableReason } = await import('../process/resources/control-groups.ts');
+  return controlGroupsUnavailableReason();
 }
 
 /**

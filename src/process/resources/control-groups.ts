@@ -159,6 +159,12 @@ export function findControlGroups(
   }
 }
 
+/** Why this process cannot use control groups; null when it can. */
+export function controlGroupsUnavailableReason(): string | null {
+  const found = findControlGroups();
+  return found instanceof ControlGroups ? null : found.unavailableReason;
+}
+
 /** The error for a limit that cannot be enforced. */
 export function unavailable(unavailableReason: string): ProcessError {
   return new ProcessError(

@@ -97,8 +97,8 @@ describe('refuseUnsafeAccess', () => {
 });
 
 describe('refuseUnenforceableLimits', () => {
-  const noGroups = () => ({ obstacle: 'no cgroup v2' });
-  const withGroups = () => ({});
+  const noGroups = () => 'no cgroup v2';
+  const withGroups = () => null;
 
   const NEED_GROUPS = CONFIG_OPTIONS.filter(({ description }) =>
     description.includes('Needs control groups'),
