@@ -137,14 +137,14 @@ function withoutAcks(side: Side, { bytes, towards }: PassingFrame): FrameFate {
   return [encodeFrame({ streamId, body })];
 }
 
-test('a socket that is cut at any frame costs nothing, and whoever has a session does not notice', async () => {
+test('a socket lost at any frame loses nothing, and sessions do not notice', async () => {
   const cases = atEveryPlace('cut at', LANES, () => 'cut');
   const played = await playAll(await startFixture(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
   expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
-test('records that come twice, late, again or not at all cost nothing, and nobody notices', async () => {
+test('duplicated, delayed, replayed and dropped records lose nothing, and sessions do not notice', async () => {
   const cases = [
     ...inEveryLane('all twice', ({ bytes }) => [bytes, bytes]),
     ...inEveryLane('every other late', ({ place }) => (place % 2 === 0 ? 'swap' : 'pass')),
@@ -159,14 +159,14 @@ test('records that come twice, late, again or not at all cost nothing, and nobod
   expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
-test('a record that was tampered with ends the stream without a message, and the session goes on with another', async () => {
+test('a tampered record ends the stream, and the session recovers over another', async () => {
   const cases = atEveryPlace('tampered', HARNESS_LANES, tampered);
   const played = await playAll(await startFixture(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
   expectNoticed(played);
 });
 
-test('frames that are not whole cost nothing', async () => {
+test('truncated frames lose nothing', async () => {
   // A handshake that does not arrive is waited for, which takes its time.
   const cases = atEveryPlace('truncated', LANES, (frame) =>
     kindOf(frame) === 'handshake' ? 'pass' : [frame.bytes.subarray(0, frame.bytes.length / 2)],
@@ -175,7 +175,7 @@ test('frames that are not whole cost nothing', async () => {
   expect(played.length).toBeGreaterThan(cases.length / 2);
 });
 
-test('without acks a lost socket or a broken record ends the stream, and the session goes on with another', async () => {
+test('without acks a lost socket or a damaged record ends the stream, and the session recovers over another', async () => {
   const cases = [
     ...atEveryPlace('cut at', LANES, () => 'cut'),
     ...atEveryPlace('tampered', HARNESS_LANES, tampered),
@@ -185,7 +185,7 @@ test('without acks a lost socket or a broken record ends the stream, and the ses
   expectNoticed(played);
 });
 
-test('a relay that is killed and started again loses nothing', async () => {
+test('a killed and restarted relay loses nothing', async () => {
   const port = await freePort();
   const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
   const folder = relayFolder();
@@ -198,7 +198,7 @@ test('a relay that is killed and started again loses nothing', async () => {
   expect(states).toEqual([]);
 });
 
-test('sessions move to another node when theirs is drained, and lose nothing', async () => {
+test('sessions move to another node when their node drains, and lose nothing', async () => {
   const { fixture, nodes } = await startFleet();
   const [first] = nodes as [RelayNode];
   const { states } = await fixture.play(fixture.environment().id, {
@@ -209,7 +209,7 @@ test('sessions move to another node when theirs is drained, and lose nothing', a
   expect(states).toEqual([]);
 });
 
-test('while the store is gone sessions go on, and who loses a socket meanwhile comes back after it', async () => {
+test('sessions continue while the store is gone, and lost sockets reconnect afterwards', async () => {
   const { fixture, redis } = await startFleet();
   const { states } = await fixture.play(fixture.environment().id, {
     started: () => redis.stop(),

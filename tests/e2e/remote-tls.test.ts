@@ -62,13 +62,13 @@ async function status(place: Place): Promise<unknown> {
   }
 }
 
-test('both ends reach a relay whose authority they are told', async () => {
+test('executor and harness connect with a configured certificate authority', async () => {
   const { place } = await open('127.0.0.1', { ca });
   await startExecutor(place);
   expect(await status(place)).toEqual({ status: 'ready' });
 });
 
-test('a relay that is not trusted gets no token', async () => {
+test('does not send the token to an untrusted relay', async () => {
   const { place } = await open('127.0.0.1', {});
   const executor = await startExecutor(place);
   await expect(executor.ended).rejects.toMatchObject({ name: 'RegistryError', retryable: false });
@@ -79,7 +79,7 @@ test('a relay that is not trusted gets no token', async () => {
   });
 });
 
-test('everything goes through a proxy where there is one', async () => {
+test('uses the configured proxy for all connections', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
   // No certificate speaks of this address, which is the only one of this machine that a proxy is used for.

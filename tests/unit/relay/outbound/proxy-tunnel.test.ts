@@ -9,7 +9,7 @@ import { proxyServer } from '../../../support/web-servers.ts';
 const fixture = (name: string) =>
   readFileSync(new URL(`../../../fixtures/localhost-${name}.pem`, import.meta.url), 'utf8');
 
-test('the certificate behind a proxy is held against the address that was asked for', async () => {
+test('checks the certificate behind a proxy against the target address', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
   // Its certificate is good for the proxy's address, and not for this one.
@@ -26,7 +26,7 @@ test('the certificate behind a proxy is held against the address that was asked 
   expect(proxy.seen).toHaveLength(1);
 });
 
-test('a proxy behind TLS is asked for under its own name', async () => {
+test('sends the name of an https proxy in its TLS handshake', async () => {
   const names: string[] = [];
   const SNICallback: TlsOptions['SNICallback'] = (name, decided) => {
     names.push(name);

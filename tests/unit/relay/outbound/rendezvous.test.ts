@@ -34,7 +34,7 @@ test.each([
   ['127.0.0.1', true],
   // It leads to the same place, which nobody can tell from the name.
   ['0.0.0.0', false],
-])('frames to %s are masked with zeros: %s', async (host, readable) => {
+])('masks frames to %s with zeros: %s', async (host, readable) => {
   const { port, wire, frames } = await startServer();
   const { signal } = new AbortController();
   const socket = await openRendezvous(

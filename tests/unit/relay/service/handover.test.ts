@@ -26,7 +26,7 @@ function nodeOf(store: MemoryStore, id: string): Rendezvous {
   return node;
 }
 
-test('harnesses at a node that has lost its executor to another are told in time for their streams', async () => {
+test('closes harnesses in time to resume when their executor has moved to another node', async () => {
   const store = new MemoryStore();
   const [before, after] = [nodeOf(store, 'before'), nodeOf(store, 'after')];
   const result = await store.register('e', someKey());
@@ -51,6 +51,6 @@ test('harnesses at a node that has lost its executor to another are told in time
   await vi.advanceTimersByTimeAsync(
     RESUME_WINDOW_MS - CLOSE_TIMEOUT_MS - STORE_TIMEOUT_MS - longestWayBackMs,
   );
-  expect(harness.closed?.reason).toBe('the executor is gone');
+  expect(harness.closed?.reason).toBe('the executor disconnected');
   for (const node of [before, after]) node.leases.close();
 });

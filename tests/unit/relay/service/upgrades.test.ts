@@ -25,7 +25,7 @@ class SlowStore extends MemoryStore {
   }
 }
 
-test('a token that is revoked while its executor connects opens nothing', async () => {
+test('refuses a token that is revoked while its executor connects', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const revokedFile = join(folder, 'revoked');

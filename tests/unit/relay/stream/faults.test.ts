@@ -25,7 +25,7 @@ const HARMLESS = new Set(['none', 'double', 'delay', 'replay']);
 test.each([
   ['without acks', false],
   ['with acks', true],
-])('whatever happens to frames, only what was sent is read, in order: %s', async (_name, offerAcks) => {
+])('delivers only sent messages in order, whatever happens to frames: %s', async (_name, offerAcks) => {
   await fc.assert(
     fc.asyncProperty(fc.array(fault, { minLength: 5, maxLength: 20 }), async (faults) => {
       const { harness, harnessPipe, executor, executorPipe, served, events } = await connectLinks({
@@ -50,7 +50,7 @@ test.each([
   );
 });
 
-test('a tampered record of the executor ends the connection of the harness', async () => {
+test("a tampered record of the executor ends the harness's connection", async () => {
   const { executorPipe, served, events, harnessPipe } = await connectLinks();
   executorPipe.fault = (frame) => {
     const tampered = Buffer.from(frame);
@@ -64,7 +64,7 @@ test('a tampered record of the executor ends the connection of the harness', asy
   await served.events.untilClosed();
 });
 
-test('a frame that is none ends the connection of the harness, one of another stream does not', async () => {
+test("an invalid frame ends the harness's connection, a frame of another stream does not", async () => {
   const { harnessPipe, events, served } = await connectLinks();
   harnessPipe.inject(encodeFrame({ streamId: 'another', body: { kind: 'reset', reason: 'x' } }));
   served.transport.send('still here');
@@ -74,7 +74,7 @@ test('a frame that is none ends the connection of the harness, one of another st
   await served.events.untilClosed();
 });
 
-test('a handshake that the executor repeats ends the connection of the harness', async () => {
+test("a second handshake of the executor ends the harness's connection", async () => {
   const { harnessPipe, executorPipe, events, served } = await connectLinks();
   harnessPipe.inject(executorPipe.sent[0]!);
   expect((await events.untilClosed()).reason).toBe('the executor sent a second handshake');
