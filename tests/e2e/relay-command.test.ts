@@ -47,10 +47,10 @@ test.each<[string, string[], number, RegExp]>([
     1,
     /cannot read the list of revoked tokens .*\(--revoked-file\)/,
   ],
-])('rejects %s', async (_what, flags, code, complaint) => {
+])('rejects %s', async (_what, flags, code, message) => {
   const outcome = await cli.run(['relay', ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([code, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
 test('reports a port that is in use, and exits', async () => {
@@ -96,10 +96,10 @@ test.each<[string[], RegExp]>([
   [['--role', 'metrics', '--environment', 'e'], /--environment is only for the roles executor and harness/],
   [['--role', 'metrics', '--expires-in', 'soon'], /is not a time/],
   [['--role', 'metrics', '--id', 'a b'], /--id may have up to 64/],
-])('rejects token %j', async (flags, complaint) => {
+])('rejects token %j', async (flags, message) => {
   const outcome = await cli.run(['relay', 'token', '--secret-file', secretFile, ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([2, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
 test('help fits 80 columns', async () => {

@@ -134,7 +134,7 @@ async function tell(process: ExecProcess): Promise<Story> {
 
 /** Tries again what may work the next time. */
 async function again<T>(what: string, attempt: () => Promise<T>): Promise<T> {
-  for (const deadline = Date.now() + PATIENCE_MS; ; ) {
+  for (const deadline = Date.now() + WAIT_TIMEOUT_MS; ; ) {
     try {
       return await attempt();
     } catch (error) {
@@ -150,7 +150,7 @@ function isPassing(error: unknown): boolean {
   return error.retryable || error.kind === 'connectFailed' || error.kind === 'brokenPipe';
 }
 
-const PATIENCE_MS = 20_000;
+const WAIT_TIMEOUT_MS = 20_000;
 
 function digest(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex');
