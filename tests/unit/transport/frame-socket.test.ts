@@ -164,7 +164,7 @@ test('closes after everything that was sent, with its reason', async () => {
 });
 
 test('answers pings, and drops a peer that answers none', async () => {
-  const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
+  const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 500 });
   const mute = new WebSocket(url, { autoPong: false });
   onTestFinished(() => mute.terminate());
   const recorded = Recorded.of(await accepted());
