@@ -33,11 +33,11 @@ test('closes harnesses in time to resume when their executor has moved to anothe
   if (result.outcome === 'superseded') throw new Error('superseded');
   const { registrationId } = result;
   const ticket = { environmentId: 'e', registrationId, tokenId: 't' };
-  const seat = async (node: Rendezvous) => {
+  const connectExecutor = async (node: Rendezvous) => {
     const lease = await node.leases.claim('e', registrationId);
     node.addExecutor(new FakeSocket().asSocket, lease!, { role: 'executor', ...ticket }, null);
   };
-  await seat(before);
+  await connectExecutor(before);
   const harnessTicket = { role: 'harness', ...ticket, nodeId: 'before', harnessKeyHash: 'h' } as const;
   const found = before.findExecutor(harnessTicket);
   if (typeof found === 'string') throw new Error(found);
@@ -45,7 +45,7 @@ test('closes harnesses in time to resume when their executor has moved to anothe
   before.joinHarness(harness.asSocket, found, harnessTicket, null);
 
   // The executor's connection is lost silently and it reconnects to another node. Its streams wait from now on.
-  await seat(after);
+  await connectExecutor(after);
   vi.spyOn(store, 'renew').mockRejectedValueOnce(new Error('one question that is lost'));
   const longestWayBackMs = 1.5 * HARNESS_BACKOFF_MAX_MS;
   await vi.advanceTimersByTimeAsync(

@@ -42,7 +42,8 @@ test('refuses a token that is revoked while its executor connects', async () => 
   });
   const upgrades = new Upgrades(tickets, rendezvous, store);
   const registered = await store.register('env-1', someKey());
-  if (registered.outcome === 'superseded') throw new Error('nobody was there before');
+  if (registered.outcome === 'superseded')
+    throw new Error('the environment is new, so it has no replaced executor');
   const { registrationId } = registered;
   const ticket = { role: 'executor', environmentId: 'env-1', registrationId, tokenId: 'lost' } as const;
   const text = new URL(tickets.url('ws://relay', ticket, null)).searchParams.get('ticket')!;
