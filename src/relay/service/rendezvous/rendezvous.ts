@@ -160,7 +160,7 @@ export class Rendezvous {
 }
 
 /** A connected executor. */
-export interface ConnectedExecutor {
+interface ConnectedExecutor {
   readonly session: ExecutorSession;
   readonly lease: Lease;
   readonly tokenId: string;
