@@ -239,7 +239,7 @@ export class AgentExec {
     } finally {
       release();
       // Programs that ended meanwhile need no slot, so no session is evicted for them.
-      this.#makeRoom();
+      this.#evictSessions();
       await this.#endReported(session, poll.signal);
     }
   }
@@ -307,7 +307,7 @@ export class AgentExec {
     if (!session.busy) this.#sessions.remove(session);
   }
 
-  #makeRoom(): void {
+  #evictSessions(): void {
     for (const { process } of this.#sessions.evict()) endQuietly(process, this.#clock);
   }
 

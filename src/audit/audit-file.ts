@@ -4,7 +4,7 @@ import { type ChainEnd, hashLine, NEW_CHAIN, parseLine } from './chain.ts';
 import { AUDIT_LINE_MAX_BYTES } from './limits.ts';
 
 /** Where an audit log ended when it was opened. */
-export interface AuditTail extends ChainEnd {
+interface AuditTail extends ChainEnd {
   /** Whether the last line is incomplete. Its bytes are part of the chain nevertheless. */
   readonly torn: boolean;
 }

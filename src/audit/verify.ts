@@ -3,7 +3,7 @@ import { type AuditLine, hashLine, parseLine } from './chain.ts';
 import { AUDIT_LINE_MAX_BYTES, AUDIT_VERIFY_BLOCK_BYTES } from './limits.ts';
 
 /** The result of a verification. */
-export type Verification =
+type Verification =
   | {
       readonly ok: true;
       readonly lines: number;

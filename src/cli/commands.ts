@@ -22,7 +22,7 @@ export interface CommandResult {
 }
 
 /** A command of the program. */
-export interface Command {
+interface Command {
   readonly name: string;
   /** The command lines that it takes, without the program's name. */
   readonly usage: readonly string[];

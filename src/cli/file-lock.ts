@@ -1,7 +1,7 @@
 import { nativeUnavailableReason } from '../native/native-support.ts';
 import type { FileLock } from '../relay/service/store/registration-file.ts';
 
-/** Loads a lock that dies with this process, which Node does not offer. Null where the system cannot be asked for it. */
+/** Loads a file lock that ends with this process (flock), which Node does not provide. Returns null where it is not available. */
 export async function loadFileLock(): Promise<FileLock | null> {
   if (nativeUnavailableReason(true) !== null) return null;
   try {

@@ -4,7 +4,7 @@ import { quoteValue } from '../server/config/values.ts';
 import { UsageError } from './failures.ts';
 
 /** A flag that a command takes, by its name without dashes. */
-export interface Flag {
+interface Flag {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
   /** A boolean that also takes `=true` or `=false`. */

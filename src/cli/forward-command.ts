@@ -5,7 +5,7 @@ import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
 
-export const FORWARD_HELP = `\
+const FORWARD_HELP = `\
 Usage: exec-server forward --connect URL --remote URL --environment-id ID
                            [options]
 

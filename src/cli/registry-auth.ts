@@ -18,7 +18,7 @@ export interface CredentialSources {
 }
 
 /** How this executor authenticates at the registry. */
-export interface OpenAuth {
+interface OpenAuth {
   readonly auth: RegistryAuth;
   /** False when stdin ended without a credential. */
   readonly ready: Promise<boolean>;

@@ -7,7 +7,7 @@ import type { ServerArguments } from './server-arguments.ts';
 import type { Settings } from './settings.ts';
 
 /** How the server is started. Tests pass their own. */
-export interface ServerStarter extends Pick<typeof ServeModule, 'serve' | 'serveStdio'> {
+interface ServerStarter extends Pick<typeof ServeModule, 'serve' | 'serveStdio'> {
   /** Does what must happen before the first request but can wait until the URL is printed. */
   beforeRequests(): void;
 }

@@ -15,7 +15,7 @@ import type { SocketAddress, UnixAddress } from './listen-url.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where a web server listens, and its limits. */
-export interface WebServerOptions extends ConnectionLimits {
+interface WebServerOptions extends ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
   /** Null without TLS. */
   readonly tls: TlsFiles | null;
@@ -25,7 +25,7 @@ export interface WebServerOptions extends ConnectionLimits {
 }
 
 /** What the owner of a web server does with requests and connections. */
-export interface WebHandlers {
+interface WebHandlers {
   request(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Closes the oldest connection that is not a websocket yet, because all slots are taken. */

@@ -160,8 +160,8 @@ export function loadLibc(): Libc {
     },
 
     readNow(fd, buffer, offset) {
-      const room = buffer.length - offset;
-      return room === 0 ? 0 : Math.max(0, Number(call.read(fd, buffer.subarray(offset), room)));
+      const free = buffer.length - offset;
+      return free === 0 ? 0 : Math.max(0, Number(call.read(fd, buffer.subarray(offset), free)));
     },
 
     readable(fd) {
@@ -169,8 +169,8 @@ export function loadLibc(): Libc {
     },
 
     hasChanged(fd) {
-      const question = new Int32Array([fd, POLLPRI]);
-      return call.poll(question, 1, 0) !== 0;
+      const pollfd = new Int32Array([fd, POLLPRI]);
+      return call.poll(pollfd, 1, 0) !== 0;
     },
 
     widenPipe(fd, bytes) {

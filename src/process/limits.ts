@@ -110,7 +110,7 @@ export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
 export const MAX_GLOB_WORK = 100_000_000;
 
 /** Write ids kept per process, so that a client can safely repeat a write after a lost connection. */
-export const MAX_REMEMBERED_WRITE_IDS = 4096;
+export const MAX_RECENT_WRITE_IDS = 4096;
 
 /** Period over which the kernel measures the CPU share: its own default. */
 export const CGROUP_CPU_PERIOD_US = 100_000;

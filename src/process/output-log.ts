@@ -57,7 +57,7 @@ export class OutputLog {
   append(stream: StreamName, bytes: Buffer): number {
     const seq = this.#nextSeq++;
     this.#headOf(stream).append(bytes, this.#limits.headBytes);
-    this.#makeRoom(bytes.length);
+    this.#evictFor(bytes.length);
     if (bytes.length <= this.#limits.maxBytes) this.#store(seq, stream, bytes);
     return seq;
   }
@@ -119,7 +119,7 @@ export class OutputLog {
     return head;
   }
 
-  #makeRoom(incoming: number): void {
+  #evictFor(incoming: number): void {
     const { maxBytes, maxChunks } = this.#limits;
     while (
       this.#chunks.length > 0 &&

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ProcessError } from './errors.ts';
 import {
-  MAX_REMEMBERED_WRITE_IDS,
+  MAX_RECENT_WRITE_IDS,
   STDIN_ACCEPTED_CHUNKS,
   STDIN_QUEUE_MAX_BYTES,
   STDIN_QUEUE_MAX_CHUNKS,
@@ -18,7 +18,7 @@ export type WriteStatus = 'accepted' | 'stdinClosed';
 export class StdinQueue {
   readonly #sink: InputSink;
   readonly #isTerminal: boolean;
-  readonly #writeIds = new RecentIds(MAX_REMEMBERED_WRITE_IDS);
+  readonly #writeIds = new RecentIds(MAX_RECENT_WRITE_IDS);
   #queuedChunks = 0;
   #queuedBytes = 0;
   #ended = false;

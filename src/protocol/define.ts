@@ -28,7 +28,7 @@ export interface MethodDefinition<
    * False when the server cannot guarantee that the method stays below a directory. A token that names a directory
    * cannot call it.
    */
-  readonly confinable?: false;
+  readonly pathRestrictable?: false;
   /** Name of the method group in lifecycle errors. */
   readonly family: string;
   /** The parameter that names the subject of the request. Requests about one subject keep their order. */

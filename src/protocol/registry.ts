@@ -46,7 +46,7 @@ export const METHODS = {
   'capabilityRoots/discoverV1': method({
     family: 'capability discovery',
     needs: 'files.read',
-    confinable: false,
+    pathRestrictable: false,
     params: capabilities.CapabilityRootsDiscoverParams,
     result: capabilities.CapabilityRootsDiscoverResult,
     summary: 'Reads the plugin manifests and skills below directories.',
@@ -54,7 +54,7 @@ export const METHODS = {
   'capabilities/discoverV2': method({
     family: 'capability discovery',
     needs: 'files.read',
-    confinable: false,
+    pathRestrictable: false,
     capability: 'capabilityDiscoveryV2',
     params: capabilities.CapabilitiesDiscoverParams,
     result: capabilities.CapabilitiesDiscoverResult,
@@ -63,7 +63,7 @@ export const METHODS = {
   'environmentConfig/read': method({
     family: 'environment config',
     needs: 'files.read',
-    confinable: false,
+    pathRestrictable: false,
     capability: 'environmentConfigRead',
     params: environmentConfig.EnvironmentConfigReadParams,
     result: environmentConfig.EnvironmentConfigReadResult,
@@ -201,7 +201,7 @@ export const METHODS = {
   'fs/copy': method({
     ...filesystem,
     needs: 'files.write',
-    confinable: false,
+    pathRestrictable: false,
     params: files.FsCopyParams,
     result: files.FsDoneResult,
     summary: 'Copies a file, a symbolic link or a directory tree.',
@@ -244,7 +244,7 @@ export const METHODS = {
   }),
   'fs/watchMissing': method({
     ...filesystem,
-    confinable: false,
+    pathRestrictable: false,
     capability: 'fsWatchMissing',
     params: files.FsWatchMissingParams,
     result: files.FsWatchMissingResult,
@@ -252,7 +252,7 @@ export const METHODS = {
   }),
   'fs/watch': method({
     ...filesystem,
-    confinable: false,
+    pathRestrictable: false,
     subject: 'watchId',
     origin: 'extension',
     capability: 'fsWatch',
@@ -272,7 +272,7 @@ export const METHODS = {
   }),
   'fs/search': method({
     ...filesystem,
-    confinable: false,
+    pathRestrictable: false,
     origin: 'extension',
     capability: 'fsSearch',
     params: files.FsSearchParams,

@@ -17,33 +17,33 @@ import { isLoopbackHost, type OutboundOptions, openTunnel } from './outbound/pro
 import type { RegistryAuth } from './registry-auth.ts';
 import type { HarnessClaim } from './stream/executor-link.ts';
 
-/** Which registry is asked about which environment, and as whom. */
-export interface RegistryOptions extends OutboundOptions {
+/** The registry, the environment and the credentials. */
+interface RegistryOptions extends OutboundOptions {
   readonly url: URL;
   readonly environmentId: string;
   readonly auth: RegistryAuth;
 }
 
-/** What an executor gets for its registration. */
+/** The result of a registration. */
 export interface Registration {
   readonly url: string;
   readonly registrationId: string;
 }
 
-/** What a harness gets to connect once. Its parts belong together. */
+/** What a harness needs to connect once. Its parts belong together. */
 export interface Bundle extends Registration {
   readonly executorKey: NoisePublicKey;
   readonly authorization: string;
 }
 
-/** The registry could not be asked, or said no. */
+/** The registry could not be reached, or refused the request. */
 export class RegistryError extends Error {
   override readonly name = 'RegistryError';
-  /** The status of its answer; null when there was none. */
+  /** HTTP status; null without a response. */
   readonly status: number | null;
-  /** What the registry calls it. */
+  /** Error code of the registry. */
   readonly code: string | null;
-  /** Whether it may pass by itself. */
+  /** Whether the failure is temporary. */
   readonly retryable: boolean;
 
   constructor(
@@ -62,7 +62,7 @@ export class RegistryError extends Error {
   }
 }
 
-/** Asks a registry. Redirects are not followed: a token goes nowhere but where it was meant to go. All reject with RegistryError. */
+/** Sends requests to a registry. Does not follow redirects, so the token reaches only the configured host. All reject with RegistryError. */
 export class RegistryClient {
   readonly #options: RegistryOptions;
 
@@ -70,17 +70,17 @@ export class RegistryClient {
     this.#options = options;
   }
 
-  /** Tells who serves the environment. */
+  /** Registers an executor for the environment. */
   async register(executorKey: NoisePublicKey, signal: AbortSignal): Promise<Registration> {
     const body = { security_profile: SECURITY_PROFILE, executor_public_key: executorKey };
     const text = await this.#post('register', body, { signal, timeoutMs: REGISTER_TIMEOUT_MS });
     if (this.#options.auth.revealedIn?.(text)) {
-      throw malformed('register', 'it repeats the credential');
+      throw malformed('register', 'it contains the credential');
     }
     return this.#registration('register', parse('register', text));
   }
 
-  /** Asks for what is needed to reach the executor. */
+  /** Requests what a harness needs to connect to the executor. */
   async connect(harnessKey: NoisePublicKey, signal: AbortSignal): Promise<Bundle> {
     const body = { harness_public_key: harnessKey };
     const text = await this.#post('connect', body, { signal, timeoutMs: BUNDLE_TIMEOUT_MS });
@@ -93,14 +93,14 @@ export class RegistryClient {
     return { ...this.#registration('connect', answer), executorKey, authorization };
   }
 
-  /** Whether a harness may come in. */
+  /** Whether the registry authorizes the harness. */
   async validate(claim: HarnessClaim, signal: AbortSignal): Promise<boolean> {
     const body = {
       executor_registration_id: claim.registrationId,
       harness_public_key: claim.harnessKey,
       harness_key_authorization: claim.authorization,
     };
-    // What the peer chose for the name of its stream may be anything; a header may not.
+    // The peer chooses the stream id, which may not be valid in a header.
     const header = /^[\x20-\x7e]{1,200}$/.test(claim.streamId) ? { [STREAM_HEADER]: claim.streamId } : {};
     const limits = { signal, timeoutMs: VALIDATION_TIMEOUT_MS };
     return parse('validate', await this.#post('validate', body, limits, header)).valid === true;
@@ -109,13 +109,13 @@ export class RegistryClient {
   #registration(action: Action, answer: Answer): Registration {
     const environmentId = textOf(action, answer, 'environment_id');
     if (environmentId !== this.#options.environmentId)
-      throw malformed(action, 'it is about another environment');
+      throw malformed(action, 'it is for another environment');
     if (textOf(action, answer, 'security_profile') !== SECURITY_PROFILE) {
       throw malformed(action, `its security profile is not ${SECURITY_PROFILE}`);
     }
     const url = textOf(action, answer, 'url');
     if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol) || new URL(url).hash !== '') {
-      throw malformed(action, "'url' is no websocket URL");
+      throw malformed(action, "'url' is not a websocket URL");
     }
     return { url, registrationId: textOf(action, answer, 'executor_registration_id') };
   }
@@ -138,12 +138,12 @@ export class RegistryClient {
       if (cause instanceof RegistryError || limits.signal.aborted) throw cause;
       const why = signal.aborted ? `no answer within ${limits.timeoutMs / 1_000} s` : reasonOf(cause);
       if (NOT_TRUSTED.test(codeOf(cause))) {
-        throw new RegistryError(`the registry ${base.host} is not trusted: ${why}`, {
+        throw new RegistryError(`the certificate of the registry ${base.host} is not trusted: ${why}`, {
           retryable: false,
           cause,
         });
       }
-      throw new RegistryError(`the registry ${base.host} cannot be reached: ${why}`, {
+      throw new RegistryError(`cannot reach the registry ${base.host}: ${why}`, {
         retryable: true,
         cause,
       });
@@ -168,8 +168,8 @@ export class RegistryClient {
         connection?.destroy();
         reject(error);
       });
-      // An answer that switches to another protocol is none, and comes as no event.
-      const unanswered = () => reject(new Error('it closed the connection without an answer'));
+      // A response that switches protocols emits no `response` event.
+      const unanswered = () => reject(new Error('it closed the connection without a response'));
       asked.once('close', unanswered);
       asked.once('response', (response) => {
         asked.off('close', unanswered);
@@ -181,27 +181,27 @@ export class RegistryClient {
 }
 
 /**
- * The base URL of a registry. Throws TypeError for one that is none, and for one to which a token would go unencrypted over the
- * network unless that is allowed.
+ * Parses the base URL of a registry. Throws TypeError for an invalid URL. Unless `allowPlain` is set, also for an `http:` URL that
+ * would send the token unencrypted over the network.
  */
 export function parseRegistryUrl(text: string, { allowPlain = false } = {}): URL {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : null;
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new TypeError('the address of the registry is no http:// or https:// URL');
+    throw new TypeError('the registry URL is not an http:// or https:// URL');
   }
   if (url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '') {
-    throw new TypeError('the address of the registry has more than a host and a path');
+    throw new TypeError('the registry URL must contain only a host and a path');
   }
   if (url.protocol === 'http:' && !allowPlain && !isLoopbackHost(url.hostname)) {
-    throw new TypeError('the address of the registry must begin with https:// unless it is on this machine');
+    throw new TypeError('the registry URL must begin with https:// unless it is on this machine');
   }
   return url;
 }
 
-/** Returns the id. Throws TypeError for one that would not stand for itself in a URL. */
+/** Returns the id. Throws TypeError for characters that would need escaping in a URL. */
 export function checkedEnvironmentId(id: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id;
-  throw new TypeError('the id of an environment has 1 to 64 letters, digits, - and _');
+  throw new TypeError('the environment id must have 1 to 64 letters, digits, - or _');
 }
 
 const STREAM_HEADER = 'x-codex-noise-stream-id';
@@ -210,13 +210,13 @@ type Action = 'register' | 'connect' | 'validate';
 type Answer = Readonly<Record<string, unknown>>;
 type Headers = Readonly<Record<string, string>>;
 
-/** How long a request may take, and who may end it before. */
+/** Timeout and abort signal of a request. */
 interface Limits {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
 
-/** What the registry is shown. Whoever has to fetch it first may not take longer than the registry. `over` has the limits in it. */
+/** Returns the credential headers. A provider that fetches them gets the same timeout as the registry. `over` combines the limits. */
 function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Promise<Headers> {
   const fetching = async () => auth.headers();
   return unlessAborted(fetching(), over, () => {
@@ -225,7 +225,7 @@ function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Pr
   });
 }
 
-/** Throws for an answer that is too long. Of a refusal the beginning is enough: its status says whether it passes. */
+/** Reads a response. Throws if it is too long, except for a refusal, where the beginning is enough. */
 async function readText(response: IncomingMessage): Promise<string> {
   const parts: Buffer[] = [];
   let length = 0;
@@ -234,7 +234,7 @@ async function readText(response: IncomingMessage): Promise<string> {
     if (length > MAX_REGISTRY_ANSWER_BYTES) {
       response.destroy();
       if (!isSuccess(response.statusCode)) break;
-      throw new RegistryError('the answer of the registry is too long', { retryable: false });
+      throw new RegistryError('the response of the registry is too long', { retryable: false });
     }
     parts.push(part);
   }
@@ -245,7 +245,7 @@ function isSuccess(status = 0): boolean {
   return status >= 200 && status <= 299;
 }
 
-/** Passing failures are those of the reference: 408, 429, 5xx, and an environment that is known and not connected now. */
+/** Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. */
 function refusal(
   action: Action,
   host: string,
@@ -256,8 +256,8 @@ function refusal(
   const { code, message } = auth.revealedIn?.(text) ? { code: null, message: '' } : errorOf(text);
   const offline = status === 409 && code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
-  const said = [code, message].filter(Boolean).join(': ');
-  const what = `the registry ${host} answered ${action} with HTTP ${status}${said === '' ? '' : ` (${said})`}`;
+  const detail = [code, message].filter(Boolean).join(': ');
+  const what = `the registry ${host} answered ${action} with HTTP ${status}${detail === '' ? '' : ` (${detail})`}`;
   return new RegistryError(what, { status, code, retryable });
 }
 
@@ -281,7 +281,7 @@ function parse(action: Action, text: string): Answer {
     throw malformed(action, 'it is not JSON');
   }
   if (typeof answer === 'object' && answer !== null && !Array.isArray(answer)) return answer as Answer;
-  throw malformed(action, 'it is no object');
+  throw malformed(action, 'it is not an object');
 }
 
 function textOf(action: Action, answer: Answer, key: string): string {
@@ -300,12 +300,12 @@ function keyOf(value: unknown): NoisePublicKey {
 }
 
 function malformed(action: Action, what: string): RegistryError {
-  return new RegistryError(`the registry's answer to ${action} cannot be used: ${what}`, {
+  return new RegistryError(`invalid response of the registry to ${action}: ${what}`, {
     retryable: false,
   });
 }
 
-/** What Node calls certificates that do not convince it. They do not get better by themselves. */
+/** Error codes of Node for untrusted certificates. A retry does not help. */
 const NOT_TRUSTED = /CERT|SELF_SIGNED|UNABLE_TO_/;
 
 function codeOf(error: unknown): string {
@@ -313,7 +313,7 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
-/** Several addresses of one host fail with one error that has no text of its own. */
+/** When all addresses of a host fail, Node throws an AggregateError without a message. */
 function reasonOf(error: unknown): string {
   const failure = error instanceof AggregateError ? error.errors[0] : error;
   return failure instanceof Error ? failure.message : String(failure);

@@ -6,15 +6,12 @@ import {
   encodeError,
   encodeMalformed,
   encodeNotification,
-  encodeRequest,
   encodeResult,
   type Message,
   type NotificationMessage,
-  numericId,
   type RequestId,
   type RequestMessage,
   type ResponseMessage,
-  type Trace,
 } from '../protocol/envelope.ts';
 import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
@@ -27,8 +24,8 @@ import {
   type Transport,
 } from '../transport/transport.ts';
 import { base64Length } from './base64.ts';
-import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
+import { type CallOptions, OutgoingCalls } from './outgoing-calls.ts';
 import { ReceiveLimiter } from './receive-limiter.ts';
 import {
   Base64Result,
@@ -75,22 +72,6 @@ interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   decode(limits: MessageLimits): Message;
 }
 
-/** Options of a call. */
-interface RpcCallOptions {
-  /** An abort rejects the call with the signal's reason. A later response is ignored. */
-  readonly signal?: AbortSignal | undefined;
-  /** Whether the call may use the one slot that is reserved for ending what other calls started. */
-  readonly reserved?: boolean;
-  /** The trace that the call belongs to. */
-  readonly trace?: Trace | null;
-}
-
-interface PendingCall {
-  resolve(result: unknown): void;
-  reject(error: Error): void;
-  settled(): void;
-}
-
 /**
  * JSON-RPC over one transport. Handles ids, not methods. Answers malformed input itself and keeps the connection
  * open.
@@ -100,14 +81,8 @@ export class RpcConnection {
   readonly #options: ConnectionOptions;
   readonly #outbox: Outbox;
   readonly #receiveLimiter: ReceiveLimiter | null;
-  readonly #calls = new Map<RequestId, PendingCall>();
-  /**
-   * For a peer with a limit on unanswered requests: the requests it has not answered, and those that wait for it.
-   */
-  readonly #unanswered = new Set<RequestId>();
-  readonly #waiting = new Map<RequestId, string | BytesMessage>();
+  readonly #calls: OutgoingCalls;
   #events: ConnectionEvents | null = null;
-  #nextId = 1;
   #answers = 0;
   #closed: CloseReason | null = null;
 
@@ -118,6 +93,7 @@ export class RpcConnection {
       bulk: (stopped) => this.#events?.bulk(stopped),
       responses: (stopped) => this.#events?.responses(stopped),
     });
+    this.#calls = new OutgoingCalls(transport, this.#outbox);
     const { maxMessagesPerSecond } = options;
     this.#receiveLimiter = maxMessagesPerSecond
       ? new ReceiveLimiter(maxMessagesPerSecond, (open) => transport.setReceiving(open))
@@ -230,28 +206,9 @@ export class RpcConnection {
    * Rejects with RpcError when the peer answers with an error, with ConnectionClosedError when the connection ends
    * first, and immediately with TooManyCallsError when too many calls are open.
    */
-  call(
-    method: string,
-    params?: unknown,
-    { signal, reserved = false, trace = null }: RpcCallOptions = {},
-  ): Promise<unknown> {
+  call(method: string, params?: unknown, options: CallOptions = {}): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(new ConnectionClosedError(this.#closed));
-    if (this.#calls.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
-      return Promise.reject(new TooManyCallsError());
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    const id = numericId(this.#nextId++);
-    return new Promise((resolve, reject) => {
-      const abandon = () => {
-        this.#calls.delete(id);
-        this.#waiting.delete(id);
-        reject(signal?.reason);
-      };
-      const settled = () => signal?.removeEventListener('abort', abandon);
-      const request = this.#encodeRequest(id, method, params, trace);
-      signal?.addEventListener('abort', abandon, { once: true });
-      this.#calls.set(id, { resolve, reject, settled });
-      this.#ask(id, request, reserved);
-    });
+    return this.#calls.call(method, params, options);
   }
 
   /** Checks that the peer is still alive, if the transport supports it. */
@@ -286,30 +243,6 @@ export class RpcConnection {
     this.#end(reason);
   }
 
-  /** Sends a request, or queues it. A cleanup call does not wait: the peer may need it to answer the others. */
-  #ask(id: RequestId, request: string | BytesMessage, urgent: boolean): void {
-    const { maxUnansweredRequests } = this.#transport;
-    if (maxUnansweredRequests !== undefined) {
-      if (this.#unanswered.size >= maxUnansweredRequests && !urgent) {
-        this.#waiting.set(id, request);
-        return;
-      }
-      this.#unanswered.add(id);
-    }
-    if (typeof request === 'string') this.#outbox.sendControl(request);
-    else this.#transport.sendBytes?.(request);
-  }
-
-  #encodeRequest(id: RequestId, method: string, params: unknown, trace: Trace | null): string | BytesMessage {
-    const bytesParam = bytesMember(params);
-    if (bytesParam === null) return encodeRequest(id, method, params, trace);
-    const [field, bytes] = bytesParam;
-    if (this.carriesBytes) {
-      return { text: encodeRequest(id, method, { ...(params as object), [field]: '' }, trace), field, bytes };
-    }
-    return encodeRequest(id, method, { ...(params as object), [field]: encodeBase64(bytes) }, trace);
-  }
-
   #respondWithBytes(
     id: RequestId,
     { before, after }: Base64Result | StreamedResult,
@@ -328,16 +261,6 @@ export class RpcConnection {
     if (message.kind === 'notification') Object.assign(message.params as object, { [field]: bytes });
     if (message.kind === 'response') Object.assign(message.result as object, { [field]: bytes });
     return message;
-  }
-
-  /** Frees the slot of an answered request. Aborted calls count too, because the peer still works on them. */
-  #answered(id: RequestId): void {
-    if (!this.#unanswered.delete(id)) return;
-    const [next] = this.#waiting;
-    // Urgent calls may have taken the slot.
-    if (next === undefined || this.#unanswered.size >= this.#transport.maxUnansweredRequests!) return;
-    this.#waiting.delete(next[0]);
-    this.#ask(next[0], next[1], false);
   }
 
   /**
@@ -402,26 +325,7 @@ export class RpcConnection {
   #route(message: Message): void {
     if (message.kind === 'request') this.#events?.request(message);
     else if (message.kind === 'notification') this.#events?.notification(message);
-    else this.#settle(message);
-  }
-
-  #settle(message: ResponseMessage | ErrorMessage): void {
-    this.#answered(message.id);
-    const call = this.#calls.get(message.id);
-    if (call === undefined) {
-      if (!this.#wasAsked(message.id)) this.#events?.unexpectedResponse(message);
-      return;
-    }
-    this.#calls.delete(message.id);
-    call.settled();
-    if (message.kind === 'response') call.resolve(message.result);
-    else call.reject(new RpcError(message.error.code, message.error.message, message.error.data));
-  }
-
-  /** Whether a call of this connection had the id. Ids are assigned in order. */
-  #wasAsked(id: RequestId): boolean {
-    const number = Number(id);
-    return number >= 1 && number < this.#nextId && id === numericId(number);
+    else if (!this.#calls.settle(message)) this.#events?.unexpectedResponse(message);
   }
 
   #end(reason: CloseReason): void {
@@ -429,26 +333,13 @@ export class RpcConnection {
     this.#closed = reason;
     this.#receiveLimiter?.stop();
     this.#outbox.close();
-    const calls = [...this.#calls.values()];
-    this.#calls.clear();
-    this.#waiting.clear();
-    for (const call of calls) {
-      call.settled();
-      call.reject(new ConnectionClosedError(reason));
-    }
+    this.#calls.fail(new ConnectionClosedError(reason));
     this.#events?.closed(reason);
   }
 }
 
 /** The key whose value begins behind a text of JSON that ends with an opening quote. */
 const LAST_KEY = /"(\w+)":"$/;
-
-/** The first member of an object that is bytes, with its key; null when there is none. */
-function bytesMember(params: unknown): [string, Uint8Array] | null {
-  if (typeof params !== 'object' || params === null) return null;
-  for (const [key, value] of Object.entries(params)) if (value instanceof Uint8Array) return [key, value];
-  return null;
-}
 
 function encodedResult(id: RequestId, json: string): string {
   return `{"id":${id},"result":${json}}`;
@@ -462,14 +353,5 @@ export class ConnectionClosedError extends Error {
   constructor(reason: CloseReason) {
     super(`the connection is closed (${reason.code}${reason.reason === '' ? '' : `: ${reason.reason}`})`);
     this.reason = reason;
-  }
-}
-
-/** Too many calls are open; one of them must be answered first. */
-export class TooManyCallsError extends Error {
-  override readonly name = 'TooManyCallsError';
-
-  constructor() {
-    super(`${MAX_PENDING_CALLS} calls are unanswered`);
   }
 }

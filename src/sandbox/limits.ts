@@ -23,7 +23,7 @@ export const GIT_FILE_BYTES = 8 * 1024;
 export const BWRAP_MAX_ARGUMENTS = 9_000;
 
 /** Of these, what is kept for the command and for the mounts that do not come from the policy. */
-export const BWRAP_SPARE_ARGUMENTS = 500;
+export const BWRAP_HEADROOM_ARGUMENTS = 500;
 
 /** Probes of the disk that run concurrently for one plan. More would only wait in Node's thread pool. */
 export const PROBE_CONCURRENCY = 32;

@@ -82,7 +82,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
   };
 }
 
-export interface ExecServerOptions {
+interface ExecServerOptions {
   /** Default: a log on stderr at the configured level. */
   readonly log?: Logger;
   /** Whether the clients run in this process. The server then does not busy-poll for their requests. */

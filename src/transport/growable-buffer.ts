@@ -33,8 +33,8 @@ export class GrowableBuffer {
   reserve(count: number): Buffer {
     const wanted = this.#length + count;
     if (wanted > this.#memory.length) {
-      const isProven = wanted > PREALLOCATED_MESSAGE_MAX_BYTES;
-      const expected = isProven
+      const isLarge = wanted > PREALLOCATED_MESSAGE_MAX_BYTES;
+      const expected = isLarge
         ? this.#expectedBytes
         : Math.min(this.#expectedBytes, PREALLOCATED_MESSAGE_MAX_BYTES);
       const larger = BUFFER_POOL.take(wanted <= expected ? expected : 2 * wanted);

@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const path = (name: string) => uri(join(folder, name));
 
-/** What a shell script prints. */
+/** The output of a shell script. */
 async function printed(processId: string, script: string, more: Partial<StartParams> = {}): Promise<string> {
   const env = { PATH: '/usr/bin:/bin', HOME: folder };
   await client.call('process/start', {
@@ -57,7 +57,7 @@ const networkProxy = (more: object) => ({
   },
 });
 
-/** The root is writable; the files of the test are not all. */
+/** A sandbox with a writable root, except for some files of the test. */
 const writableRoot = (sandboxOverride?: 'escalatedSandboxWithRestrictions') =>
   managed(
     [
@@ -67,7 +67,7 @@ const writableRoot = (sandboxOverride?: 'escalatedSandboxWithRestrictions') =>
     sandboxOverride && { sandboxOverride },
   );
 
-/** What each flag of the reference promises on Linux, tried. */
+/** A check of what each flag of the reference promises on Linux. */
 const TRUE: Readonly<Record<string, () => Promise<void>>> = {
   credentialMasking: async () => {
     const masked = {
@@ -150,7 +150,7 @@ const TRUE: Readonly<Record<string, () => Promise<void>>> = {
     writeFileSync(join(folder, '.bash_profile'), 'greeting() { echo hello; }\n');
     const shellSnapshot = { scopeId: 's', shell: { name: 'bash', path: '/bin/bash' } };
     expect(await printed('first', 'greeting', { shellSnapshot })).toBe('hello\n');
-    // Its state is remembered: another login would not know the function.
+    // The state is cached: another login shell would not have the function.
     writeFileSync(join(folder, '.bash_profile'), '');
     expect(await printed('second', 'greeting', { shellSnapshot })).toBe('hello\n');
   },
@@ -167,8 +167,8 @@ const TRUE: Readonly<Record<string, () => Promise<void>>> = {
   },
 };
 
-describe('a flag that the reference sets on Linux', () => {
-  test.each(Object.keys(TRUE))('%s is set, and holds', async (flag) => {
+describe('the flags that the reference sets on Linux', () => {
+  test.each(Object.keys(TRUE))('%s is set and works', async (flag) => {
     expect(flags[flag]).toBe(true);
     await TRUE[flag]!();
   });

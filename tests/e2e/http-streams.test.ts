@@ -10,7 +10,7 @@ afterEach(async () => {
 });
 
 /** The environment, and a web server whose response begins and does not end. */
-async function scene(id: 'local' | 'remote'): Promise<{ environment: Environment; url: string }> {
+async function fixture(id: 'local' | 'remote'): Promise<{ environment: Environment; url: string }> {
   const server = await startServer();
   cleanUps.push(() => server.close());
   const manager = new EnvironmentManager({
@@ -35,7 +35,7 @@ async function textOf(body: AsyncIterable<Uint8Array>, onPiece = () => {}): Prom
 
 describe.each(['local', 'remote'] as const)('a stream of the %s environment', (id) => {
   test('ends without an error when it is cancelled, before or during reading', async () => {
-    const { environment, url } = await scene(id);
+    const { environment, url } = await fixture(id);
     const unread = await environment.http.stream({ url });
     unread.cancel();
     expect(await textOf(unread.body)).toBe('');
@@ -44,7 +44,7 @@ describe.each(['local', 'remote'] as const)('a stream of the %s environment', (i
   });
 
   test('fails with its timeout when it takes too long', async () => {
-    const { environment, url } = await scene(id);
+    const { environment, url } = await fixture(id);
     const { body } = await environment.http.stream({ url }, { timeoutMs: 2_000 });
     await expect(textOf(body)).rejects.toMatchObject({ kind: 'timeout' });
     const owner = new AbortController();
@@ -54,7 +54,7 @@ describe.each(['local', 'remote'] as const)('a stream of the %s environment', (i
   });
 
   test('fails as closed when the environment is closed', async () => {
-    const { environment, url } = await scene(id);
+    const { environment, url } = await fixture(id);
     const { body } = await environment.http.stream({ url });
     const reading = textOf(body, () => void environment.dispose());
     await expect(reading).rejects.toMatchObject({ kind: 'closed' });

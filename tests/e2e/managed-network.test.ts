@@ -44,7 +44,7 @@ function madeBy(name: string, arrived: readonly string[]): readonly string[] {
 const enforced = (proxy: Settings) => ({ networkProxy: { proxy }, enforceManagedNetwork: true });
 
 /** A server with programs of different permissions, and targets that a program must not reach. */
-class NetworkScene {
+class NetworkFixture {
   readonly files: EscapeFixture;
   readonly server: EscapeServer;
   readonly witness: HostWitness;
@@ -69,7 +69,7 @@ class NetworkScene {
     this.#sibling = sibling;
   }
 
-  static async open(user: (typeof SERVER_USERS)[number]): Promise<NetworkScene> {
+  static async open(user: (typeof SERVER_USERS)[number]): Promise<NetworkFixture> {
     const files = new EscapeFixture(user);
     const server = await files.serve();
     const witness = await HostWitness.open(join(files.outside, 'witness'));
@@ -86,7 +86,14 @@ class NetworkScene {
     const shared = await server.start(['/bin/sh', '-c', script], null, { network });
     await server.start(['/bin/sh', '-c', script], files.profile(), { network: enforced(EVERYTHING) });
     await server.said(shared, ' ');
-    return new NetworkScene(files, server, witness, good, asked, server.client.process(shared).text().trim());
+    return new NetworkFixture(
+      files,
+      server,
+      witness,
+      good,
+      asked,
+      server.client.process(shared).text().trim(),
+    );
   }
 
   get env(): Readonly<Record<string, string>> {
@@ -127,25 +134,25 @@ class NetworkScene {
 
 // The system call numbers are those of x64.
 describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', (user) => {
-  let scene: NetworkScene;
+  let fixture: NetworkFixture;
   beforeAll(async () => {
-    scene = await NetworkScene.open(user);
+    fixture = await NetworkFixture.open(user);
   });
-  afterAll(() => scene.close());
+  afterAll(() => fixture.close());
 
   describe('without a sandbox the witness sees', () => {
     let arrived: readonly string[];
     const ways = DIRECT.filter(({ reaches }) => reaches);
     beforeAll(async () => {
-      await scene.attempt(ways, null);
-      arrived = await scene.witness.arrivals();
+      await fixture.attempt(ways, null);
+      arrived = await fixture.witness.arrivals();
     });
     test.each(ways)('$name', ({ name }) => {
       expect(madeBy(name, arrived)).not.toEqual([]);
     });
   });
 
-  const insideATree = () => scene.files.profile();
+  const insideATree = () => fixture.files.profile();
   const withAllFiles = (): SandboxRequest => ({
     permissions: { type: 'external', network: 'enabled' },
     windowsSandboxLevel: 'disabled',
@@ -159,10 +166,10 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     let report: AttemptReport;
     let arrived: readonly string[];
     beforeAll(async () => {
-      report = await scene.attempt(all, sandbox(), enforced(PUBLIC));
-      arrived = await scene.witness.arrivals();
+      report = await fixture.attempt(all, sandbox(), enforced(PUBLIC));
+      arrived = await fixture.witness.arrivals();
     });
-    test.each(all)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test.each(all)('$name', (attempt) => fixture.expectHeld(report, arrived, attempt));
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
   });
 
@@ -171,16 +178,19 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     let arrived: readonly string[];
     beforeAll(async () => {
       // The allowed server acts as a proxy; the server itself is not one.
-      const named = { HTTP_PROXY: scene.good.url, ALL_PROXY: scene.server.url.replace('ws:', 'socks5h:') };
-      report = await scene.attempt(DIRECT, insideATree(), { enforceManagedNetwork: true }, named);
-      arrived = await scene.witness.arrivals();
+      const named = {
+        HTTP_PROXY: fixture.good.url,
+        ALL_PROXY: fixture.server.url.replace('ws:', 'socks5h:'),
+      };
+      report = await fixture.attempt(DIRECT, insideATree(), { enforceManagedNetwork: true }, named);
+      arrived = await fixture.witness.arrivals();
       const script = `curl -sS -m 10 -x "$HTTP_PROXY" http://bridged.example/; echo; curl -s -m 10 -x "$ALL_PROXY" http://bridged.example/; echo $?`;
       const network = { enforceManagedNetwork: true };
-      const ran = await scene.server.run(['/bin/sh', '-c', script], insideATree(), { env: named, network });
+      const ran = await fixture.server.run(['/bin/sh', '-c', script], insideATree(), { env: named, network });
       expect(ran.stdout).toMatch(/^good\n[1-9]\d*\n$/);
-      expect(scene.asked).toContain('GET http://bridged.example/');
+      expect(fixture.asked).toContain('GET http://bridged.example/');
     });
-    test.each(DIRECT)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test.each(DIRECT)('$name', (attempt) => fixture.expectHeld(report, arrived, attempt));
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
   });
 
@@ -188,13 +198,13 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     let report: AttemptReport;
     let arrived: readonly string[];
     beforeAll(async () => {
-      report = await scene.attempt(TRICKS, insideATree(), enforced(LOOPBACK));
-      arrived = await scene.witness.arrivals();
+      report = await fixture.attempt(TRICKS, insideATree(), enforced(LOOPBACK));
+      arrived = await fixture.witness.arrivals();
     });
-    test.each(TRICKS)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test.each(TRICKS)('$name', (attempt) => fixture.expectHeld(report, arrived, attempt));
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
     test('the good server was asked', () =>
-      expect(scene.asked).toEqual(expect.arrayContaining(['GET /first', 'POST /first'])));
+      expect(fixture.asked).toEqual(expect.arrayContaining(['GET /first', 'POST /first'])));
   });
 
   describe('behind a proxy that allows everything', () => {
@@ -203,8 +213,8 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
     let arrived: readonly string[];
     beforeAll(async () => {
       const network = enforced(EVERYTHING);
-      report = await scene.attempt([...ways, ...OWN], insideATree(), network);
-      arrived = await scene.witness.arrivals();
+      report = await fixture.attempt([...ways, ...OWN], insideATree(), network);
+      arrived = await fixture.witness.arrivals();
     });
     test.each(ways)('the witness sees $name', ({ name }) => {
       expect(report[name]!.raised).toBeNull();
@@ -222,19 +232,19 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
       pem(certificates.signedBy(authority, 'server')),
       (_request, response) => response.end('secure'),
     );
-    const ca = scene.files.file('outside/ca.pem', readFileSync(authority.cert, 'utf8'));
+    const ca = fixture.files.file('outside/ca.pem', readFileSync(authority.cert, 'utf8'));
     const script = [
-      `curl -sS -m 10 ${scene.good.url}/plain; echo`,
+      `curl -sS -m 10 ${fixture.good.url}/plain; echo`,
       `curl -sS -m 10 --cacert ${ca} ${secure.url}/; echo`,
       `curl -s -m 10 ${secure.url}/; echo $?`,
-      `curl -sS -m 10 -x "$ALL_PROXY" ${scene.good.url}/socks; echo`,
-      `curl -sS -m 10 --proxytunnel ${scene.good.url}/tunnel; echo`,
+      `curl -sS -m 10 -x "$ALL_PROXY" ${fixture.good.url}/socks; echo`,
+      `curl -sS -m 10 --proxytunnel ${fixture.good.url}/tunnel; echo`,
     ].join('\n');
-    const ran = await scene.server.run(['/bin/sh', '-c', script], insideATree(), {
+    const ran = await fixture.server.run(['/bin/sh', '-c', script], insideATree(), {
       network: enforced(LOOPBACK),
     });
     expect(ran).toEqual({ exitCode: 0, stdout: 'good\nsecure\n60\ngood\ngood\n', stderr: '' });
-    expect(scene.asked).toEqual(expect.arrayContaining(['GET /plain', 'GET /socks', 'GET /tunnel']));
+    expect(fixture.asked).toEqual(expect.arrayContaining(['GET /plain', 'GET /socks', 'GET /tunnel']));
     await secure.close();
     certificates.remove();
   });

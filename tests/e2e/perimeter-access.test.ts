@@ -39,7 +39,7 @@ async function start(...flags: string[]): Promise<ServerProcess> {
   return server;
 }
 
-/** Runs `exec-server token` and returns the lines `name: value` that it prints. */
+/** Runs `exec-server token` and returns the `name: value` lines that it prints. */
 async function mint(...args: string[]): Promise<Record<string, string>> {
   const { code, stdout, stderr } = await cli.run(['token', ...args]);
   expect([code, stderr]).toEqual([0, '']);
@@ -70,7 +70,7 @@ function status(url: string, host: string): Promise<number> {
   });
 }
 
-/** A server that takes signed tokens, and what makes them. */
+/** A server that accepts signed tokens, and a function that creates them. */
 async function signedServer(...flags: string[]) {
   const secret = join(mkdtempSync(join(folder, 'secret-')), 'secret');
   await mint('--out', secret);
@@ -81,7 +81,7 @@ async function signedServer(...flags: string[]) {
 
 const FORBIDDEN = { code: -32003 };
 
-test('an address that others reach needs tokens, or the word that it needs none', async () => {
+test('a public address needs tokens or --insecure-no-auth', async () => {
   const refused = await cli.run(['--listen', 'ws://0.0.0.0:0']);
   expect(refused).toMatchObject({ code: 1, stdout: '' });
   expect(refused.stderr).toMatch(/ws:\/\/0\.0\.0\.0:0 .*--ws-auth capability-token.*--insecure-no-auth/);
@@ -90,7 +90,7 @@ test('an address that others reach needs tokens, or the word that it needs none'
   await client.close();
 });
 
-test('stdio has no place for tokens', async () => {
+test('refuses tokens on stdio', async () => {
   const { sha256 } = await mint();
   const flags = ['--ws-auth', 'capability-token', '--ws-token-sha256', sha256!];
   expect(await cli.run(['--listen', 'stdio', ...flags])).toMatchObject({
@@ -99,7 +99,7 @@ test('stdio has no place for tokens', async () => {
   });
 });
 
-test.skipIf(skipped !== null)('the reference serves everybody on every address', async () => {
+test.skipIf(skipped !== null)('the reference serves every client on every address', async () => {
   const reference = await startReference({ args: ['--listen', 'ws://0.0.0.0:0'] });
   onTestFinished(() => reference.stop());
   const client = await TestClient.connect(reference.url!.replace('0.0.0.0', '127.0.0.1'));
@@ -107,7 +107,7 @@ test.skipIf(skipped !== null)('the reference serves everybody on every address',
   await client.close();
 });
 
-test('a capability token opens the server, and neither it nor a wrong one is ever logged', async () => {
+test('accepts a capability token, and logs neither it nor a wrong one', async () => {
   const file = join(folder, 'capability');
   await mint('--out', file);
   const token = readFileSync(file, 'utf8').trim();
@@ -132,7 +132,7 @@ test('a capability token opens the server, and neither it nor a wrong one is eve
   expect(server.stderr()).not.toContain('hunter2');
 });
 
-test('a token for programs starts them and has no files', async () => {
+test('a token with the scope exec starts programs and accesses no files', async () => {
   const { server, sign } = await signedServer();
   const client = await connect(server.url, await sign('--scope', 'exec'));
   await client.call('process/start', shell('p', 'true'));
@@ -140,15 +140,15 @@ test('a token for programs starts them and has no files', async () => {
   await expect(client.call('fs/readFile', { path: `file://${folder}` })).rejects.toMatchObject(FORBIDDEN);
 });
 
-test('a token to read one directory reads there, and does nothing else anywhere', async () => {
-  const room = join(folder, 'room');
-  mkdirSync(join(room, 'inner'), { recursive: true });
-  writeFileSync(join(room, 'inner/file'), 'inside');
+test('a read-only token for a directory reads there and can do nothing else', async () => {
+  const allowed = join(folder, 'allowed');
+  mkdirSync(join(allowed, 'inner'), { recursive: true });
+  writeFileSync(join(allowed, 'inner/file'), 'inside');
   writeFileSync(join(folder, 'outside'), 'outside');
-  symlinkSync('../outside', join(room, 'link'));
+  symlinkSync('../outside', join(allowed, 'link'));
   const { server, sign } = await signedServer();
-  const client = await connect(server.url, await sign('--scope', 'read-only', '--path', room));
-  const uri = (name: string) => ({ path: `file://${join(room, name)}` });
+  const client = await connect(server.url, await sign('--scope', 'read-only', '--path', allowed));
+  const uri = (name: string) => ({ path: `file://${join(allowed, name)}` });
 
   const { dataBase64 } = await client.call('fs/readFile', uri('inner/file'));
   expect(Buffer.from(dataBase64, 'base64').toString()).toBe('inside');
@@ -158,7 +158,7 @@ test('a token to read one directory reads there, and does nothing else anywhere'
   expect(entries.map(({ fileName }) => fileName).sort()).toEqual(['inner', 'link']);
 
   for (const path of ['link', '../outside', '..%2Foutside', 'inner/%2e%2e/../../outside', '/etc/passwd']) {
-    const params = { path: path.startsWith('/') ? `file://${path}` : `file://${room}/${path}` };
+    const params = { path: path.startsWith('/') ? `file://${path}` : `file://${allowed}/${path}` };
     await expect(client.call('fs/readFile', params)).rejects.toThrow();
     await expect(client.call('fs/open', { ...params, handleId: 'out' })).rejects.toThrow();
   }
@@ -173,11 +173,11 @@ test('a token to read one directory reads there, and does nothing else anywhere'
   ] as const) {
     await expect(client.request(method, params)).rejects.toMatchObject(FORBIDDEN);
   }
-  expect(readFileSync(join(room, 'inner/file'), 'utf8')).toBe('inside');
-  expect(existsSync(join(room, 'inner/new'))).toBe(false);
+  expect(readFileSync(join(allowed, 'inner/file'), 'utf8')).toBe('inside');
+  expect(existsSync(join(allowed, 'inner/new'))).toBe(false);
 });
 
-test('a session is not resumed by a token that may do less, even if it knows the id', async () => {
+test('a token with fewer rights cannot resume a session, even with its id', async () => {
   const { server, sign } = await signedServer();
   const owner = await connect(server.url, await sign('--scope', 'exec'), false);
   const sessionId = await owner.handshake();
@@ -191,7 +191,7 @@ test('a session is not resumed by a token that may do less, even if it knows the
   await again.call('process/terminate', { processId: 'p' });
 });
 
-test('a token for an environment is refused elsewhere', async () => {
+test('refuses a token for another environment', async () => {
   const { server, sign } = await signedServer('--environment-id', 'build');
   await connect(server.url, await sign('--environment', 'build'));
   await expect(connect(server.url, await sign('--environment', 'test'))).rejects.toMatchObject({
@@ -199,7 +199,7 @@ test('a token for an environment is refused elsewhere', async () => {
   });
 });
 
-test('a connection outlives its token, unless the server is told to end it', async () => {
+test('a connection outlives its token, except with closeOnTokenExpiry', async () => {
   const skew = ['--ws-max-clock-skew-seconds', '0'];
   const [lasting, strict] = await Promise.all([
     signedServer(...skew),
@@ -212,7 +212,7 @@ test('a connection outlives its token, unless the server is told to end it', asy
   expect(await stays!.call('environment/status', {})).toEqual({ status: 'ready' });
 });
 
-test('a page that has its own name lead here is not answered', async () => {
+test('refuses a web page whose name resolves to this machine', async () => {
   const server = await start('--allowed-host', 'build.example');
   const { host } = new URL(server.url);
   expect(await status(server.url, host)).toBe(200);
@@ -220,7 +220,7 @@ test('a page that has its own name lead here is not answered', async () => {
   expect(await status(server.url, 'evil.example')).toBe(421);
 });
 
-test.skipIf(skipped !== null)('the reference answers to any name', async () => {
+test.skipIf(skipped !== null)('the reference answers to any host name', async () => {
   const reference = await startReference();
   onTestFinished(() => reference.stop());
   expect(await status(reference.url!, 'evil.example')).toBe(200);

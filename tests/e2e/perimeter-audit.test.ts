@@ -38,12 +38,12 @@ const find = (event: string) => lines().find((line) => line.event === event);
 const verify = (...files: string[]) =>
   spawnSync(process.execPath, [BIN, 'audit', 'verify', ...files], { encoding: 'utf8' });
 
-test('who came, what ran and how it ended, in a chain that verifies', async () => {
+test('records connections, starts and exits in a chain that verifies', async () => {
   const client = await (await start()).connect();
   const secret = { ...plain.env, MY_TOKEN: 'hunter2' };
   const argv = ['/bin/sh', '-c', 'echo hello; exit 3', '--password', 'hunter2'];
   await client.call('process/start', { processId: 'p', argv, ...plain, env: secret });
-  // The start is on record before it is answered.
+  // The start is recorded before its response.
   expect(find('start')).toMatchObject({
     processId: 'p',
     argv: ['/bin/sh', '-c', 'echo hello; exit 3', '--password', '***'],
@@ -63,7 +63,7 @@ test('who came, what ran and how it ended, in a chain that verifies', async () =
   expect(verify(log)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^valid: 7 lines/) });
 });
 
-test('changes of files are recorded with their outcome and size, reads are not', async () => {
+test('records file changes with outcome and size, but no reads', async () => {
   const client = await (await start()).connect();
   const path = `file://${folder}/f`;
   await client.call('fs/writeFile', { path, dataBase64: base64('12345') });
@@ -108,7 +108,7 @@ test('records rejected connections and refused requests', async () => {
   });
 });
 
-test('a program that cannot be started is on record as such', async () => {
+test('records a program that cannot be started', async () => {
   const client = await (await start()).connect();
   await expect(
     client.call('process/start', { ...shell('p', 'x'), cwd: 'file:///nowhere' }),
@@ -117,7 +117,7 @@ test('a program that cannot be started is on record as such', async () => {
   expect(find('startFailed')).toMatchObject({ processId: 'p', reason: expect.stringContaining('/nowhere') });
 });
 
-test('a log that was moved away is continued in a new one on SIGHUP, and the server runs on', async () => {
+test('continues in a new log on SIGHUP after the old one was moved away', async () => {
   const client = await (await start()).connect();
   renameSync(log, `${log}.1`);
   server!.process.kill('SIGHUP');
@@ -136,7 +136,7 @@ test('a log that was moved away is continued in a new one on SIGHUP, and the ser
   expect(verify(`${log}.1`, log)).toMatchObject({ status: 0 });
 });
 
-test('verify names the first line that was touched, and a next server will not hide it', async () => {
+test('verify names the first changed line, also after another server has continued the log', async () => {
   await start();
   await server!.close();
   await start();
@@ -149,7 +149,7 @@ test('verify names the first line that was touched, and a next server will not h
   expect(verify(log)).toMatchObject({ status: 1, stderr: expect.stringContaining('line 3') });
 });
 
-test('a server does not start without the log it was told to keep', async () => {
+test('does not start when the audit log cannot be written', async () => {
   const failed = spawnSync(process.execPath, [BIN, '--audit-log', join(folder, 'no', 'log')], {
     encoding: 'utf8',
   });
@@ -160,17 +160,17 @@ test('a server does not start without the log it was told to keep', async () => 
   });
 });
 
-/** A file system of a few pages, which fills up. */
+/** Mounts a file system of a few pages, which fills up. */
 function mountTiny(path: string): boolean {
   mkdirSync(path);
   return spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', path]).status === 0;
 }
 
-test('on a full disk no program is started and no file is changed, while what runs goes on; afterwards all is recorded', async ({
+test('on a full disk starts no program and changes no file, while running programs continue; later all is recorded', async ({
   skip,
 }) => {
   const disk = join(folder, 'disk');
-  if (!mountTiny(disk)) skip('this system lets nobody mount a tmpfs');
+  if (!mountTiny(disk)) skip('this system does not allow to mount a tmpfs');
   try {
     log = join(disk, 'audit.jsonl');
     const client = await (await start()).connect();

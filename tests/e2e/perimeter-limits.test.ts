@@ -34,14 +34,14 @@ function fileOf(name: string, bytes: number): string {
 const ready = (client: TestClient) => client.call('environment/status', {});
 
 describe('connections', () => {
-  test('as many as are allowed may come at the same moment', async () => {
+  test('accepts the maximum number at the same moment', async () => {
     const server = await start({ maxConnections: 500 });
     const clients = await Promise.all(Array.from({ length: 500 }, () => server.connect()));
     await expect(server.connect()).rejects.toThrow('503');
     await Promise.all(clients.map((client) => client.close()));
   });
 
-  test('one that does not initialize is closed, one that does is not', async () => {
+  test('closes a connection that does not send initialize in time', async () => {
     const server = await start({ initializeTimeoutMs: 100 });
     const [idle, working] = [await server.connect({ handshake: false }), await server.connect()];
     expect(await idle.closed).toEqual({
@@ -51,7 +51,7 @@ describe('connections', () => {
     expect(await ready(working)).toEqual({ status: 'ready' });
   });
 
-  test('one that answers no ping is dropped, one that does is not', async () => {
+  test('closes a connection that answers no pings', async () => {
     const server = await start({ pingIntervalMs: 20, peerSilenceTimeoutMs: 100 });
     const working = await server.connect();
     const silent = openSocket(Number(new URL(server.url).port));
@@ -65,7 +65,7 @@ describe('connections', () => {
     expect(await ready(working)).toEqual({ status: 'ready' });
   });
 
-  test('a session too many is refused by name, and later there is room', async () => {
+  test('refuses a session beyond the limit, names the limit, and accepts one later', async () => {
     const server = await start({ maxSessions: 1, detachedSessionTtlMs: 0 });
     const first = await server.connect();
     const second = await server.connect({ handshake: false });
@@ -75,7 +75,7 @@ describe('connections', () => {
     });
     expect(await ready(first)).toEqual({ status: 'ready' });
     await first.close();
-    await waitFor('room', () =>
+    await waitFor('a free slot', () =>
       second.handshake().then(
         () => true,
         () => false,
@@ -84,8 +84,8 @@ describe('connections', () => {
   });
 });
 
-describe('what all clients have together', () => {
-  test('a process too many is refused by name; the others run on, and one that ends makes room', async () => {
+describe('limits of all clients together', () => {
+  test('refuses a process beyond the limit and names the limit; a process that ends frees its slot', async () => {
     const server = await start({ maxProcesses: 2 });
     const [one, two] = [await server.connect(), await server.connect()];
     await one.call('process/start', { ...shell('a', 'read line; echo "$line"'), pipeStdin: true });
@@ -104,7 +104,7 @@ describe('what all clients have together', () => {
     await two.call('process/start', shell('e', 'true'));
   });
 
-  test('a file handle too many is refused by name, and one that is closed makes room', async () => {
+  test('refuses a file handle beyond the limit and names the limit; a closed handle frees its slot', async () => {
     const server = await start({ maxFileHandles: 2 });
     const [one, two] = [await server.connect(), await server.connect()];
     const path = fileOf('handles', 10);
@@ -122,7 +122,7 @@ describe('what all clients have together', () => {
     await one.call('fs/close', { handleId: 'a' });
     await open(two, 'b');
     await two.drop();
-    await waitFor('room', () =>
+    await waitFor('a free slot', () =>
       open(one, 'c').then(
         () => true,
         () => false,
@@ -132,18 +132,18 @@ describe('what all clients have together', () => {
 });
 
 describe('one connection', () => {
-  test('that sends too much is read more slowly, and loses nothing', async () => {
+  test('is read more slowly when it sends too fast, and loses nothing', async () => {
     const server = await start({ maxMessagesPerSecond: 50 });
     const [busy, other] = [await server.connect(), await server.connect()];
     const startedAt = performance.now();
     await Promise.all(Array.from({ length: 100 }, () => ready(busy)));
     expect(await ready(other)).toEqual({ status: 'ready' });
     await ready(busy);
-    // A second's worth comes at once; the other half must have been earned.
+    // The first second's messages are read immediately, the other half at the limited rate.
     expect(performance.now() - startedAt).toBeGreaterThan(900);
   });
 
-  test('may not leave too much with programs that do not read, and can still end them', async () => {
+  test('cannot queue too much stdin for programs that do not read, and can still terminate them', async () => {
     const server = await start({ maxRequestBytesInFlight: 64 * 1024 });
     const client = await server.connect();
     await client.call('process/start', { ...shell('p', 'sleep 60'), pipeStdin: true });
@@ -164,22 +164,25 @@ describe('one connection', () => {
     expect(await ready(client)).toEqual({ status: 'ready' });
   });
 
-  test.each([8 * 1024, 4 * 1024 * 1024])('gets no answer above the limit, for %i bytes', async (bytes) => {
-    const server = await start({ maxResponseBytes: 8 * 1024 });
-    const client = await server.connect();
-    await expect(client.request('fs/readFile', { path: fileOf('large', bytes) })).rejects.toMatchObject({
-      code: -32001,
-      message: expect.stringContaining('maxResponseBytes'),
-    });
-    expect(await client.call('fs/readFile', { path: fileOf('small', 1024) })).toBeDefined();
-  });
+  test.each([8 * 1024, 4 * 1024 * 1024])(
+    'gets an error instead of a response above the limit, for %i bytes',
+    async (bytes) => {
+      const server = await start({ maxResponseBytes: 8 * 1024 });
+      const client = await server.connect();
+      await expect(client.request('fs/readFile', { path: fileOf('large', bytes) })).rejects.toMatchObject({
+        code: -32001,
+        message: expect.stringContaining('maxResponseBytes'),
+      });
+      expect(await client.call('fs/readFile', { path: fileOf('small', 1024) })).toBeDefined();
+    },
+  );
 
   test.each([
     [4 * 1024, 'seq 20000'],
     [64 * 1024, 'seq 100000'],
     [200 * 1024, 'seq 200000 | tail -c 1000000'],
     [4 * 1024, 'i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i + 1)); done; exit 3'],
-  ])('reads all output of a process in answers of %i bytes: %s', async (maxResponseBytes, script) => {
+  ])('reads all output of a process in responses of %i bytes: %s', async (maxResponseBytes, script) => {
     const client = await (await start({ maxResponseBytes })).connect();
     await client.call('process/start', shell('p', script));
     const sent = await client.closedProcess('p');
@@ -196,7 +199,7 @@ describe('one connection', () => {
     expect(Math.max(...lengths)).toBeLessThan(maxResponseBytes);
   });
 
-  test('reads output within a budget that is larger than an answer', async () => {
+  test('reads output with a budget that is larger than a response', async () => {
     const client = await (await start({ maxResponseBytes: 8 * 1024 })).connect();
     await client.call('process/start', shell('p', 'seq 20000'));
     await client.closedProcess('p');
@@ -206,10 +209,10 @@ describe('one connection', () => {
   });
 });
 
-describe('few descriptors', () => {
+describe('file descriptors', () => {
   const IDLE_SOCKETS = 80;
 
-  test('idle connections cannot use them up', async () => {
+  test('are not used up by idle connections', async () => {
     const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
     const server = await startProgram('/bin/sh', [
       '-c',

@@ -32,12 +32,12 @@ function value(
   return found?.value ?? 0;
 }
 
-test('without being asked to, a server has no metrics', async () => {
+test('serves no metrics by default', async () => {
   server = await startServer();
   expect((await fetch(metricsUrl())).status).toBe(404);
 });
 
-test('connections, sessions, programs, requests and output are counted', async () => {
+test('counts connections, sessions, programs, requests and output', async () => {
   server = await startServer({ metrics: true });
   const client = await server.connect();
   await client.call('process/start', shell('done', 'printf 12345; exit 1'));
@@ -71,7 +71,7 @@ test('connections, sessions, programs, requests and output are counted', async (
   expect(value(after, 'exec_server_sessions', { state: 'detached' })).toBe(1);
 });
 
-test('an answer that proves too large to be sent is one error, and nothing else', async () => {
+test('counts a response that is too large as one error', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'metrics-'));
   try {
     writeFileSync(join(folder, 'large'), Buffer.alloc(2 * INLINE_READ_BYTES));
@@ -88,7 +88,7 @@ test('an answer that proves too large to be sent is one error, and nothing else'
   }
 });
 
-test('a method that does not exist makes no series of its own', async () => {
+test('creates no series for unknown methods', async () => {
   server = await startServer({ metrics: true });
   const client = await server.connect();
   await client.request('made/up').catch(() => {});
@@ -96,7 +96,7 @@ test('a method that does not exist makes no series of its own', async () => {
   expect(await response.text()).not.toContain('made/up');
 });
 
-test('where clients need a token, so does a scraper; browsers and other methods get nothing', async () => {
+test('requires a token of scrapers where clients need one; refuses browsers and other HTTP methods', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'metrics-'));
   try {
     const wsTokenFile = join(folder, 'token');

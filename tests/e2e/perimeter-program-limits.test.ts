@@ -23,7 +23,7 @@ async function ended(client: TestClient, processId: string): Promise<Incoming['p
   return (await client.waitFor(isExit)).params;
 }
 
-describe('a program that goes beyond a limit ends, and the exit says which', () => {
+describe('a program that exceeds a limit', () => {
   test.each([
     ['timeout', { wallMs: 200 }, 'while :; do echo busy; sleep 0.05; done'],
     ['idle', { idleMs: 200 }, 'echo once; sleep 1000'],
@@ -38,28 +38,28 @@ describe('a program that goes beyond a limit ends, and the exit says which', () 
     expect(processes).toMatchObject([{ state: 'closed', reason }]);
   });
 
-  test('output is delivered to the last byte that is allowed', async () => {
+  test('delivers its output up to the last allowed byte', async () => {
     const client = await connect();
     await client.call('process/start', { ...shell('p', 'yes'), limits: { outputBytes: 100_000 } });
     expect((await client.closedProcess('p')).bytes()).toHaveLength(100_000);
   });
 
-  test('what it started goes with it', async () => {
+  test('is killed with its descendants', async () => {
     const client = await connect();
     const script = 'setsid sh -c "sleep 4711" & echo $!; sleep 1000';
     await client.call('process/start', { ...shell('p', script), limits: { wallMs: 300 } });
     const events = await client.closedProcess('p');
     const pid = Number(events.text());
-    await waitFor('the end of what it started', () => readProcess(pid) === null);
+    await waitFor('the end of its descendants', () => readProcess(pid) === null);
   });
 
-  test('a terminal too', async () => {
+  test('is killed on a terminal too', async () => {
     const client = await connect();
     await client.call('process/start', { ...shell('p', 'sleep 1000'), tty: true, limits: { idleMs: 100 } });
     expect(await ended(client, 'p')).toMatchObject({ reason: 'idle' });
   });
 
-  test('memory it may not have is refused to it', async () => {
+  test('cannot allocate more memory than its limit', async () => {
     const client = await connect();
     const script = 'read go; exec dd if=/dev/zero of=/dev/null bs=200M count=1';
     const limits = { memoryBytes: 64 * 1024 * 1024 };
@@ -69,7 +69,7 @@ describe('a program that goes beyond a limit ends, and the exit says which', () 
   });
 });
 
-test('a program within its limits ends as one without any', async () => {
+test('a program within its limits ends without a reason', async () => {
   const client = await connect();
   const limits = { wallMs: 60_000, idleMs: 60_000, outputBytes: 1_000, memoryBytes: 2 ** 30 };
   await client.call('process/start', { ...shell('limited', 'echo hi'), limits });
@@ -81,7 +81,7 @@ test('a program within its limits ends as one without any', async () => {
   });
 });
 
-test("the server's own limits hold for everybody, and a client can only ask for less", async () => {
+test('applies the limits of the server to every client; a client can only lower them', async () => {
   const client = await connect({ maxProcessOutputBytes: 1_000 });
   await client.call('process/start', { ...shell('more', 'yes'), limits: { outputBytes: 10_000 } });
   await client.call('process/start', { ...shell('less', 'yes'), limits: { outputBytes: 100 } });
@@ -90,7 +90,7 @@ test("the server's own limits hold for everybody, and a client can only ask for 
   expect(await Promise.all(lengths)).toEqual([1_000, 100, 1_000]);
 });
 
-test('limits stand in every form of a start', async () => {
+test('accepts limits in every form of process/start', async () => {
   const client = await connect();
   const { processId, argv, cwd, env } = shell('d', 'yes');
   const io = { type: 'pipe', stdin: 'closed' } as const;
@@ -104,7 +104,7 @@ test('limits stand in every form of a start', async () => {
 });
 
 test.each([[{ wallMs: 0 }], [{ memoryBytes: -1 }], [{ pids: 1.5 }], [{ outputBytes: '1k' }]])(
-  '%j is no limit',
+  'refuses the limit %j',
   async (limits) => {
     const client = await connect();
     const start = client.request('process/start', { ...shell('p', 'true'), limits });
@@ -112,7 +112,7 @@ test.each([[{ wallMs: 0 }], [{ memoryBytes: -1 }], [{ pids: 1.5 }], [{ outputByt
   },
 );
 
-test('without control groups a limit that needs them is refused, and nothing runs', async () => {
+test('refuses a limit that needs control groups where there are none', async () => {
   const client = await connect({ nativeSpawn: false });
   const start = client.call('process/start', { ...shell('p', 'true'), limits: { pids: 5 } });
   await expect(start).rejects.toMatchObject({ code: -32600, message: expect.stringContaining('pids') });

@@ -14,7 +14,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** The lines `name: value` that `exec-server token` prints. */
+/** The `name: value` lines that `exec-server token` prints. */
 async function token(...args: string[]): Promise<Record<string, string>> {
   const { code, stdout } = await cli.run(['token', ...args]);
   expect(code).toBe(0);
@@ -22,7 +22,7 @@ async function token(...args: string[]): Promise<Record<string, string>> {
   return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
 }
 
-test('SIGHUP takes back a token; what others have opened stays, and metrics have a scope of their own', async () => {
+test('SIGHUP revokes a token and keeps other connections; metrics have their own scope', async () => {
   await token('--out', secret);
   writeFileSync(list, '');
   const auth = ['--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret];

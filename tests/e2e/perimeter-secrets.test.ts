@@ -57,19 +57,19 @@ async function output(client: TestClient, script: string, more: object = {}): Pr
 
 const everything = { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] };
 
-test('what the server was given does not stand in its /proc/PID/environ, whoever reads it', async () => {
+test('removes the environment of the server from /proc/PID/environ', async () => {
   const client = await (await server({ MY_SECRET: SECRET, EDITOR: 'vi' })).connect();
   const read = await output(client, 'echo "[$(tr -d "\\0" </proc/$PPID/environ)]"');
   expect(read).toBe('[]\n');
 });
 
-test('the server itself still knows its environment', async () => {
+test('keeps the environment for the server itself', async () => {
   const client = await (await server({ MY_SECRET: SECRET, EDITOR: 'vi' })).connect();
   const inherited = await output(client, 'echo $EDITOR $MY_SECRET $PATH', { envPolicy: everything });
   expect(inherited).toBe(`vi ${SECRET} ${process.env.PATH}\n`);
 });
 
-test("the server's loader variables and settings are not handed on; its core size is nothing", async () => {
+test('does not pass loader variables and settings to programs, and writes no core files', async () => {
   const client = await (
     await server({ LD_LIBRARY_PATH: '/nowhere', EXEC_SERVER_LOG_LEVEL: 'error' })
   ).connect();
@@ -83,28 +83,31 @@ test("the server's loader variables and settings are not handed on; its core siz
   expect(read).toMatch(/^Max core file size +0 +/);
 });
 
-test.runIf(isRoot)('a program of the same user, who is not root, reads nothing of the server', async () => {
-  const client = await serverOfNobody({ MY_SECRET: SECRET });
-  const read = await output(
-    client,
-    'id -u; for f in environ mem maps fd; do head -c 1 /proc/$PPID/$f 2>&1; ls /proc/$PPID/$f/0 2>&1; done; tr "\\0" "\\n" </proc/self/environ',
-  );
-  expect(read.split('\n')[0]).toBe(String(NOBODY));
-  for (const file of ['environ', 'mem', 'maps']) {
-    expect(read).toMatch(new RegExp(`/proc/\\d+/${file}.*: Permission denied`));
-  }
-  expect(read).toMatch(/fd\/0'?: Permission denied/);
-  expect(read).not.toContain(SECRET);
-});
+test.runIf(isRoot)(
+  'a program of the same unprivileged user cannot read the memory and files of the server',
+  async () => {
+    const client = await serverOfNobody({ MY_SECRET: SECRET });
+    const read = await output(
+      client,
+      'id -u; for f in environ mem maps fd; do head -c 1 /proc/$PPID/$f 2>&1; ls /proc/$PPID/$f/0 2>&1; done; tr "\\0" "\\n" </proc/self/environ',
+    );
+    expect(read.split('\n')[0]).toBe(String(NOBODY));
+    for (const file of ['environ', 'mem', 'maps']) {
+      expect(read).toMatch(new RegExp(`/proc/\\d+/${file}.*: Permission denied`));
+    }
+    expect(read).toMatch(/fd\/0'?: Permission denied/);
+    expect(read).not.toContain(SECRET);
+  },
+);
 
-test.runIf(isRoot)('an undumpable server of another user does everything else', async () => {
+test.runIf(isRoot)('an undumpable server of another user works otherwise', async () => {
   const client = await serverOfNobody({});
   const folder = mkdtempSync(join(tmpdir(), 'undumpable-'));
   try {
     chmodSync(folder, 0o755);
     writeFileSync(join(folder, 'file'), 'content', { mode: 0o644 });
     symlinkSync('file', join(folder, 'link'));
-    // The first start is what makes it undumpable.
+    // The first start makes the server undumpable.
     expect(await output(client, 'echo started')).toBe('started\n');
     const path = `file://${folder}/file`;
     const read = await client.call('fs/readFile', { path, followSymlinks: false });
@@ -119,7 +122,7 @@ test.runIf(isRoot)('an undumpable server of another user does everything else', 
   }
 });
 
-test.runIf(isRoot)('protection can be switched off, for a debugger', async () => {
+test.runIf(isRoot)('memory protection can be switched off for a debugger', async () => {
   const client = await serverOfNobody({}, ['--no-protect-memory']);
   expect(Number(await output(client, 'grep -c . /proc/$PPID/maps'))).toBeGreaterThan(0);
 });

@@ -21,7 +21,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
-/** Where the system has its control groups, and in which of them this process is; null where it has none of version 2. */
+/** The mount point of cgroup v2 and the group of this process; null without cgroup v2. */
 const HIERARCHY = unifiedHierarchy();
 
 function unifiedHierarchy(): { readonly mount: string; readonly group: string } | null {
@@ -32,15 +32,15 @@ function unifiedHierarchy(): { readonly mount: string; readonly group: string } 
   return mount === undefined || group === undefined || !ownMounts ? null : { mount, group };
 }
 
-let standIn: string;
+let fakeGroups: string;
 let home: string;
 let server: ChildProcess | null;
 let clients: TestClient[];
 
-/** A directory that only the server sees in place of the kernel's groups: what it writes there can be looked at. */
+/** A fake of the cgroup file system: a directory that only the server sees in its place, so that the test can read what it writes. */
 beforeEach(() => {
-  standIn = mkdtempSync(join(tmpdir(), 'session-limits-'));
-  home = join(standIn, HIERARCHY?.group ?? '');
+  fakeGroups = mkdtempSync(join(tmpdir(), 'session-limits-'));
+  home = join(fakeGroups, HIERARCHY?.group ?? '');
   mkdirSync(home, { recursive: true });
   writeFileSync(join(home, 'cgroup.controllers'), 'cpu memory pids\n');
   writeFileSync(join(home, 'cgroup.subtree_control'), '');
@@ -55,14 +55,14 @@ afterEach(async () => {
     server.kill('SIGTERM');
     await exited;
   }
-  rmSync(standIn, { recursive: true });
+  rmSync(fakeGroups, { recursive: true });
 });
 
-/** Runs the server where the stand-in is mounted over the hierarchy, for it alone. */
+/** Runs the server in a mount namespace in which the fake is mounted over the hierarchy. */
 function spawnServer(flags: readonly string[]): ChildProcess {
   const script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"';
   const command = [process.execPath, BIN, ...flags];
-  server = spawn('unshare', ['-m', 'sh', '-c', script, 'sh', standIn, HIERARCHY!.mount, ...command], {
+  server = spawn('unshare', ['-m', 'sh', '-c', script, 'sh', fakeGroups, HIERARCHY!.mount, ...command], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   return server;
@@ -86,7 +86,7 @@ async function connect(url: string): Promise<TestClient> {
 const group = (...path: string[]) => join(home, `exec-server-${server!.pid}-${path[0]}`, ...path.slice(1));
 const text = (...path: string[]) => readFileSync(group(...path), 'utf8');
 
-/** Starts a program that says its number and waits. */
+/** Starts a program that prints its process id and waits. */
 async function startWaiting(client: TestClient, processId: string): Promise<number> {
   await client.call('process/start', { ...shell(processId, 'echo $$; read go'), pipeStdin: true });
   const said = await client.waitFor(
@@ -96,7 +96,7 @@ async function startWaiting(client: TestClient, processId: string): Promise<numb
   return Number(Buffer.from((said.params as { chunk: string }).chunk, 'base64').toString());
 }
 
-/** The kernel's groups are removed with their files; of a stand-in the files have to go first. */
+/** The kernel removes a group with its files; in the fake the files must be removed first. */
 async function removed(path: string): Promise<void> {
   await waitFor(`the removal of ${path}`, () => {
     const files = existsSync(path) ? readdirSync(path, { withFileTypes: true }) : [];
@@ -106,9 +106,9 @@ async function removed(path: string): Promise<void> {
 }
 
 describe.skipIf(HIERARCHY === null)(
-  'a server with limits of sessions (skipped without cgroup v2 or mounts of one’s own)',
+  'a server with session limits (skipped without cgroup v2 or mount namespaces)',
   () => {
-    test('programs of a session are in its group, which has the limits and goes with the session', async () => {
+    test('puts the programs of a session into its group, which has the limits and is removed with the session', async () => {
       const url = await start(
         ...['--max-session-memory-bytes', '64MiB', '--max-session-cpu-percent', '50'],
         ...['--detached-session-ttl', '0'],
@@ -127,7 +127,7 @@ describe.skipIf(HIERARCHY === null)(
         String(third),
       ]);
 
-      // The kernel has killed the first one, because the memory of the session was used up.
+      // The kernel has killed the first program, because the session exceeded its memory limit.
       writeFileSync(group('s1', '1', 'memory.events'), 'oom 1\noom_kill 1\n');
       process.kill(first, 'SIGKILL');
       await one.closedProcess('p');
@@ -141,9 +141,9 @@ describe.skipIf(HIERARCHY === null)(
       expect(text('s2', '1', 'cgroup.procs')).toBe(String(third));
     });
 
-    test('a session that has as many processes as it may gets no other, and nothing runs unlimited', async () => {
+    test('starts no program beyond the process limit of the session', async () => {
       const client = await connect(await start('--max-session-pids', '5'));
-      // Nothing tells how many there are: the stand-in has no such file yet.
+      // The fake does not have the file with the number of processes yet.
       await expect(startWaiting(client, 'p')).rejects.toThrow(/pids\.current/);
       writeFileSync(group('s1', 'pids.current'), '5\n');
       await expect(startWaiting(client, 'p')).rejects.toThrow(/5 processes and threads.*maxSessionPids/);
@@ -153,7 +153,7 @@ describe.skipIf(HIERARCHY === null)(
       expect([text('s1', 'pids.max'), text('s1', '1', 'cgroup.procs')]).toEqual(['5', String(pid)]);
     });
 
-    test('without the controllers it does not start, and says what is missing', async () => {
+    test('does not start without the controllers and names those that are missing', async () => {
       writeFileSync(join(home, 'cgroup.controllers'), 'cpu\n');
       const child = spawnServer(['--max-session-pids', '5']);
       let said = '';

@@ -9,10 +9,10 @@ import { waitFor } from '../support/wait-for.ts';
 
 const certificates = new Certificates();
 const ours = certificates.authority('ours');
-const stranger = certificates.authority('stranger');
+const otherCa = certificates.authority('other');
 const [first, second] = [certificates.signedBy(ours, 'first'), certificates.signedBy(ours, 'second')];
 const member = certificates.signedBy(ours, 'member');
-const outsider = certificates.signedBy(stranger, 'outsider');
+const outsider = certificates.signedBy(otherCa, 'outsider');
 const ca = readFileSync(ours.cert, 'utf8');
 
 const servers: ServerProcess[] = [];
@@ -33,8 +33,8 @@ async function client(url: string, tls: TlsOptions): Promise<TestClient> {
   return connected;
 }
 
-/** The common name that the server shows now. */
-async function shownName(url: string): Promise<string | undefined> {
+/** The common name of the certificate that the server sends now. */
+async function certificateName(url: string): Promise<string | undefined> {
   const { port } = new URL(url);
   return await new Promise((resolve, reject) => {
     const socket = connect({ port: Number(port), host: '127.0.0.1', ca }, () => {
@@ -46,19 +46,19 @@ async function shownName(url: string): Promise<string | undefined> {
   });
 }
 
-test('a client that trusts the authority is served, another is not', async () => {
+test('serves a client that trusts the CA, and no other', async () => {
   const server = await start('--tls-cert', first.cert, '--tls-key', first.key);
   expect(server.url).toMatch(/^wss:\/\/127\.0\.0\.1:\d+$/);
   const served = await client(server.url, { ca });
   expect(await served.call('environment/status', {})).toEqual({ status: 'ready' });
-  await expect(client(server.url, { ca: readFileSync(stranger.cert) })).rejects.toThrow(
+  await expect(client(server.url, { ca: readFileSync(otherCa.cert) })).rejects.toThrow(
     /verify|self-signed|issuer/,
   );
   await expect(client(server.url.replace('wss:', 'ws:'), {})).rejects.toThrow();
   await served.close();
 });
 
-test('versions before TLS 1.2 are refused', async () => {
+test('refuses versions before TLS 1.2', async () => {
   const server = await start('--tls-cert', first.cert, '--tls-key', first.key);
   const { port } = new URL(server.url);
   const failure = await new Promise<NodeJS.ErrnoException>((resolve) => {
@@ -73,7 +73,7 @@ test('versions before TLS 1.2 are refused', async () => {
   expect(failure.code).toMatch(/PROTOCOL_VERSION/);
 });
 
-test('with an authority for clients only its members come in', async () => {
+test('with a client CA accepts only clients with a certificate of that CA', async () => {
   const flags = ['--tls-cert', first.cert, '--tls-key', first.key, '--tls-client-ca', ours.cert];
   const server = await start(...flags);
   const served = await client(server.url, { ca, ...pem(member) });
@@ -83,34 +83,34 @@ test('with an authority for clients only its members come in', async () => {
   await served.close();
 });
 
-test('SIGHUP brings new certificates in and no connection down; bad ones stay out', async () => {
+test('SIGHUP loads new certificates and keeps connections; invalid ones are not used', async () => {
   const [cert, key] = [certificates.path('live.pem'), certificates.path('live.key')];
   copyFileSync(first.cert, cert);
   copyFileSync(first.key, key);
   const server = await start('--tls-cert', cert, '--tls-key', key, '--log-level', 'info');
   const served = await client(server.url, { ca });
-  expect(await shownName(server.url)).toBe('first');
+  expect(await certificateName(server.url)).toBe('first');
 
   copyFileSync(second.cert, cert);
   server.process.kill('SIGHUP');
   await waitFor('the error', () => server.stderr().includes('cannot reload the certificates'));
   expect(server.stderr()).toContain('cannot be used together');
-  expect(await shownName(server.url)).toBe('first');
+  expect(await certificateName(server.url)).toBe('first');
 
   copyFileSync(second.key, key);
   server.process.kill('SIGHUP');
-  await waitFor('the new certificate', async () => (await shownName(server.url)) === 'second');
+  await waitFor('the new certificate', async () => (await certificateName(server.url)) === 'second');
   expect(await served.call('environment/status', {})).toEqual({ status: 'ready' });
 
   writeFileSync(cert, 'no certificate');
   server.process.kill('SIGHUP');
-  await waitFor('the second complaint', () => server.stderr().includes('is not a PEM file'));
+  await waitFor('the second error', () => server.stderr().includes('is not a PEM file'));
   const late = await client(server.url, { ca });
   expect(await late.call('environment/status', {})).toEqual({ status: 'ready' });
   await Promise.all([served.close(), late.close()]);
 });
 
-test('a peer that never begins to speak TLS is let go', async () => {
+test('closes the connection of a peer that does not start TLS', async () => {
   const { connect: connectPlain } = await import('node:net');
   const server = await start(
     '--tls-cert',
@@ -133,20 +133,20 @@ test.each<[string, readonly string[], string]>([
     'TLS settings need `--listen wss://IP:PORT`',
   ],
   [
-    'a key that is not there',
+    'a missing key',
     ['--listen', 'wss://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', '/nonexistent/key'],
     'cannot read --tls-key /nonexistent/key',
   ],
   [
-    "somebody else's key",
+    'the key of another certificate',
     ['--listen', 'wss://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', second.key],
     'cannot be used together',
   ],
-])('%s is refused at the start', async (_name, flags, complaint) => {
-  await expect(startServerProcess(flags)).rejects.toThrow(complaint);
+])('does not start with %s', async (_name, flags, message) => {
+  await expect(startServerProcess(flags)).rejects.toThrow(message);
 });
 
-test('a listener for the network without TLS says so', async () => {
+test('warns about a network listener without TLS', async () => {
   const server = await startServerProcess(['--listen', 'ws://0.0.0.0:0', '--insecure-no-auth']);
   servers.push(server);
   await waitFor('the warning', () => server.stderr().includes('connections are not encrypted'));

@@ -24,7 +24,7 @@ function freshPath(name: string): string {
   return join(mkdtempSync(join(folder, 'place-')), name);
 }
 
-test('a socket in the file system serves its user only, and goes with the server', async () => {
+test('creates a socket for its user only and removes it at the end', async () => {
   const path = freshPath('a socket:with % odd name');
   const server = await start(path);
   expect(server.url).toBe(`unix://${path}`);
@@ -42,7 +42,7 @@ test('a socket in the file system serves its user only, and goes with the server
   expect(existsSync(path)).toBe(false);
 });
 
-test('what a killed server left behind is replaced, a live server is not', async () => {
+test('replaces the socket of a killed server, but not of a running one', async () => {
   const path = freshPath('s');
   const killed = await start(path);
   killed.process.kill('SIGKILL');
@@ -57,13 +57,13 @@ test('what a killed server left behind is replaced, a live server is not', async
 test.each<[string, (path: string) => void, string]>([
   ['a file that is no socket', (path) => writeFileSync(path, 'kept'), 'is not a socket'],
   ['a folder that is not there', (path) => rmSync(join(path, '..'), { recursive: true }), 'does not exist'],
-])('%s is refused and left alone', async (_name, prepare, complaint) => {
+])('refuses %s and leaves it unchanged', async (_name, prepare, message) => {
   const path = freshPath('s');
   prepare(path);
-  await expect(startServerProcess(['--listen', `unix://${path}`])).rejects.toThrow(complaint);
+  await expect(startServerProcess(['--listen', `unix://${path}`])).rejects.toThrow(message);
 });
 
-test('a path longer than the system allows is refused', async () => {
+test('refuses a path that is longer than the system allows', async () => {
   await expect(startServerProcess(['--listen', `unix:///tmp/${'x'.repeat(120)}`])).rejects.toThrow(
     'the system allows 107',
   );

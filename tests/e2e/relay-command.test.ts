@@ -38,7 +38,7 @@ test.each<[string, string[], number, RegExp]>([
   ['a certificate without https', ['--tls-cert', 'x', '--tls-key', 'x'], 2, /needs --tls-cert and --tls-key/],
   ['a URL with a query', ['--public-url', 'https://x/?y'], 2, /--public-url: .* is not a URL like/],
   ['a websocket URL', ['--node-url', 'wss://x'], 2, /--node-url: .* is not a URL like/],
-  ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not memory/],
+  ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not one of memory/],
   ['an unknown level', ['--log-level', 'loud'], 2, /is not one of debug, info, warn, error/],
   ['no connections', ['--max-connections', '0'], 2, /is not a number of 1 or more/],
   [
@@ -47,13 +47,13 @@ test.each<[string, string[], number, RegExp]>([
     1,
     /cannot read the list of revoked tokens .*\(--revoked-file\)/,
   ],
-])('%s is refused', async (_what, flags, code, complaint) => {
+])('rejects %s', async (_what, flags, code, message) => {
   const outcome = await cli.run(['relay', ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([code, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
-test('a port that is in use is named, and nothing is left running', async () => {
+test('reports a port that is in use, and exits', async () => {
   const node = await startNode(relayFolder());
   const outcome = await cli.run(['relay', '--secret-file', secretFile, '--listen', node.url]);
   expect([outcome.code, outcome.stdout]).toEqual([1, '']);
@@ -69,7 +69,7 @@ async function mint(...args: string[]): Promise<Record<string, string>> {
   return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
 }
 
-test('tokens that the command makes are good for their role and environment', async () => {
+test('created tokens work for their role and environment', async () => {
   const { url } = await startNode(relayFolder());
   const executor = await mint('--role', 'executor', '--environment', 'env-1', '--id', 'ci');
   expect([executor.id, executor.expires]).toEqual(['ci', 'never']);
@@ -96,26 +96,26 @@ test.each<[string[], RegExp]>([
   [['--role', 'metrics', '--environment', 'e'], /--environment is only for the roles executor and harness/],
   [['--role', 'metrics', '--expires-in', 'soon'], /is not a time/],
   [['--role', 'metrics', '--id', 'a b'], /--id may have up to 64/],
-])('token %j is refused', async (flags, complaint) => {
+])('rejects token %j', async (flags, message) => {
   const outcome = await cli.run(['relay', 'token', '--secret-file', secretFile, ...flags]);
   expect([outcome.code, outcome.stdout]).toEqual([2, '']);
-  expect(outcome.stderr).toMatch(complaint);
+  expect(outcome.stderr).toMatch(message);
 });
 
-test('help fits a terminal', async () => {
+test('help fits 80 columns', async () => {
   const { stdout, code } = await cli.run(['relay', '--help']);
   expect(code).toBe(0);
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
 });
 
-test('the documentation names no flag that does not exist', () => {
+test('the documentation mentions only existing flags', () => {
   const documentation = readFileSync(new URL('../../docs/guides/relay.md', import.meta.url), 'utf8');
   const commands = documentation.split('\n').filter((line) => line.includes('exec-server relay --'));
   expect(commands.length).toBeGreaterThan(3);
   for (const flag of commands.join(' ').match(/--[a-z-]+/g) ?? []) expect(RELAY_HELP).toContain(`  ${flag} `);
 });
 
-test('with a file for its store a relay that was killed knows its executors again', async () => {
+test('keeps registrations in a file store after being killed', async () => {
   const folder = relayFolder();
   const store = `file://${folder}/registrations`;
   const first = await startNode(folder, '--store', store);
@@ -131,20 +131,20 @@ test('with a file for its store a relay that was killed knows its executors agai
   await environment.harness();
 });
 
-test('a second relay with the same file does not start, and says why; one after the end of the first does', async () => {
+test('a second relay refuses to start with the same file until the first has ended', async () => {
   const folder = relayFolder();
   const store = `file://${folder}/registrations`;
   const first = await startNode(folder, '--store', store);
   const outcome = await cli.run(['relay', '--secret-file', secretFile, '--store', store]);
   expect([outcome.code, outcome.stdout]).toEqual([1, '']);
   expect(outcome.stderr).toContain(
-    `cannot keep registrations in ${folder}/registrations: another relay uses it: stop that one, or let both share a redis://HOST:PORT`,
+    `cannot keep registrations in ${folder}/registrations: another relay uses it. Stop that relay, or let both share a redis://HOST:PORT store`,
   );
   await first.stop('SIGKILL');
   await startNode(folder, '--store', store);
 });
 
-test('without one, the executor is asked to register again', async () => {
+test('asks executors to register again without a file store', async () => {
   const folder = relayFolder();
   const first = await startNode(folder);
   const { url } = (await new Environment(first.url).register(someKey())).body;
@@ -153,7 +153,7 @@ test('without one, the executor is asked to register again', async () => {
   await expect(connectFrameSocket(url)).rejects.toMatchObject({ status: 401 });
 });
 
-test('over TLS, with a certificate that is read again', async () => {
+test('serves TLS and reloads the certificate', async () => {
   const certificates = new Certificates();
   onTestFinished(() => certificates.remove());
   const [authority, other] = [certificates.authority('one'), certificates.authority('two')];
@@ -178,7 +178,7 @@ test('over TLS, with a certificate that is read again', async () => {
   await waitFor('the new certificate', async () => (await probe(otherCa)) === 200);
 });
 
-test('a first signal ends it in good order, and its records are whole', async () => {
+test('shuts down gracefully on the first signal, with a complete audit log', async () => {
   const folder = relayFolder();
   const auditLog = join(folder, 'audit');
   const node = await startNode(folder, '--audit-log', auditLog);
@@ -200,9 +200,9 @@ test('a first signal ends it in good order, and its records are whole', async ()
   rmSync(auditLog);
 });
 
-test('the store may be named by a variable', async () => {
+test('reads the store from an environment variable', async () => {
   const outcome = await cli.run(['relay', '--secret-file', secretFile], {
     EXEC_SERVER_RELAY_STORE: 'nothing',
   });
-  expect(outcome.stderr).toMatch(/--store is not memory/);
+  expect(outcome.stderr).toMatch(/--store is not one of memory/);
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { decodeFrame, encodeFrame } from '../../src/relay/frames/frame.ts';
 import { freePort } from '../support/relay.ts';
 import { FaultFixture } from '../support/relay-faults.ts';
-import type { FrameFate, PassingFrame } from '../support/relay-frame-proxy.ts';
+import type { FrameAction, PassingFrame } from '../support/relay-frame-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RedisServer } from '../unit/relay/service/redis-server.ts';
 import { type RelayNode, relayFolder, startNode } from './relay-nodes.ts';
@@ -10,7 +10,7 @@ import { type RelayNode, relayFolder, startNode } from './relay-nodes.ts';
 const SIDES = ['executorSide', 'harnessSide'] as const;
 type Side = (typeof SIDES)[number];
 
-/** The frames of one direction on one side. */
+/** One direction of frames on one side. */
 interface Lane {
   readonly side: Side;
   readonly towards: PassingFrame['towards'];
@@ -22,12 +22,12 @@ const LANES: readonly Lane[] = SIDES.flatMap((side) => [
 
 const HARNESS_LANES = LANES.filter(({ side }) => side === 'harnessSide');
 
-/** A disturbance of one session. */
+/** A fault in one session. */
 interface Case {
   readonly what: string;
   readonly lane: Lane;
-  /** The fate of a frame of the lane. */
-  fate(frame: PassingFrame): FrameFate;
+  /** Returns what happens to a frame of the lane. */
+  action(frame: PassingFrame): FrameAction;
 }
 
 async function startFixture(): Promise<FaultFixture> {
@@ -42,66 +42,70 @@ function nodeFlags(port: number, { executorSide, harnessSide }: FaultFixture): s
   return [...listen, '--public-url', executorSide.url, '--node-url', harnessSide.url];
 }
 
-/** Plays a session for every case, several at a time. Returns what was noticed of those whose frame came along. */
-async function playAll(
+/** Runs a session for every case, several concurrently. Returns the state changes of sessions whose fault occurred. */
+async function runAll(
   fixture: FaultFixture,
   cases: readonly Case[],
-  otherwise: (side: Side, frame: PassingFrame) => FrameFate = () => 'pass',
+  otherwise: (side: Side, frame: PassingFrame) => FrameAction = () => 'pass',
 ): Promise<{ readonly what: string; readonly states: readonly string[] }[]> {
   const byEnvironment = new Map<string, Case>();
-  const met = new Set<Case>();
+  const occurred = new Set<Case>();
   for (const side of SIDES) {
-    fixture[side].judge = (frame) => {
+    fixture[side].decide = (frame) => {
       const one = byEnvironment.get(frame.environmentId);
       const lane = one?.lane.side === side && one.lane.towards === frame.towards;
-      const fate = lane ? one.fate(frame) : 'pass';
-      if (lane && fate !== 'pass') met.add(one);
-      return fate === 'pass' ? otherwise(side, frame) : fate;
+      const action = lane ? one.action(frame) : 'pass';
+      if (lane && action !== 'pass') occurred.add(one);
+      return action === 'pass' ? otherwise(side, frame) : action;
     };
   }
-  const played: { what: string; states: readonly string[] }[] = [];
+  const completed: { what: string; states: readonly string[] }[] = [];
   const queue = [...cases];
   const worker = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const one = next;
       const environment = fixture.environment();
       byEnvironment.set(environment.id, one);
-      const { states } = await fixture.play(environment.id).catch((error: Error) => {
+      const { states } = await fixture.runSession(environment.id).catch((error: Error) => {
         throw new Error(`${one.what}: ${error.message}`, { cause: error });
       });
       await environment.close();
-      if (met.has(one)) played.push({ what: one.what, states });
+      if (occurred.has(one)) completed.push({ what: one.what, states });
     }
   };
-  await Promise.all(Array.from({ length: SESSIONS_AT_ONCE }, worker));
-  return played;
+  await Promise.all(Array.from({ length: SESSION_CONCURRENCY }, worker));
+  return completed;
 }
 
-const SESSIONS_AT_ONCE = 24;
+const SESSION_CONCURRENCY = 24;
 
-/** Disturbs the frame at each place of the first connection, in every other lane: the streams' own tests do so in all of them. */
-function atEveryPlace(what: string, lanes: readonly Lane[], fate: Case['fate']): Case[] {
+/** Applies a fault at each position of the first connection, in every other lane. The unit tests of streams cover all lanes. */
+function atEveryPosition(what: string, lanes: readonly Lane[], action: Case['action']): Case[] {
   const cases = lanes.flatMap((lane, index) =>
-    Array.from({ length: PLACES }, (_, place) => ({ lane, place, isPlayed: (index + place) % 2 === 0 })),
+    Array.from({ length: FRAME_POSITIONS }, (_, position) => ({
+      lane,
+      position,
+      included: (index + position) % 2 === 0,
+    })),
   );
-  return cases.flatMap(({ lane, place, isPlayed }) => {
-    if (!isPlayed) return [];
-    const name = `${what} frame ${place} towards the ${lane.towards}, ${lane.side}`;
-    const fateAt: Case['fate'] = (frame) =>
-      frame.connection === 0 && frame.place === place ? fate(frame) : 'pass';
-    return [{ what: name, lane, fate: fateAt }];
+  return cases.flatMap(({ lane, position, included }) => {
+    if (!included) return [];
+    const name = `${what} frame ${position} towards the ${lane.towards}, ${lane.side}`;
+    const actionAt: Case['action'] = (frame) =>
+      frame.connection === 0 && frame.index === position ? action(frame) : 'pass';
+    return [{ what: name, lane, action: actionAt }];
   });
 }
 
-/** Sessions have some more frames in some lanes; where they have fewer, nothing happens. */
-const PLACES = 12;
+/** Positions to cover. In lanes with fewer frames the fault does not occur. */
+const FRAME_POSITIONS = 12;
 
-/** Disturbs every record of a session, in every lane. */
-function inEveryLane(what: string, fate: Case['fate']): Case[] {
+/** Applies a fault to every record of a session, in every lane. */
+function inEveryLane(what: string, action: Case['action']): Case[] {
   return LANES.map((lane) => ({
     what: `${what} towards the ${lane.towards}, ${lane.side}`,
     lane,
-    fate: (frame) => (isRecord(frame) ? fate(frame) : 'pass'),
+    action: (frame) => (isRecord(frame) ? action(frame) : 'pass'),
   }));
 }
 
@@ -113,8 +117,8 @@ function isRecord(frame: Pick<PassingFrame, 'bytes'>): boolean {
   return kindOf(frame) === 'data';
 }
 
-/** A record has its tag at its end. */
-function tampered(frame: PassingFrame): FrameFate {
+/** Changes the last byte of a record, which is part of its tag. */
+function tampered(frame: PassingFrame): FrameAction {
   if (!isRecord(frame)) return 'pass';
   const { bytes } = frame;
   const copy = Buffer.from(bytes);
@@ -122,70 +126,70 @@ function tampered(frame: PassingFrame): FrameFate {
   return [copy];
 }
 
-/** Most sessions were disturbed behind their beginning, and went on. */
-function expectNoticed(played: Awaited<ReturnType<typeof playAll>>): void {
-  const noticed = played.filter(({ states }) => states.length > 0);
-  expect(noticed.length).toBeGreaterThan(played.length / 2);
-  for (const { what, states } of noticed)
+/** Expects that most sessions had a fault after the handshake and recovered. */
+function expectRecovered(completed: Awaited<ReturnType<typeof runAll>>): void {
+  const recovered = completed.filter(({ states }) => states.length > 0);
+  expect(recovered.length).toBeGreaterThan(completed.length / 2);
+  for (const { what, states } of recovered)
     expect(states.slice(0, 2), what).toEqual(['recovering', 'connected']);
 }
 
-/** Takes the mark from handshakes that offers acks: both ends then talk like the reference. */
-function withoutAcks(side: Side, { bytes, towards }: PassingFrame): FrameFate {
+/** Removes the ack support marker from handshakes, so that both peers behave like the reference. */
+function withoutAcks(side: Side, { bytes, towards }: PassingFrame): FrameAction {
   const { streamId, body } = decodeFrame(bytes);
   if (side !== 'harnessSide' || towards !== 'relay' || body.kind !== 'handshake') return 'pass';
   return [encodeFrame({ streamId, body })];
 }
 
-test('a socket that is cut at any frame costs nothing, and whoever has a session does not notice', async () => {
-  const cases = atEveryPlace('cut at', LANES, () => 'cut');
-  const played = await playAll(await startFixture(), cases);
-  expect(played.length).toBeGreaterThan(cases.length / 2);
-  expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
+test('a socket lost at any frame loses nothing, and sessions do not notice', async () => {
+  const cases = atEveryPosition('cut at', LANES, () => 'cut');
+  const completed = await runAll(await startFixture(), cases);
+  expect(completed.length).toBeGreaterThan(cases.length / 2);
+  expect(completed.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
-test('records that come twice, late, again or not at all cost nothing, and nobody notices', async () => {
+test('duplicated, delayed, replayed and dropped records lose nothing, and sessions do not notice', async () => {
   const cases = [
     ...inEveryLane('all twice', ({ bytes }) => [bytes, bytes]),
-    ...inEveryLane('every other late', ({ place }) => (place % 2 === 0 ? 'swap' : 'pass')),
-    ...inEveryLane('all followed by an older one', ({ bytes, place, earlier }) => {
-      const older = earlier[Math.floor(place / 2)];
+    ...inEveryLane('every other late', ({ index }) => (index % 2 === 0 ? 'swap' : 'pass')),
+    ...inEveryLane('all followed by an older one', ({ bytes, index, earlier }) => {
+      const older = earlier[Math.floor(index / 2)];
       return older !== undefined && isRecord({ bytes: older }) ? [bytes, older] : 'pass';
     }),
-    ...inEveryLane('every fourth lost', ({ place }) => (place % 4 === 0 ? [] : 'pass')),
+    ...inEveryLane('every fourth lost', ({ index }) => (index % 4 === 0 ? [] : 'pass')),
   ];
-  const played = await playAll(await startFixture(), cases);
-  expect(played).toHaveLength(cases.length);
-  expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
+  const completed = await runAll(await startFixture(), cases);
+  expect(completed).toHaveLength(cases.length);
+  expect(completed.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
-test('a record that was tampered with ends the stream without a message, and the session goes on with another', async () => {
-  const cases = atEveryPlace('tampered', HARNESS_LANES, tampered);
-  const played = await playAll(await startFixture(), cases);
-  expect(played.length).toBeGreaterThan(cases.length / 2);
-  expectNoticed(played);
+test('a tampered record ends the stream, and the session recovers over another', async () => {
+  const cases = atEveryPosition('tampered', HARNESS_LANES, tampered);
+  const completed = await runAll(await startFixture(), cases);
+  expect(completed.length).toBeGreaterThan(cases.length / 2);
+  expectRecovered(completed);
 });
 
-test('frames that are not whole cost nothing', async () => {
-  // A handshake that does not arrive is waited for, which takes its time.
-  const cases = atEveryPlace('truncated', LANES, (frame) =>
+test('truncated frames lose nothing', async () => {
+  // A lost handshake takes until its timeout.
+  const cases = atEveryPosition('truncated', LANES, (frame) =>
     kindOf(frame) === 'handshake' ? 'pass' : [frame.bytes.subarray(0, frame.bytes.length / 2)],
   );
-  const played = await playAll(await startFixture(), cases);
-  expect(played.length).toBeGreaterThan(cases.length / 2);
+  const completed = await runAll(await startFixture(), cases);
+  expect(completed.length).toBeGreaterThan(cases.length / 2);
 });
 
-test('without acks a lost socket or a broken record ends the stream, and the session goes on with another', async () => {
+test('without acks a lost socket or a damaged record ends the stream, and the session recovers over another', async () => {
   const cases = [
-    ...atEveryPlace('cut at', LANES, () => 'cut'),
-    ...atEveryPlace('tampered', HARNESS_LANES, tampered),
+    ...atEveryPosition('cut at', LANES, () => 'cut'),
+    ...atEveryPosition('tampered', HARNESS_LANES, tampered),
   ].filter((_, index) => index % 3 === 0);
-  const played = await playAll(await startFixture(), cases, withoutAcks);
-  expect(played.length).toBeGreaterThan(cases.length / 2);
-  expectNoticed(played);
+  const completed = await runAll(await startFixture(), cases, withoutAcks);
+  expect(completed.length).toBeGreaterThan(cases.length / 2);
+  expectRecovered(completed);
 });
 
-test('a relay that is killed and started again loses nothing', async () => {
+test('a killed and restarted relay loses nothing', async () => {
   const port = await freePort();
   const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
   const folder = relayFolder();
@@ -194,14 +198,14 @@ test('a relay that is killed and started again loses nothing', async () => {
     await node.stop('SIGKILL');
     node = await startNode(folder, ...nodeFlags(port, fixture));
   };
-  const { states } = await fixture.play(fixture.environment().id, { printing: restart });
+  const { states } = await fixture.runSession(fixture.environment().id, { printing: restart });
   expect(states).toEqual([]);
 });
 
-test('sessions move to another node when theirs is drained, and lose nothing', async () => {
+test('sessions move to another node when their node drains, and lose nothing', async () => {
   const { fixture, nodes } = await startFleet();
   const [first] = nodes as [RelayNode];
-  const { states } = await fixture.play(fixture.environment().id, {
+  const { states } = await fixture.runSession(fixture.environment().id, {
     printing: async () => {
       expect(await first.stop('SIGTERM')).toBe(0);
     },
@@ -209,9 +213,9 @@ test('sessions move to another node when theirs is drained, and lose nothing', a
   expect(states).toEqual([]);
 });
 
-test('while the store is gone sessions go on, and who loses a socket meanwhile comes back after it', async () => {
+test('sessions continue while the store is gone, and lost sockets reconnect afterwards', async () => {
   const { fixture, redis } = await startFleet();
-  const { states } = await fixture.play(fixture.environment().id, {
+  const { states } = await fixture.runSession(fixture.environment().id, {
     started: () => redis.stop(),
     printing: async () => {
       fixture.executorSide.cut();
@@ -222,7 +226,7 @@ test('while the store is gone sessions go on, and who loses a socket meanwhile c
   expect(states).toEqual([]);
 });
 
-/** Two nodes with a store. Executors land at the first that is there; harnesses go where they are sent. */
+/** Starts two nodes with a shared store. Executors use the first available node; harnesses use the node in their URL. */
 async function startFleet() {
   const redis = await RedisServer.start();
   const folder = relayFolder();

@@ -14,7 +14,7 @@ async function startFleet(count: number) {
   return { redis, nodes, folder };
 }
 
-/** The same URL at another node, as behind a name that leads to all of them. */
+/** Replaces the node in a URL, like a DNS name for all nodes does. */
 function at(node: RelayNode, url: string): string {
   return url.replace(new URL(url).host, new URL(node.url).host);
 }
@@ -23,7 +23,7 @@ function hostOf(url: string): string {
   return new URL(url).host;
 }
 
-/** Frames pass in both directions. */
+/** Expects that frames pass in both directions. */
 async function talk(executor: TestPeer, harness: TestPeer, streamId: string): Promise<void> {
   const [before, answered] = [executor.received.length, harness.received.length];
   harness.record(streamId, 0);
@@ -40,7 +40,7 @@ async function statusOf(url: string): Promise<number> {
   return error instanceof UpgradeRefusedError ? error.status : 101;
 }
 
-test('three nodes: registered at one, connected to another, asked for at the third, validated anywhere', async () => {
+test('three nodes: register at one, connect at another, request at the third, validate at any', async () => {
   const { nodes } = await startFleet(3);
   const [first, second, third] = nodes as [RelayNode, RelayNode, RelayNode];
   const key = someKey();
@@ -51,7 +51,7 @@ test('three nodes: registered at one, connected to another, asked for at the thi
   expect(hostOf(body.url)).toBe(hostOf(second.url));
   expect(body.executor_registration_id).toBe(registered.executor_registration_id);
   await talk(executor, await TestPeer.connect(body.url), 's');
-  // A ticket names its node: the others have no such executor.
+  // A harness ticket is valid only at the node of its executor.
   expect(await statusOf(at(third, body.url))).toBe(401);
 
   const validate = (node: RelayNode) =>
@@ -64,7 +64,7 @@ test('three nodes: registered at one, connected to another, asked for at the thi
   expect(answers.filter(({ body: { valid } }) => valid)).toHaveLength(1);
 });
 
-test('an executor that comes back at another node is found there, and replaced ones stay out everywhere', async () => {
+test('finds an executor that reconnects at another node, and refuses replaced ones at all nodes', async () => {
   const { nodes } = await startFleet(2);
   const [first, second] = nodes as [RelayNode, RelayNode];
   const [environment, elsewhere] = [new Environment(first.url), new Environment(second.url)];
@@ -79,7 +79,7 @@ test('an executor that comes back at another node is found there, and replaced o
   expect((await environment.register(key)).body.error.code).toBe('executor_superseded');
 });
 
-test('a node that is killed takes its sockets along, and both sides meet again at another', async () => {
+test('executor and harness reconnect at another node after theirs is killed', async () => {
   const { nodes } = await startFleet(2);
   const [first, second] = nodes as [RelayNode, RelayNode];
   const { url } = (await new Environment(first.url).register(someKey())).body;
@@ -94,7 +94,7 @@ test('a node that is killed takes its sockets along, and both sides meet again a
   await talk(back, await survivor.harness(), 's2');
 });
 
-test('a node that is drained sends everybody away, gives its leases up and ends well', async () => {
+test('a draining node closes its sockets, releases its leases and exits with 0', async () => {
   const { nodes } = await startFleet(2);
   const [first, second] = nodes as [RelayNode, RelayNode];
   const survivor = new Environment(second.url);
@@ -109,7 +109,7 @@ test('a node that is drained sends everybody away, gives its leases up and ends 
   await talk(await TestPeer.connect(at(second, url)), await survivor.harness(), 's2');
 });
 
-test('without its store a relay goes on with who is there, asks others to come back, and recovers', async () => {
+test('without its store a relay serves connected peers, answers 503 to others, and recovers', async () => {
   const { nodes, redis } = await startFleet(2);
   const [first, second] = nodes as [RelayNode, RelayNode];
   const environment = new Environment(first.url);
@@ -129,10 +129,10 @@ test('without its store a relay goes on with who is there, asks others to come b
   expect(await new Environment(second.url).register(key)).toMatchObject(refused);
   expect(await environment.validate(registrationId, key, 'x')).toMatchObject(refused);
   expect(await statusOf(at(second, url))).toBe(503);
-  // Who has been led here before needs nobody else.
+  // A harness with an earlier URL does not need the store.
   await talk(executor, await TestPeer.connect(late), 'late');
 
-  // It comes back without any memory, and is told again what the nodes know.
+  // The store restarts without data, and the nodes restore it.
   await redis.start();
   const elsewhere = new Environment(second.url);
   await waitFor('the recovery', async () => (await elsewhere.connect(someKey())).status === 200);
@@ -143,13 +143,13 @@ test('without its store a relay goes on with who is there, asks others to come b
   expect((await elsewhere.register(key)).body.executor_registration_id).toBe(registrationId);
 });
 
-test('of two sockets of one executor the older one ends as soon as its node asks the store', async () => {
+test('closes the older of two sockets of one executor at the next lease renewal', async () => {
   const { nodes, redis } = await startFleet(2);
   const [first, second] = nodes as [RelayNode, RelayNode];
   const { url } = (await new Environment(first.url).register(someKey())).body;
   const older = await TestPeer.connect(url);
   const newer = await TestPeer.connect(at(second, url));
-  // A node that has lost its connection to the store asks when it has another.
+  // A node renews its leases when it reconnects to the store.
   await redis.cutClients();
   expect((await older.hasClosed()).reason).toMatch(/newer connection/);
   const { body } = await new Environment(first.url).connect(someKey());

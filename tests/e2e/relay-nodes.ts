@@ -8,17 +8,17 @@ import { onTestFinished } from 'vitest';
 import { CLI } from '../unit/cli/run-cli.ts';
 import { SECRET } from '../unit/relay/service/relay-fixture.ts';
 
-/** A node of a relay that runs as a program of its own, as users run it. */
+/** A relay node in a separate process, as users run it. */
 export interface RelayNode {
   readonly url: string;
   readonly stderr: () => string;
-  /** Sends a signal and waits for the end; resolves with the exit code, or null for one that was killed. */
+  /** Sends a signal and waits for the exit. Resolves with the exit code, or null if the signal killed it. */
   stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
-  /** Sends a signal that does not end it. */
+  /** Sends a signal that does not stop the node. */
   signal(signal: 'SIGHUP'): void;
 }
 
-/** A folder of the test, with the secret of its relay in the file `secret`. */
+/** Creates a temporary folder with the relay's secret in the file `secret`. */
 export function relayFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'relay-nodes-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -26,7 +26,7 @@ export function relayFolder(): string {
   return folder;
 }
 
-/** Starts a node and waits for its URL. It is ended with the test. */
+/** Starts a node and waits for its URL. The end of the test stops it. */
 export async function startNode(folder: string, ...flags: string[]): Promise<RelayNode> {
   const args = [CLI, 'relay', '--secret-file', join(folder, 'secret'), ...flags];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -46,7 +46,7 @@ function folder(): string {
 
 const place = (relay: TestRelay) => ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
 
-test('programs do not see the credential', async () => {
+test('does not pass the credential to programs', async () => {
   const relay = await openRelay();
   const key = relay.token('executor');
   stopped(startBin(place(relay), { EXEC_SERVER_API_KEY: key, CODEX_API_KEY: 'another' }));
@@ -56,7 +56,7 @@ test('programs do not see the credential', async () => {
   expect(text).not.toContain('API_KEY');
 });
 
-test('the server can be reached directly as well, and knows who came how', async () => {
+test('serves direct clients as well, and distinguishes their principals', async () => {
   const relay = await openRelay();
   const audit = join(folder(), 'audit');
   const flags = ['--listen', 'ws://127.0.0.1:0', '--metrics', '--audit-log', audit, '--name', 'box'];
@@ -75,7 +75,7 @@ test('the server can be reached directly as well, and knows who came how', async
   });
 });
 
-test('an answer that no message of the relay can carry is refused, and the connection goes on', async () => {
+test("reports a response above the relay's message limit as an error, and keeps the connection", async () => {
   const { client, close } = await overRelay();
   onTestFinished(close);
   const file = join(folder(), 'large');
@@ -88,7 +88,7 @@ test('an answer that no message of the relay can carry is refused, and the conne
   expect(await client.call('environment/status', null)).toEqual({ status: 'ready' });
 });
 
-test('a signal ends it in good order', async () => {
+test('shuts down gracefully on a signal', async () => {
   const relay = await openRelay();
   const executor = stopped(startExecutorProgram(relay));
   const client = await connect(relay);
@@ -106,7 +106,7 @@ test('a signal ends it in good order', async () => {
   expect(await executor.exited).toBe(0);
 });
 
-test('a registry that says no ends it with a reason', async () => {
+test('exits with a reason when the registry refuses', async () => {
   const relay = await openRelay();
   const executor = stopped(startBin(place(relay), { CODEX_API_KEY: 'made-up' }));
   expect(await executor.exited).toBe(1);
@@ -134,12 +134,12 @@ test.each([
     'is not a ws:// or wss:// URL',
   ],
   [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
-])('%j makes no sense', async (args, code, why) => {
+])('rejects %j', async (args, code, why) => {
   const program = stopped(startBin(args, { CODEX_API_KEY: '' }));
   expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);
 });
 
-test('a registry elsewhere must be asked over TLS', async () => {
+test('requires https for a registry on another machine', async () => {
   const program = stopped(
     startBin(['--remote', 'http://h.example', '--environment-id', 'e'], { CODEX_API_KEY: 'k' }),
   );
@@ -158,7 +158,7 @@ const credential = (token: string, more: object = {}) =>
     ...more,
   })}\n`;
 
-test('credentials come on stdin, and their end ends it', async () => {
+test('reads credentials from stdin, and exits when stdin ends', async () => {
   const relay = await openRelay();
   const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
   executor.process.stdin!.write(credential(relay.token('executor')));
@@ -168,7 +168,7 @@ test('credentials come on stdin, and their end ends it', async () => {
   expect([await executor.exited, executor.stderr()]).toEqual([0, '']);
 });
 
-test('a line that is no credential ends it at once', async () => {
+test('exits immediately at an invalid credential line', async () => {
   const relay = await openRelay();
   const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
   executor.process.stdin!.write(credential(relay.token('executor')));
@@ -178,7 +178,7 @@ test('a line that is no credential ends it at once', async () => {
   expect(executor.stderr()).toContain('invalid credential on stdin: its version is not 1');
 });
 
-test('without any credential the end of stdin is a good end', async () => {
+test('exits with 0 when stdin ends without a credential', async () => {
   const relay = await openRelay();
   const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
   executor.process.stdin!.end();
@@ -188,14 +188,14 @@ test('without any credential the end of stdin is a good end', async () => {
 test.each([
   [['--exit-on-stdin-close'], {}],
   [[], { CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE: '1' }],
-])('a server with %j and %j ends with its stdin', async (flags, env) => {
+])('with %j and %j exits when stdin ends', async (flags, env) => {
   const server = stopped(startBin(flags, env as unknown as Record<string, string>));
   await waitFor('the URL', () => server.stdout() !== '');
   server.process.stdin!.end();
   expect(await server.exited).toBe(0);
 });
 
-test('a server that listens elsewhere is reached through a forwarder', async () => {
+test('forwards to a server at another address', async () => {
   const relay = await openRelay();
   const server = await startServerProcess();
   onTestFinished(() => server.close());
@@ -213,7 +213,7 @@ test('a server that listens elsewhere is reached through a forwarder', async () 
   expect([await forwarder.exited, forwarder.stderr()]).toEqual([0, '']);
 });
 
-test('a program can serve an environment by itself', async () => {
+test('serves an environment from the library API', async () => {
   const relay = await openRelay();
   const stop = new AbortController();
   const running = runRemoteEnvironment(

@@ -30,7 +30,7 @@ function folder(): string {
 }
 
 test.each(['harnessLink', 'executorLink'] as const)(
-  'while %s is lost and found again, nothing is lost and nobody notices',
+  'loses nothing while the %s is down, and the client does not notice',
   async (link) => {
     const { client, relay, states } = await open();
     const done = join(folder(), 'done');
@@ -54,7 +54,7 @@ test.each(['harnessLink', 'executorLink'] as const)(
   },
 );
 
-test('a relay that is restarted loses nothing of what runs through it', async () => {
+test('a restarted relay loses nothing', async () => {
   const { client, relay, states } = await open();
   const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
   expect(await process.write('before\n')).toBe('accepted');
@@ -67,7 +67,7 @@ test('a relay that is restarted loses nothing of what runs through it', async ()
   expect(states).toEqual([]);
 });
 
-test('an executor whose place is taken ends, and says so', async () => {
+test('a replaced executor exits and reports why', async () => {
   const relay = await TestRelay.open();
   onTestFinished(() => relay.close());
   const first = startExecutorProgram(relay);
@@ -80,7 +80,7 @@ test('an executor whose place is taken ends, and says so', async () => {
   expect(first.stderr()).toMatch(/answered register with HTTP 409/);
 });
 
-test('an executor that is started anew is another one: the client learns that its session is gone', async () => {
+test('reports a lost session to the client when the executor was restarted', async () => {
   const relay = await TestRelay.open();
   onTestFinished(() => relay.close());
   const first = startExecutorProgram(relay);
@@ -94,7 +94,7 @@ test('an executor that is started anew is another one: the client learns that it
   expect(client.failure).toMatchObject({ kind: 'disconnected', code: -32600 });
 });
 
-test('the variables of the reference lead to the executor', async () => {
+test("connects with the reference's environment variables", async () => {
   const { relay } = await open();
   const { environments } = await discoverEnvironments({
     codexHome: folder(),

@@ -21,7 +21,7 @@ const files = certificates.signedBy(authority, 'relay');
 const ca = readFileSync(authority.cert, 'utf8');
 const log = createLogger('error', () => {});
 
-/** A relay over TLS that clients find at the host, and how they are to reach it. */
+/** Starts a relay with TLS at the host, and returns the options for its clients. */
 async function open(host: string, tls: TlsOptions, env: Record<string, string> = {}) {
   const port = await freePort();
   const relay = await startRelay({
@@ -62,13 +62,13 @@ async function status(place: Place): Promise<unknown> {
   }
 }
 
-test('both ends reach a relay whose authority they are told', async () => {
+test('executor and harness connect with a configured certificate authority', async () => {
   const { place } = await open('127.0.0.1', { ca });
   await startExecutor(place);
   expect(await status(place)).toEqual({ status: 'ready' });
 });
 
-test('a relay that is not trusted gets no token', async () => {
+test('does not send the token to an untrusted relay', async () => {
   const { place } = await open('127.0.0.1', {});
   const executor = await startExecutor(place);
   await expect(executor.ended).rejects.toMatchObject({ name: 'RegistryError', retryable: false });
@@ -79,15 +79,15 @@ test('a relay that is not trusted gets no token', async () => {
   });
 });
 
-test('everything goes through a proxy where there is one', async () => {
+test('uses the configured proxy for all connections', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
-  // No certificate speaks of this address, which is the only one of this machine that a proxy is used for.
+  // The only address of this machine that uses a proxy. No certificate is valid for it.
   const { place, port } = await open('0.0.0.0', { rejectUnauthorized: false }, { HTTPS_PROXY: proxy.url });
   await startExecutor(place);
   await waitFor('the executor', () => proxy.seen.length >= 2);
   expect(await status(place)).toEqual({ status: 'ready' });
   expect(new Set(proxy.seen.map(({ line }) => line))).toEqual(new Set([`CONNECT 0.0.0.0:${port}`]));
-  // A registration, a validation, a bundle, and a websocket for each side.
+  // One connection each for registration, validation, bundle and the two websockets.
   expect(proxy.seen.length).toBeGreaterThanOrEqual(5);
 });

@@ -25,7 +25,7 @@ import {
 import { waitFor } from '../support/wait-for.ts';
 
 /** For attempts without an observable effect on the host. */
-const refused = (_scene: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
+const refused = (_fixture: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
 const gitIsWhole = (fixture: EscapeFixture) => {
   expect(fixture.names('workspace/.git')).toEqual(['config']);
   expect(fixture.read('workspace/.git/config')).toBe(UNTOUCHED);

@@ -23,7 +23,7 @@ import { childrenOf, isAlive, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** For attempts without an observable effect on the host. */
-const refused = (_scene: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
+const refused = (_fixture: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
 
 /** `V` is a process of the host that belongs to the same user, `A` an address in it, `F` a descriptor of it, `S` the server. */
 const KNOWN =
@@ -283,7 +283,7 @@ class Victim {
   readonly #process: ChildProcess;
   readonly #lines: string[];
 
-  private constructor(process: ChildProcess, lines: string[], where: VictimPlaces) {
+  private constructor(process: ChildProcess, lines: string[], where: VictimAddresses) {
     this.#process = process;
     this.#lines = lines;
     this.pid = where.pid;
@@ -307,7 +307,7 @@ class Victim {
     const [first] = (await once(reader, 'line')) as [string];
     const lines: string[] = [];
     reader.on('line', (line) => lines.push(line));
-    return new Victim(child, lines, JSON.parse(first) as VictimPlaces);
+    return new Victim(child, lines, JSON.parse(first) as VictimAddresses);
   }
 
   /** Its output so far, and its answer to a request that shows that it is unchanged. */
@@ -324,7 +324,7 @@ class Victim {
   }
 }
 
-interface VictimPlaces {
+interface VictimAddresses {
   readonly pid: number;
   readonly address: number;
   readonly fd: number;

@@ -96,7 +96,7 @@ describe.each<[string, () => void, RegExp]>([
 
 describe('the flags of initialize', () => {
   /** The flags as a new client gets them with its session. */
-  async function toldFlags(): Promise<(boolean | undefined)[]> {
+  async function reportedFlags(): Promise<(boolean | undefined)[]> {
     const client = await server!.connect({ handshake: false });
     const { environmentInfo } = await client.call('initialize', { clientName: 'test' });
     return FLAGS.map((flag) => environmentInfo!.capabilities[flag]);
@@ -105,24 +105,24 @@ describe('the flags of initialize', () => {
   test('are true immediately if bwrap is installed', async () => {
     vi.stubEnv('PATH', '/usr/bin');
     server = await startServer();
-    expect(await toldFlags()).toEqual([true, true, true, true]);
+    expect(await reportedFlags()).toEqual([true, true, true, true]);
   });
 
   test('are a guess that environment/info corrects', async () => {
     symlinkSync('/usr/bin/bwrap', join(place, 'bin/bwrap'));
     server = await startServer();
-    expect(await toldFlags()).toEqual([false, false, false, false]);
+    expect(await reportedFlags()).toEqual([false, false, false, false]);
     const client = await server.connect();
     await client.call('environment/info', {});
-    expect(await toldFlags()).toEqual([true, true, true, true]);
+    expect(await reportedFlags()).toEqual([true, true, true, true]);
   });
 
   test('are false without native spawning', async () => {
     vi.stubEnv('PATH', '/usr/bin');
     server = await startServer({ nativeSpawn: false });
-    expect(await toldFlags()).toEqual([false, false, false, false]);
+    expect(await reportedFlags()).toEqual([false, false, false, false]);
     const client = await server.connect();
     await client.call('environment/info', {});
-    expect(await toldFlags()).toEqual([false, false, false, false]);
+    expect(await reportedFlags()).toEqual([false, false, false, false]);
   });
 });

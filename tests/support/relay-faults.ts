@@ -26,7 +26,7 @@ const OUTPUT = `ready\n${LINES.map((line) => `got ${line}\n`).join('')}${SEQUENC
 /** More than two records. */
 const FILE_BYTES = 100_000;
 
-/** Executors and harnesses in this process that reach relays through proxies, one for each kind. All is gone with the test. */
+/** Executors and harnesses in this process, behind one proxy for each kind. The end of the test closes all. */
 export class FaultFixture {
   readonly executorSide: RelayFrameProxy;
   readonly harnessSide: RelayFrameProxy;
@@ -41,7 +41,7 @@ export class FaultFixture {
     writeFileSync(join(this.#folder, 'file'), this.#content);
   }
 
-  /** Stands in front of the first of the nodes, `http:` URLs, that is there. */
+  /** Opens proxies to the first available node. The nodes are `http:` URLs. */
   static async open(...nodes: string[]): Promise<FaultFixture> {
     const server = await serve({ ...DEFAULT_CONFIG, listen: 'off', shutdownGracePeriodMs: 0 });
     const sides = [await RelayFrameProxy.open(...nodes), await RelayFrameProxy.open(...nodes)] as const;
@@ -74,29 +74,32 @@ export class FaultFixture {
   }
 
   connect(id: string): Promise<ExecServerClient> {
-    return again('connecting', () =>
+    return retry('connecting', () =>
       connectRemote({ registryUrl: this.harnessSide.url, environmentId: id, auth: token('harness', id) }),
     );
   }
 
-  /** Plays one session with every kind of frame, and expects that everything in it arrives, byte for byte and once. */
-  async play(id: string, during: Interludes = {}): Promise<{ readonly states: readonly string[] }> {
+  /** Runs a session with all kinds of frames, and expects that every byte arrives exactly once. */
+  async runSession(
+    id: string,
+    during: SessionCallbacks = {},
+  ): Promise<{ readonly states: readonly string[] }> {
     const client = await this.connect(id);
     const states: string[] = [];
     client.onStateChange((state) => states.push(state));
     let starts = 0;
-    const process = await again('starting', () =>
+    const process = await retry('starting', () =>
       client.backend.start({ ...shell(`p${++starts}`, SCRIPT), pipeStdin: true }),
     );
-    const story = tell(process);
+    const reading = readEvents(process);
     await during.started?.();
     for (const line of LINES) expect(await process.write(`${line}\n`)).toBe('accepted');
     expect(await process.closeStdin()).toBe(true);
     await during.printing?.();
     const path = pathToFileURL(join(this.#folder, 'file')).href;
-    const read = await again('reading', () => client.call('fs/readFile', { path }));
+    const read = await retry('reading', () => client.call('fs/readFile', { path }));
     expect(digest(Buffer.from(read.dataBase64, 'base64'))).toBe(digest(this.#content));
-    const { output, seqs, exitCode } = await story;
+    const { output, seqs, exitCode } = await reading;
     expect(digest(output)).toBe(digest(OUTPUT));
     expect(exitCode).toBe(3);
     expect(seqs).toEqual(Array.from(seqs, (_, index) => index + 1));
@@ -106,19 +109,19 @@ export class FaultFixture {
   }
 }
 
-/** What a test does in the middle of a session. */
-export interface Interludes {
+/** Callbacks during a session. */
+export interface SessionCallbacks {
   started?(): Promise<void>;
   printing?(): Promise<void>;
 }
 
-interface Story {
+interface ProcessOutput {
   readonly output: string;
   readonly seqs: readonly number[];
   readonly exitCode: number | null;
 }
 
-async function tell(process: ExecProcess): Promise<Story> {
+async function readEvents(process: ExecProcess): Promise<ProcessOutput> {
   const parts: Uint8Array[] = [];
   const seqs: number[] = [];
   let exitCode: number | null = null;
@@ -132,25 +135,25 @@ async function tell(process: ExecProcess): Promise<Story> {
   return { output: Buffer.concat(parts).toString(), seqs, exitCode };
 }
 
-/** Tries again what may work the next time. */
-async function again<T>(what: string, attempt: () => Promise<T>): Promise<T> {
-  for (const deadline = Date.now() + PATIENCE_MS; ; ) {
+/** Retries temporary failures. */
+async function retry<T>(what: string, attempt: () => Promise<T>): Promise<T> {
+  for (const deadline = Date.now() + RETRY_LIMIT_MS; ; ) {
     try {
       return await attempt();
     } catch (error) {
-      if (!isPassing(error) || Date.now() > deadline) throw new Error(`${what} failed`, { cause: error });
+      if (!isTemporary(error) || Date.now() > deadline) throw new Error(`${what} failed`, { cause: error });
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
 }
 
-/** An executor may not be there yet; and what may have happened may be done again here. */
-function isPassing(error: unknown): boolean {
+/** The executor may not be connected yet. In these tests an operation that was perhaps done may be repeated. */
+function isTemporary(error: unknown): boolean {
   if (!(error instanceof ClientError)) return false;
   return error.retryable || error.kind === 'connectFailed' || error.kind === 'brokenPipe';
 }
 
-const PATIENCE_MS = 20_000;
+const RETRY_LIMIT_MS = 20_000;
 
 function digest(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex');

@@ -4,28 +4,28 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
 
-/** A frame on its way, and how many passed on its connection in its direction, and in its environment on connections before. */
+/** A frame in transit, its index on its connection and direction, and the index of the connection in its environment. */
 export interface PassingFrame {
   readonly environmentId: string;
   readonly towards: 'relay' | 'end';
-  readonly place: number;
+  readonly index: number;
   readonly connection: number;
   readonly bytes: Buffer;
-  /** What passed on this connection in this direction before. */
+  /** Earlier frames on this connection and direction. */
   readonly earlier: readonly Buffer[];
 }
 
 /**
- * What happens to a frame: `cut` ends the connection in its place; `swap` lets the next of its direction go first, if one comes soon;
- * a list arrives instead of it.
+ * What happens to a frame: `cut` closes the connection instead of forwarding it. `swap` forwards the next frame of its direction
+ * first, if one arrives soon. A list replaces the frame.
  */
-export type FrameFate = 'pass' | 'cut' | 'swap' | readonly Uint8Array[];
+export type FrameAction = 'pass' | 'cut' | 'swap' | readonly Uint8Array[];
 
-/** Stands between one kind of ends and a relay. Calls of the registry pass; what becomes of frames is for the test to say. */
+/** A proxy between executors or harnesses and a relay. It forwards registry calls. The test decides about frames. */
 export class RelayFrameProxy {
   /** Decides about each frame. */
-  judge: (frame: PassingFrame) => FrameFate = () => 'pass';
-  /** The statuses with which websockets were refused. */
+  decide: (frame: PassingFrame) => FrameAction = () => 'pass';
+  /** Statuses of refused websockets. */
   readonly refusals: number[] = [];
   readonly #targets: readonly string[];
   readonly #server: Server;
@@ -45,7 +45,7 @@ export class RelayFrameProxy {
     });
   }
 
-  /** Leads to the first of the targets, `http:` URLs, that is there. */
+  /** Opens a proxy to the first available target. The targets are `http:` URLs. */
   static async open(...targets: string[]): Promise<RelayFrameProxy> {
     const proxy = new RelayFrameProxy(targets);
     proxy.#server.listen(0, '127.0.0.1');
@@ -57,7 +57,7 @@ export class RelayFrameProxy {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Cuts every connection. */
+  /** Destroys all connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -134,17 +134,17 @@ export class RelayFrameProxy {
       };
       from.on('message', (data) => {
         const bytes = data as Buffer;
-        const frame = { environmentId, towards, place: earlier.length, connection, bytes, earlier };
-        const fate = from.readyState === WebSocket.OPEN ? this.judge(frame) : [];
+        const frame = { environmentId, towards, index: earlier.length, connection, bytes, earlier };
+        const action = from.readyState === WebSocket.OPEN ? this.decide(frame) : [];
         earlier.push(bytes);
-        if (fate === 'cut') return cut();
-        if (fate === 'swap') {
+        if (action === 'cut') return cut();
+        if (action === 'swap') {
           release();
           held = bytes;
           setTimeout(release, SWAP_WAIT_MS);
           return;
         }
-        for (const each of fate === 'pass' ? [bytes] : fate) send(each);
+        for (const each of action === 'pass' ? [bytes] : action) send(each);
         release();
       });
     };
@@ -154,5 +154,5 @@ export class RelayFrameProxy {
   }
 }
 
-/** How long a frame waits for the one that is to go first. */
+/** Time that a frame waits for the one to swap with. */
 const SWAP_WAIT_MS = 30;

@@ -15,13 +15,13 @@ import type { ConnectedClient } from './connected-clients.ts';
 export const ENVIRONMENT = 'env-1';
 export const SECRET = 'a secret of at least thirty-two bytes';
 
-/** A token of the environment for any relay with the secret. */
+/** Creates a token of the environment for relays with the secret. */
 export function relayToken(role: TokenRole): string {
   const claims = { id: randomUUID(), role, environmentId: ENVIRONMENT, expiresAt: null };
   return writeToken(new Seal(SECRET), claims);
 }
 
-/** A relay in this process. What it tells both sides leads through links that a test can cut, one for each side. */
+/** A relay in this process. Executors and harnesses reach it through two TCP proxies that a test can break. */
 export class TestRelay {
   readonly executorLink: TcpProxy;
   readonly harnessLink: TcpProxy;
@@ -60,18 +60,18 @@ export class TestRelay {
     return new TestRelay(whole, await startRelay(whole), executorLink, harnessLink);
   }
 
-  /** Ends the relay and starts another one in its place, which has forgotten everything. */
+  /** Replaces the relay by a new one without data. */
   async restart(): Promise<void> {
     await this.#relay.close();
     this.#relay = await startRelay(this.#config);
   }
 
-  /** What executors have as `--remote`. */
+  /** The `--remote` of executors. */
   get executorUrl(): string {
     return this.executorLink.url.replace('ws', 'http');
   }
 
-  /** The registry for harnesses. */
+  /** The registry URL of harnesses. */
   get harnessUrl(): string {
     return this.harnessLink.url.replace('ws', 'http');
   }
@@ -80,7 +80,7 @@ export class TestRelay {
     return relayToken(role);
   }
 
-  /** Connects as a harness. One whose executor is not there yet waits for it. */
+  /** Connects as a harness and waits for the executor if it is offline. */
   connect(options: Partial<RemoteOptions> = {}): Promise<ExecServerClient> {
     return connectRemote({
       registryUrl: this.harnessUrl,
@@ -121,7 +121,7 @@ export function startBin(
   return startProgram(process.execPath, [BIN, ...args], { env });
 }
 
-/** Starts any program. It has a pipe as stdin. */
+/** Starts a program with a pipe as stdin. */
 export function startProgram(
   program: string,
   args: readonly string[],
@@ -149,7 +149,7 @@ export function startProgram(
   return { process: child, stdout: () => stdout, stderr: () => stderr, exited, stop };
 }
 
-/** A server in a process of its own that is reached through a relay. */
+/** Connects through a relay to a server in a separate process. */
 export async function overRelay(
   options: Partial<RemoteOptions> = {},
 ): Promise<ConnectedClient & { readonly relay: TestRelay }> {
@@ -165,7 +165,7 @@ export async function overRelay(
   }
 }
 
-/** Connects as soon as an executor is registered; before that the registry does not know the environment. */
+/** Connects as soon as an executor is registered. Before that, the registry answers with an error. */
 export async function connectWhenThere(
   relay: TestRelay,
   options: Partial<RemoteOptions> = {},
@@ -183,7 +183,7 @@ export async function connectWhenThere(
 const EXECUTOR_START_MS = 15_000;
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
-/** Links must know where they lead before the relay listens there. */
+/** Returns a free port. The proxies need their target before the relay listens. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -98,7 +98,7 @@ class Ring {
   push(bytes: Uint8Array): void {
     const kept = bytes.subarray(Math.max(0, bytes.length - this.#capacity));
     if (kept.length === 0) return;
-    this.#makeRoom(kept.length);
+    this.#evictFor(kept.length);
     const end = (this.#start + this.length) % this.#bytes.length;
     const untilWrap = Math.min(kept.length, this.#bytes.length - end);
     this.#bytes.set(kept.subarray(0, untilWrap), end);
@@ -115,7 +115,7 @@ class Ring {
   }
 
   /** Grows up to the capacity, then overwrites the oldest bytes. */
-  #makeRoom(incoming: number): void {
+  #evictFor(incoming: number): void {
     if (this.length + incoming > this.#bytes.length && this.#bytes.length < this.#capacity) {
       const content = this.bytes();
       this.#bytes = grown(content, this.length + incoming, this.#capacity);

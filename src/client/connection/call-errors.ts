@@ -1,5 +1,5 @@
 import { RpcError, RpcErrorCode } from '../../protocol/errors.ts';
-import { TooManyCallsError } from '../../rpc/connection.ts';
+import { TooManyCallsError } from '../../rpc/outgoing-calls.ts';
 import { ClientError, type ClientErrorKind } from '../errors.ts';
 import type { LinkEnd } from './link.ts';
 

@@ -1,7 +1,8 @@
 import type { ErrorMessage, RequestMessage, ResponseMessage } from '../../protocol/envelope.ts';
 import { UNREADABLE_ID } from '../../protocol/envelope.ts';
 import { printable, RpcError, RpcErrorCode } from '../../protocol/errors.ts';
-import { ConnectionClosedError, RpcConnection, TooManyCallsError } from '../../rpc/connection.ts';
+import { ConnectionClosedError, RpcConnection } from '../../rpc/connection.ts';
+import { TooManyCallsError } from '../../rpc/outgoing-calls.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import type { EnvironmentInfo } from '../backend.ts';
 import { ClientError } from '../errors.ts';

@@ -44,11 +44,11 @@ export class FileBundle {
   async read(path: NativePath, directory: NativePath): Promise<BundledFile | null> {
     this.#signal.throwIfAborted();
     const uri = uriFromPath(path);
-    const place = await this.#attempt('inspect', uri, () => this.#locate(path, directory));
-    if (place === null) return null;
-    const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(place));
+    const location = await this.#attempt('inspect', uri, () => this.#locate(path, directory));
+    if (location === null) return null;
+    const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(location));
     if (size === null || this.#isTooLarge(size, uri)) return null;
-    const bytes = await this.#attempt('read', uri, () => this.#content(place));
+    const bytes = await this.#attempt('read', uri, () => this.#content(location));
     // The file may have grown, and the size of a file that the kernel generates means nothing.
     if (bytes === null || this.#isTooLarge(bytes.length, uri)) return null;
     const problem = utf8Problem(bytes);

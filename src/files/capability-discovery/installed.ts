@@ -102,7 +102,7 @@ async function discoverPlugins(
     const { id, path } = locations[index]!;
     found[index] = await discoverRoot({ id, path, uri: uriFromPath(path) }, lookup, signal);
   });
-  return locations.flatMap((place, index) => pluginOf(place, found[index]!, warnings) ?? []);
+  return locations.flatMap((location, index) => pluginOf(location, found[index]!, warnings) ?? []);
 }
 
 function pluginOf(

@@ -37,19 +37,28 @@ interface HttpClientOptions {
   readonly policy: HostPolicy;
   /** How long an idle connection is kept; {@link IDLE_CONNECTION_MS} when absent. */
   readonly idleConnectionMs?: number;
+  /** How long a request waits for a connection that another request is opening. */
+  readonly sharedOpeningMs?: number;
 }
 
 /** Sends requests to web servers. Keeps connections for later requests and closes them with the client. */
 export class HttpClient {
   readonly #env: Variables;
+  readonly #sharedOpeningMs: number;
   readonly #policy: HostPolicy;
   readonly #connections: Connections;
   readonly #sessions: Http2Sessions;
   readonly #closed = new AbortController();
   #authorities: Promise<SecureContext> | null = null;
 
-  constructor({ env, policy, idleConnectionMs = IDLE_CONNECTION_MS }: HttpClientOptions) {
+  constructor({
+    env,
+    policy,
+    idleConnectionMs = IDLE_CONNECTION_MS,
+    sharedOpeningMs = SHARED_OPENING_MS,
+  }: HttpClientOptions) {
     this.#env = env;
+    this.#sharedOpeningMs = sharedOpeningMs;
     this.#policy = policy;
     this.#connections = new Connections(idleConnectionMs);
     this.#sessions = new Http2Sessions(idleConnectionMs);
@@ -113,9 +122,9 @@ export class HttpClient {
     const outgoing = outgoingOn(route, hop);
     const { key } = route;
     // The first request finds out the server's protocol. The others may share its connection, but do not wait long: it may hang.
-    const until = performance.now() + SHARED_OPENING_MS;
+    const until = performance.now() + this.#sharedOpeningMs;
     let opening = this.#sessions.opening(key);
-    for (let left = SHARED_OPENING_MS; opening !== null && left > 0; left = until - performance.now()) {
+    for (let left = this.#sharedOpeningMs; opening !== null && left > 0; left = until - performance.now()) {
       await withTimeout(opening, left, { signal });
       opening = this.#sessions.opening(key);
     }

@@ -30,7 +30,7 @@ export type Decision = Omit<NetworkPolicyDecisionEvent, 'processId' | 'droppedBe
 export interface PolicyPeer {
   decided(decision: Decision): void;
   /** Asks the client to decide; null when there is no client to ask. Never rejects. */
-  ask: ((question: NetworkPolicyRequest, signal: AbortSignal) => Promise<NetworkPolicyDecision>) | null;
+  ask: ((request: NetworkPolicyRequest, signal: AbortSignal) => Promise<NetworkPolicyDecision>) | null;
 }
 
 /** Why a request is blocked. */
@@ -67,11 +67,11 @@ export class Admission {
 
   async admit(request: AccessRequest, signal: AbortSignal): Promise<Admitted> {
     const early = this.#blockedEarly(request);
-    if (early !== null) return this.#blockedByGuard(request, early);
+    if (early !== null) return this.#blockedByCheck(request, early);
     const domain = await this.#admitHost(request, signal);
     if (domain.block !== undefined) return domain;
     const late = this.#blockedByMode(request);
-    return late === null ? domain : this.#blockedByGuard(request, late);
+    return late === null ? domain : this.#blockedByCheck(request, late);
   }
 
   /** Decides about a request inside an admitted connection. */
@@ -154,7 +154,7 @@ export class Admission {
     return { block };
   }
 
-  #blockedByGuard(request: AccessRequest, block: Block): Admitted {
+  #blockedByCheck(request: AccessRequest, block: Block): Admitted {
     this.#report(request, { scope: 'non_domain', ...block });
     return { block };
   }

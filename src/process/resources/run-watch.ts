@@ -43,10 +43,10 @@ export class RunWatch {
     const { idleMs, outputBytes } = this.#limits;
     if (idleMs !== null) this.#lastSign = performance.now();
     if (outputBytes === null) return bytes;
-    const room = outputBytes - this.#outputBytes;
+    const left = outputBytes - this.#outputBytes;
     this.#outputBytes += bytes;
-    if (bytes > room) this.#exceeded('outputLimit');
-    return Math.max(0, Math.min(bytes, room));
+    if (bytes > left) this.#exceeded('outputLimit');
+    return Math.max(0, Math.min(bytes, left));
   }
 
   /** Stops all timers. */

@@ -9,7 +9,7 @@ import type { FramePipe } from '../stream/frame-pipe.ts';
 import type { HarnessLink } from '../stream/harness-link.ts';
 
 /** Opens another connection to the executor. */
-export interface PipeOpener {
+interface PipeOpener {
   /** Asks the registry how to connect. */
   bundle(signal: AbortSignal): Promise<Bundle>;
   openPipe(bundle: Bundle, signal: AbortSignal): Promise<FramePipe>;

@@ -1,13 +1,13 @@
 import type { SocketAddress } from '../../listener/listen-url.ts';
 
-/** What a relay is told about where it is reached. */
-export interface NodeUrlSettings {
+/** The configured address and URLs of a node. */
+interface NodeUrlSettings {
   readonly address: SocketAddress;
   readonly publicUrl: string | null;
   readonly nodeUrl: string | null;
 }
 
-/** The URLs of a node. Those that are not configured are known once it listens. */
+/** The URLs of a node. URLs that are not configured are derived from the address after it listens. */
 export class NodeUrls {
   readonly #settings: NodeUrlSettings;
   #own = '';
@@ -16,22 +16,22 @@ export class NodeUrls {
     this.#settings = settings;
   }
 
-  /** The HTTP URL that leads to any node. */
+  /** HTTP URL of any node. */
   get http(): string {
     return this.#settings.publicUrl ?? this.#own;
   }
 
-  /** The websocket URL that leads to any node. */
+  /** Websocket URL of any node. */
   get public(): string {
     return toWebSocket(this.http);
   }
 
-  /** The websocket URL that leads to this node. */
+  /** Websocket URL of this node. */
   get node(): string {
     return toWebSocket(this.#settings.nodeUrl ?? this.http);
   }
 
-  /** What stands in front of the relay's own paths, the longest first. */
+  /** Path prefixes of the configured URLs, longest first. */
   get basePaths(): readonly string[] {
     const urls = [this.#settings.publicUrl, this.#settings.nodeUrl].filter((url) => url !== null);
     const paths = urls.map((url) => new URL(url).pathname.replace(/\/+$/, ''));

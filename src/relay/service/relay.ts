@@ -10,7 +10,7 @@ import type { Logger } from '../../observability/log.ts';
 import { AccessTokens } from './access/access-tokens.ts';
 import { Seal } from './access/sealed-text.ts';
 import { Tickets } from './access/tickets.ts';
-import { Calls } from './http/calls.ts';
+import { Calls, RequestBudget } from './http/calls.ts';
 import { RelayListener } from './http/relay-listener.ts';
 import { Upgrades } from './http/upgrades.ts';
 import { DEFAULT_MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS } from './limits.ts';
@@ -18,47 +18,46 @@ import { NodeUrls } from './node-urls.ts';
 import { RelayMetrics } from './records/relay-metrics.ts';
 import { RelayRecords } from './records/relay-records.ts';
 import { Registry } from './registry/registry.ts';
-import { RequestBudget } from './registry/request-budget.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
 import { openStore } from './store/open-store.ts';
 import type { FileLock } from './store/registration-file.ts';
 import type { Store } from './store/store.ts';
 
-/** How a relay is set up. */
+/** Configuration of a relay node. */
 export interface RelayConfig {
   readonly address: SocketAddress;
   readonly tls: TlsFiles | null;
-  /** What tokens and URLs are sealed with; the same on all nodes. At least 32 bytes. */
+  /** Key of the seals of tokens and URLs, the same on all nodes. At least 32 bytes. */
   readonly secret: string;
   /** `memory`, `file:///PATH`, or `redis://…`, which several nodes share. */
   readonly store: string;
-  /** Keeps the file of a `file:` store for one relay. Without it a second relay is not noticed, which is warned of. */
+  /** Locks the file of a `file:` store. Without it the relay cannot detect a second relay, and logs a warning. */
   readonly fileLock?: FileLock | null;
-  /** The HTTP URL under which clients reach any node; null is the address itself. */
+  /** HTTP URL of any node, for clients. Null uses the address. */
   readonly publicUrl: string | null;
-  /** The HTTP URL under which harnesses reach this node; null is the public URL. */
+  /** HTTP URL of this node, for harnesses. Null uses the public URL. */
   readonly nodeUrl: string | null;
-  /** A list of tokens that are no longer good. */
+  /** File with the ids of revoked tokens. */
   readonly revokedFile: string | null;
   readonly auditLog: string | null;
   readonly metrics: boolean;
   readonly maxConnections?: number;
   readonly log: Logger;
-  /** The time of day, which expiries go by. */
+  /** Wall clock in milliseconds, for expiry. */
   readonly now?: () => number;
 }
 
-/** A relay that is up. */
+/** A running relay. */
 export interface RunningRelay {
-  /** Where clients reach it: what executors have as `--remote`. */
+  /** URL for clients: the `--remote` of executors. */
   readonly url: string;
-  /** Sends everybody away and ends. */
+  /** Closes all connections and shuts down. */
   close(reason?: string): Promise<void>;
-  /** Reads certificates and revoked tokens again, and goes on in a new audit log if the old one was moved away. */
+  /** Reloads certificates and revoked tokens, and reopens the audit log. */
   reload(): Promise<void>;
 }
 
-/** Starts a node of a relay; resolves once clients can connect. Throws StartError, or what the system says about the address. */
+/** Starts a relay node. Resolves once clients can connect. Throws StartError, or the system error of the address. */
 export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
   const revocations = await Revocations.open(config.revokedFile, '--revoked-file');
   const audit = await openAudit(config);
@@ -79,7 +78,7 @@ export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
   }
 }
 
-/** Owns everything that a node has. */
+/** Owns the parts of a node. */
 class Relay {
   readonly #config: RelayConfig;
   readonly #revocations: Revocations;
@@ -131,12 +130,12 @@ class Relay {
     });
   }
 
-  /** Opens the listener and returns the URL that leads to it. */
+  /** Opens the listener and returns its URL. */
   async listen(): Promise<string> {
     const port = await this.#listener.listen();
     this.#urls.listensOn(port);
     const url = this.#urls.http;
-    this.#config.log.info('the relay is up', { host: this.#config.address.host, port, url });
+    this.#config.log.info('relay listening', { host: this.#config.address.host, port, url });
     return url;
   }
 
@@ -145,19 +144,19 @@ class Relay {
     return this.#closing;
   }
 
-  /** What is wrong is logged, and the relay goes on with what it has. */
+  /** Logs failures and keeps the previous state for them. */
   async reload(): Promise<void> {
     const { log } = this.#config;
     let failures = 0;
-    const complain = (error: Error) => {
+    const logFailure = (error: Error) => {
       failures++;
-      log.error('what was read before stays in use', { reason: error.message });
+      log.error('reload failed, keeping the previous state', { reason: error.message });
     };
-    await this.#listener.reload().catch(complain);
-    await this.#revocations.reload().catch(complain);
-    await this.#records.reopen().catch(complain);
+    await this.#listener.reload().catch(logFailure);
+    await this.#revocations.reload().catch(logFailure);
+    await this.#records.reopen().catch(logFailure);
     this.#rendezvous.closeRevoked((tokenId) => this.#revocations.has(tokenId));
-    if (failures === 0) log.info('files were read again');
+    if (failures === 0) log.info('reloaded certificates, revoked tokens and the audit log');
   }
 
   async #shutDown(reason: string): Promise<void> {

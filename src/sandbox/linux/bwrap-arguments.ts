@@ -1,7 +1,7 @@
 import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
-import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS, MAX_LATE_COVERS } from '../limits.ts';
+import { BWRAP_HEADROOM_ARGUMENTS, BWRAP_MAX_ARGUMENTS, MAX_LATE_COVERS } from '../limits.ts';
 import type { MountPlan, MountStep } from '../mounts/mount-plan.ts';
 
 /** Options for carrying out a mount plan. */
@@ -82,7 +82,7 @@ export function mountArguments(plan: MountPlan, options: MountOptions): string[]
       ? plan.steps.flatMap((step) => argumentsOf(step, options))
       : gatedArguments(plan, gate, options);
   const args = [...namespaces(options), ...steps, '--chdir', '/'];
-  if (args.length > BWRAP_MAX_ARGUMENTS - BWRAP_SPARE_ARGUMENTS) {
+  if (args.length > BWRAP_MAX_ARGUMENTS - BWRAP_HEADROOM_ARGUMENTS) {
     throw unenforceable(
       'the sandbox needs more mounts than bwrap can make; deny directories instead of many files',
     );

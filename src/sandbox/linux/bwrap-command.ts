@@ -173,7 +173,7 @@ function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: 
     gate: mailbox,
     firstEmptyFd,
     emptyFiles,
-    firstFree: firstEmptyFd + emptyFiles + SPARE_DESCRIPTORS,
+    firstFree: firstEmptyFd + emptyFiles + DESCRIPTOR_HEADROOM,
     executed: hidesProcesses ? LAUNCHER_FILE : descriptorPath(launcherFd),
   };
 }
@@ -183,7 +183,7 @@ const NOTHING = Buffer.alloc(0);
 /** The first descriptor after the standard streams. */
 export const FIRST_INHERITED_FD = 3;
 /** Descriptors that bwrap may have opened after the inherited ones. */
-const SPARE_DESCRIPTORS = 16;
+const DESCRIPTOR_HEADROOM = 16;
 /** The path of a launcher that cannot be executed through its descriptor. */
 const LAUNCHER_FILE = nativePathOfBytes('/dev/.exec-server-launch');
 

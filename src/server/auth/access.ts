@@ -42,7 +42,7 @@ export function requireAccess(access: Access, method: Method, params: unknown): 
   if (!grants(access, need)) {
     throw forbidden(`the token does not allow ${method}: it needs the scope ${SCOPES_FOR[need]}`);
   }
-  if (access.below !== null && METHODS[method].confinable === false) {
+  if (access.below !== null && METHODS[method].pathRestrictable === false) {
     const directory = printable(textOfNativePath(access.below));
     throw forbidden(
       `the token does not allow ${method}: the server cannot restrict it to ${directory} reliably`,

@@ -42,8 +42,8 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
         import('../../files/capability-discovery/installed.ts'),
         import('../../files/executor-config/config-locations.ts'),
       ]);
-      const places = await findConfigLocations(fileSystem, process.env);
-      return discoverInstalled(fileSystem, places, files.ended, links);
+      const locations = await findConfigLocations(fileSystem, process.env);
+      return discoverInstalled(fileSystem, locations, files.ended, links);
     },
   };
 }

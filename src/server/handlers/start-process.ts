@@ -34,7 +34,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   try {
     launch.releaseQuota = quotas.enterProcess();
     const listener = records.watch(processId, processListener(services, start, launch));
-    // A client may write a script and start it without waiting for the answer to the write.
+    // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
     recorded = records.starting(processId, spec, {
       sandbox: sandboxType,
@@ -139,8 +139,8 @@ async function connectNetwork(launch: Launch, spec: SpawnSpec): Promise<SpawnSpe
 async function restoreLoginState(launch: Launch, spec: SpawnSpec, signal: AbortSignal): Promise<SpawnSpec> {
   const { start, shellSandbox, services } = launch;
   if (!usesLoginState(start)) return spec;
-  const place = { spec, sandbox: start.sandbox, wrapInSandbox: shellSandbox };
-  return await services.session.shellStates.restored(start.login, place, signal);
+  const shell = { spec, sandbox: start.sandbox, wrapInSandbox: shellSandbox };
+  return await services.session.shellStates.restored(start.login, shell, signal);
 }
 
 async function buildSandbox(

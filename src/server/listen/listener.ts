@@ -59,7 +59,7 @@ export class Listener {
     this.#server = new WebServer(
       { ...options, requestTimeoutMs: options.handshakeTimeoutMs },
       {
-        request: (request, response) => this.#answer(request, response),
+        request: (request, response) => this.#respond(request, response),
         upgrade: (request, socket, head) => this.#upgrade(request, socket, head),
         evict: (socket) => this.#evict(socket),
       },
@@ -97,11 +97,11 @@ export class Listener {
     if (!canRespond || socket.writableLength > 0) socket.destroy();
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse): void {
+  #respond(request: IncomingMessage, output: ServerResponse): void {
     const refused = this.#refusalOf(request);
     const metrics = refused === null ? this.#metricsFor(request) : null;
-    if (metrics !== null) void metrics.then((answer) => send(request, response, answer));
-    else send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
+    if (metrics !== null) void metrics.then((response) => send(request, output, response));
+    else send(request, output, refused ?? answerHttp(request, false, this.#state(request.socket)));
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -110,7 +110,7 @@ export class Listener {
     // Some clients send an upgrade header with every request, for example for h2c.
     const metrics = misdirected === null ? this.#metricsFor(request) : null;
     if (metrics !== null) {
-      void metrics.then((answer) => end(socket, answer));
+      void metrics.then((response) => end(socket, response));
       return;
     }
     const refused = misdirected ?? answerHttp(request, true, this.#state(socket));
@@ -179,11 +179,11 @@ export class Listener {
   }
 
   /** Records a rejected connection. A health probe with an upgrade header is answered, but not recorded as rejected. */
-  #reject(socket: Duplex, answer: HttpResponse): void {
-    if (answer.status >= 400) {
-      this.#options.rejected?.(answer.status, answer.body.trim(), addressOf(socket), null);
+  #reject(socket: Duplex, response: HttpResponse): void {
+    if (response.status >= 400) {
+      this.#options.rejected?.(response.status, response.body.trim(), addressOf(socket), null);
     }
-    end(socket, answer);
+    end(socket, response);
   }
 
   #refusalOf(request: IncomingMessage): HttpResponse | null {
@@ -204,12 +204,12 @@ function urlOf(address: SocketAddress | UnixAddress, bound: AddressInfo | null):
   return `${address.secure ? 'wss' : 'ws'}://${family === 'IPv6' ? `[${ip}]` : ip}:${port}`;
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse | null): void {
-  response.writeHead(answer?.status ?? 404, answer?.headers);
-  response.end(request.method === 'HEAD' ? '' : answer?.body);
+function send(request: IncomingMessage, output: ServerResponse, response: HttpResponse | null): void {
+  output.writeHead(response?.status ?? 404, response?.headers);
+  output.end(request.method === 'HEAD' ? '' : response?.body);
 }
 
 /** Destroys the socket after the response. HTTP no longer watches it: a peer that keeps it open would block `close`. */
-function end(socket: Duplex, answer: HttpResponse): void {
-  socket.end(encodeResponse(answer, STATUS_CODES[answer.status] ?? ''), () => socket.destroy());
+function end(socket: Duplex, response: HttpResponse): void {
+  socket.end(encodeResponse(response, STATUS_CODES[response.status] ?? ''), () => socket.destroy());
 }

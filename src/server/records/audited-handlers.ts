@@ -9,31 +9,31 @@ import type { ConnectionAuditTrail, FileChange } from './audit-trail.ts';
  * and, with the number of bytes, when it is closed. Process starts are recorded in the start itself, because their record must precede
  * them.
  */
-export function auditedHandlers(handlers: Handlers, trail: ConnectionAuditTrail): Handlers {
+export function auditedHandlers(handlers: Handlers, auditTrail: ConnectionAuditTrail): Handlers {
   const audited = new Map<string, unknown>(Object.entries(handlers));
   for (const method of Object.keys(handlers) as (keyof Handlers)[]) {
     if (METHODS[method].needs === 'files.write') {
       const handler = handlers[method] as Handler;
       audited.set(method, (params: Params, context: RequestContext) =>
-        recorded(trail, { method, paths: pathsOf(params), bytes: bytesOf(params, context.bulk) }, () =>
+        recorded(auditTrail, { method, paths: pathsOf(params), bytes: bytesOf(params, context.bulk) }, () =>
           handler(params, context),
         ),
       );
     }
   }
-  return { ...(Object.fromEntries(audited) as Handlers), ...auditedHandles(handlers, trail) };
+  return { ...(Object.fromEntries(audited) as Handlers), ...auditedHandles(handlers, auditTrail) };
 }
 
 type HandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
 
-function auditedHandles(handlers: Handlers, trail: ConnectionAuditTrail): Pick<Handlers, HandleMethod> {
+function auditedHandles(handlers: Handlers, auditTrail: ConnectionAuditTrail): Pick<Handlers, HandleMethod> {
   const writing = new Map<string, { readonly path: string; bytes: number }>();
 
   const ended = async (handleId: string, end: Pick<FileChange, 'outcome' | 'reason'>) => {
     const handle = writing.get(handleId);
     if (handle === undefined) return;
     writing.delete(handleId);
-    await trail.fileChange({ method: 'fs/close', paths: [handle.path], bytes: handle.bytes, ...end });
+    await auditTrail.fileChange({ method: 'fs/close', paths: [handle.path], bytes: handle.bytes, ...end });
   };
   const failed = (handleId: string, error: unknown) =>
     ended(handleId, { outcome: 'failed', reason: (error as Error).message }).catch(() => {});
@@ -43,7 +43,7 @@ function auditedHandles(handlers: Handlers, trail: ConnectionAuditTrail): Pick<H
       const { handleId, path, mode } = params;
       if (mode === 'read') return handlers['fs/open'](params, context);
       const change = { method: 'fs/open' as const, paths: [path], bytes: null };
-      return await recorded(trail, change, async () => {
+      return await recorded(auditTrail, change, async () => {
         const result = await handlers['fs/open'](params, context);
         // Before the record is written, because blocks and the close may be pipelined behind this request.
         writing.set(handleId, { path, bytes: 0 });
@@ -87,20 +87,20 @@ type Handler = (params: Params, context: RequestContext) => unknown;
 
 /** Makes a change and records its outcome. Does not start a change that cannot be recorded. */
 async function recorded<T>(
-  trail: ConnectionAuditTrail,
+  auditTrail: ConnectionAuditTrail,
   change: { readonly method: Method; readonly paths: readonly string[]; readonly bytes: number | null },
   carryOut: () => T | Promise<T>,
 ): Promise<T> {
-  trail.requireWritable();
+  auditTrail.requireWritable();
   let result: T;
   try {
     result = await carryOut();
   } catch (error) {
     const reason = (error as Error).message;
-    await trail.fileChange({ ...change, bytes: null, outcome: 'failed', reason }).catch(() => {});
+    await auditTrail.fileChange({ ...change, bytes: null, outcome: 'failed', reason }).catch(() => {});
     throw error;
   }
-  await trail.fileChange({ ...change, outcome: 'done' });
+  await auditTrail.fileChange({ ...change, outcome: 'done' });
   return result;
 }
 

@@ -21,7 +21,7 @@ import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metri
 interface Audit {
   readonly log: AuditLog;
   readonly rejected: RejectedConnections;
-  readonly Trail: typeof ConnectionAuditTrail;
+  readonly AuditTrail: typeof ConnectionAuditTrail;
   readonly auditedHandlers: typeof auditedHandlers;
 }
 
@@ -61,8 +61,8 @@ export class ServerRecords {
     this.metrics?.connected(principal.kind === 'harness' ? 'relay' : 'websocket');
     const audit = this.#audit;
     if (audit === null) return new ConnectionRecords(null, this.metrics, this.#tracer, null);
-    const trail = new audit.Trail(audit.log, ++this.#connections, principal);
-    return new ConnectionRecords(trail, this.metrics, this.#tracer, audit.auditedHandlers);
+    const auditTrail = new audit.AuditTrail(audit.log, ++this.#connections, principal);
+    return new ConnectionRecords(auditTrail, this.metrics, this.#tracer, audit.auditedHandlers);
   }
 
   /** A connection was rejected. */
@@ -85,18 +85,18 @@ export class ServerRecords {
 
 /** The records of one connection. Methods do nothing where the records are not configured. */
 export class ConnectionRecords {
-  readonly #trail: ConnectionAuditTrail | null;
+  readonly #auditTrail: ConnectionAuditTrail | null;
   readonly #metrics: ServerMetrics | null;
   readonly #tracer: RequestTracer | null;
   readonly #audited: typeof auditedHandlers | null;
 
   constructor(
-    trail: ConnectionAuditTrail | null,
+    auditTrail: ConnectionAuditTrail | null,
     metrics: ServerMetrics | null,
     tracer: RequestTracer | null,
     audited: typeof auditedHandlers | null,
   ) {
-    this.#trail = trail;
+    this.#auditTrail = auditTrail;
     this.#metrics = metrics;
     this.#tracer = tracer;
     this.#audited = audited;
@@ -104,20 +104,22 @@ export class ConnectionRecords {
 
   /** Throws RpcError while new work must not start, because it could not be recorded. */
   requireWritable(): void {
-    this.#trail?.requireWritable();
+    this.#auditTrail?.requireWritable();
   }
 
   attached(sessionId: string, clientName: string, resumed: boolean): void {
-    this.#trail?.attached(sessionId, clientName, resumed);
+    this.#auditTrail?.attached(sessionId, clientName, resumed);
   }
 
   disconnected(reason: CloseReason): void {
-    this.#trail?.disconnected(reason);
+    this.#auditTrail?.disconnected(reason);
   }
 
   /** Wraps the handlers so that file changes are recorded. */
   recorded(handlers: Handlers): Handlers {
-    return this.#trail === null || this.#audited === null ? handlers : this.#audited(handlers, this.#trail);
+    return this.#auditTrail === null || this.#audited === null
+      ? handlers
+      : this.#audited(handlers, this.#auditTrail);
   }
 
   /** Starts measuring a request, if metrics are enabled. */
@@ -136,12 +138,13 @@ export class ConnectionRecords {
   }
 
   /** A request was answered with an error. */
-  refused(method: string, error: unknown, answer: RpcError): void {
-    const cause = causeOfRefusal(error, answer);
+  refused(method: string, error: unknown, refusal: RpcError): void {
+    const cause = causeOfRefusal(error, refusal);
     if (cause === null) return;
     this.#metrics?.refused(cause);
     // An HTTP request that reached the network rules has its own record.
-    if (!(error instanceof NetworkError && method === 'http/request')) this.#trail?.refused(method, answer);
+    if (!(error instanceof NetworkError && method === 'http/request'))
+      this.#auditTrail?.refused(method, refusal);
   }
 
   /** Sends an HTTP request and records its outcome. Rejects with RpcError while nothing can be recorded. */
@@ -151,11 +154,11 @@ export class ConnectionRecords {
   ): Promise<T> {
     this.requireWritable();
     try {
-      const answer = await send();
-      this.#trail?.httpRequest(request, { outcome: 'answered', status: answer.status });
-      return answer;
+      const response = await send();
+      this.#auditTrail?.httpRequest(request, { outcome: 'answered', status: response.status });
+      return response;
     } catch (error) {
-      this.#trail?.httpRequest(request, outcomeOf(error));
+      this.#auditTrail?.httpRequest(request, outcomeOf(error));
       throw error;
     }
   }
@@ -163,7 +166,7 @@ export class ConnectionRecords {
   /** Records a start. The start must wait for the promise, if there is one. Throws or rejects with RpcError when it cannot be recorded. */
   starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
     this.requireWritable();
-    return this.#trail?.starting(processId, spec, policy) ?? null;
+    return this.#auditTrail?.starting(processId, spec, policy) ?? null;
   }
 
   started(): void {
@@ -171,12 +174,12 @@ export class ConnectionRecords {
   }
 
   startFailed(processId: string, error: Error): void {
-    this.#trail?.startFailed(processId, error);
+    this.#auditTrail?.startFailed(processId, error);
   }
 
   /** Returns a listener that also feeds the audit log and the metrics. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
-    const audited = this.#trail?.watch(processId, listener) ?? listener;
+    const audited = this.#auditTrail?.watch(processId, listener) ?? listener;
     return this.#metrics?.watch(audited) ?? audited;
   }
 }
@@ -215,7 +218,7 @@ async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> 
     return {
       log: opened,
       rejected: new RejectedConnections(opened),
-      Trail: ConnectionAuditTrail,
+      AuditTrail: ConnectionAuditTrail,
       auditedHandlers,
     };
   } catch (error) {

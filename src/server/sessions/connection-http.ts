@@ -17,7 +17,7 @@ interface BodyPeer {
   sendBulk(message: Uint8Array): void;
 }
 
-export interface ConnectionHttpOptions {
+interface ConnectionHttpOptions {
   /** Creates the client; called for the first request. */
   client(): Promise<HttpClient>;
   /** Bytes of bodies that all requests together may hold in memory for their responses. */

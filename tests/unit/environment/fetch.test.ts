@@ -5,7 +5,7 @@ import type { CallOptions, ExecutorHttp, StreamingHttpResponse } from '../../../
 import { fetchOver } from '../../../src/environment/fetch.ts';
 
 /** An executor whose responses have one piece and then stay open until they are cancelled. */
-function scene(answer: Partial<StreamingHttpResponse> = {}) {
+function fixture(answer: Partial<StreamingHttpResponse> = {}) {
   const seen = { cancelled: 0, aborted: 0 };
   const http: ExecutorHttp = {
     request: () => Promise.reject(new Error('not used')),
@@ -29,7 +29,7 @@ function scene(answer: Partial<StreamingHttpResponse> = {}) {
 }
 
 test('an abort ends a body immediately, with or without a reader', async () => {
-  const { fetch, seen } = scene();
+  const { fetch, seen } = fixture();
   const [unread, read] = [new AbortController(), new AbortController()];
   const first = await fetch('http://a/', { signal: unread.signal });
   unread.abort(new Error('mine'));
@@ -45,7 +45,7 @@ test('an abort ends a body immediately, with or without a reader', async () => {
 test('an abort reaches the executor long after the response headers', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  const { fetch, seen } = scene();
+  const { fetch, seen } = fixture();
   const owner = new AbortController();
   const { body } = await fetch('http://a/', { signal: owner.signal });
   const reader = body!.getReader();
@@ -60,7 +60,7 @@ test('an abort reaches the executor long after the response headers', async () =
 });
 
 test('cancels a response that cannot be represented', async () => {
-  const { fetch, seen } = scene({ headers: [{ name: 'no token', value: 'x' }] });
+  const { fetch, seen } = fixture({ headers: [{ name: 'no token', value: 'x' }] });
   await expect(fetch('http://a/')).rejects.toThrow('fetch failed');
   expect(seen.cancelled).toBe(1);
 });

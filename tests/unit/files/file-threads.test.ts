@@ -40,8 +40,8 @@ function threadsRunning(does: string, idleMs?: number, writes = ''): FileThreads
     parentPort.on('message', (job) => { ${does} });
     setInterval(() => { if (Atomics.exchange(task, 0, 0) === 2) { ${writes} } }, 1);
     parentPort.postMessage({ kind: 'ready' });`;
-  const start = (desk: SharedArrayBuffer) => {
-    const worker = new Worker(program, { eval: true, workerData: desk });
+  const start = (slot: SharedArrayBuffer) => {
+    const worker = new Worker(program, { eval: true, workerData: slot });
     started.push(worker);
     return worker;
   };

@@ -31,7 +31,7 @@ import { EVERYTHING } from './walk-options.ts';
 const scratch = new Scratch();
 const FOLLOW = { followSymlinks: true };
 const NEVER = new AbortController().signal;
-const PATIENT: Waiting = { signal: NEVER, onWait: () => {} };
+const NO_ABORT: Waiting = { signal: NEVER, onWait: () => {} };
 
 const threads = new FileThreads(undefined, 60_000);
 const run = vi.spyOn(threads, 'run');
@@ -101,7 +101,7 @@ test('a thread writes a small file in place', async () => {
   const { ino } = lstatSync(scratch.at('file'));
   symlinkSync('file', scratch.at('link'));
   for (const text of ['longer than nothing', 'shorter', '', 'é\u0000']) {
-    await files.writeFile(scratch.at('link'), Buffer.from(text), FOLLOW, PATIENT);
+    await files.writeFile(scratch.at('link'), Buffer.from(text), FOLLOW, NO_ABORT);
     expect(await byThread(write)).toBe('written');
     expect(readFileSync(scratch.at('file'), 'utf8')).toBe(text);
   }
@@ -109,11 +109,11 @@ test('a thread writes a small file in place', async () => {
 });
 
 test('a new file gets the default mode, and large files do not use a thread', async () => {
-  await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, PATIENT);
+  await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, NO_ABORT);
   expect(lstatSync(scratch.at('new')).mode & 0o777).toBe(0o666 & ~process.umask());
   write.mockClear();
   const large = Buffer.alloc(SMALL_WRITE_BYTES + 1, 'y');
-  await files.writeFile(scratch.at('new'), large, FOLLOW, PATIENT);
+  await files.writeFile(scratch.at('new'), large, FOLLOW, NO_ABORT);
   expect(readFileSync(scratch.at('new')).equals(large)).toBe(true);
   expect(write).not.toHaveBeenCalled();
 });
@@ -123,7 +123,7 @@ test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])(
   async (name) => {
     scratch.populate();
     const written = (to: FileSystem) =>
-      outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, PATIENT));
+      outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, NO_ABORT));
     expect(await written(files)).toEqual(await written(LOCAL_FILE_SYSTEM));
   },
 );
@@ -134,7 +134,7 @@ test.runIf(process.getuid?.() === 0)('a failed write leaves no old content behin
   try {
     writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
     writeFileSync(scratch.at('full/other'), '');
-    const writing = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
+    const writing = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, NO_ABORT);
     expect(await outcome(writing)).toMatch(/os error 28/);
     expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
   } finally {
@@ -161,7 +161,7 @@ test('waits for the reader of a FIFO, which receives everything', async () => {
 test('the thread opens a FIFO that has a reader, and the event loop writes it', async () => {
   const fifo = scratch.fifo('fifo');
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
-  await files.writeFile(fifo, Buffer.from('once'), FOLLOW, PATIENT);
+  await files.writeFile(fifo, Buffer.from('once'), FOLLOW, NO_ABORT);
   expect(await byThread(write)).toEqual(expect.any(Number));
   expect(takeAll(reader)).toBe('once');
 });
@@ -206,7 +206,7 @@ test('operations that do not follow links use no thread', async () => {
   write.mockClear();
   const noFollow = { followSymlinks: false };
   await (await files.readFile(scratch.at('file'), noFollow)).close();
-  await files.writeFile(scratch.at('file'), Buffer.from('y'), noFollow, PATIENT);
+  await files.writeFile(scratch.at('file'), Buffer.from('y'), noFollow, NO_ABORT);
   await files.walk(scratch.at('.'), { ...EVERYTHING, ...noFollow }, NEVER);
   expect(run).not.toHaveBeenCalled();
   expect(write).not.toHaveBeenCalled();
@@ -224,9 +224,9 @@ test('threads are started after a large walk and after many small files, not bef
 
   for (let index = 0; index < MANY_SMALL_FILES / 2; index++) {
     await (await waiting.readFile(scratch.at('one more'), FOLLOW)).close();
-    if (index > 0) await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, PATIENT);
+    if (index > 0) await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, NO_ABORT);
   }
   expect(prepare).toHaveBeenCalledTimes(1);
-  await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, PATIENT);
+  await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, NO_ABORT);
   expect(prepare).toHaveBeenCalledTimes(2);
 });

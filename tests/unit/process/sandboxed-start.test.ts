@@ -27,7 +27,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function scene(release: () => Promise<void> = async () => {}) {
+function fixture(release: () => Promise<void> = async () => {}) {
   const spawner = new FakeSpawner();
   const manager = new ProcessManager(spawner, { maxProcesses: 2, closedRetentionMs: 1_000 });
   const events: string[] = [];
@@ -72,7 +72,7 @@ const settled = () => new Promise(setImmediate);
 
 describe('a sandboxed program', () => {
   test('is started through its wrapper and listed as requested', async () => {
-    const { spawner, manager, running } = scene();
+    const { spawner, manager, running } = fixture();
     await running();
     expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
     expect(manager.list().map(({ spec }) => spec)).toEqual([SPEC]);
@@ -82,22 +82,22 @@ describe('a sandboxed program', () => {
   test.each([
     ['by itself', { code: 0, signal: null }, 'exited 0'],
     ['by a signal', { code: null, signal: 9 }, 'exited 137'],
-  ])('that ends %s has no process left when its sandbox is released', async (_how, status, told) => {
-    const { events, running } = scene();
+  ])('that ends %s has no process left when its sandbox is released', async (_how, status, exitEvent) => {
+    const { events, running } = fixture();
     (await running()).exit(status);
     await settled();
-    expect(events).toEqual(['killed', 'released', told, 'closed']);
+    expect(events).toEqual(['killed', 'released', exitEvent, 'closed']);
   });
 
   test('is reported as exited when the release fails', async () => {
-    const { events, running } = scene(() => Promise.reject(new Error('EBUSY')));
+    const { events, running } = fixture(() => Promise.reject(new Error('EBUSY')));
     (await running()).finish(2);
     await settled();
     expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
   });
 
   test('is reported as exited when the release does not finish', async () => {
-    const { events, running } = scene(() => NEVER);
+    const { events, running } = fixture(() => NEVER);
     (await running()).finish(2);
     await settled();
     expect(events).toEqual(['killed', 'released']);
@@ -108,14 +108,14 @@ describe('a sandboxed program', () => {
 
 describe('a start that fails', () => {
   test('in the sandbox spawns nothing and frees the id', async () => {
-    const { spawner, manager, events, start } = scene();
+    const { spawner, manager, events, start } = fixture();
     const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
     await expect(start(failing)).rejects.toThrow('no sandbox');
     expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
   });
 
   test('after the sandbox was built releases it once', async () => {
-    const { spawner, manager, events, start } = scene();
+    const { spawner, manager, events, start } = fixture();
     const started = start();
     await settled();
     spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
@@ -124,7 +124,7 @@ describe('a start that fails', () => {
   });
 
   test('reports the spawn error even if the release fails', async () => {
-    const { spawner, start } = scene(() => Promise.reject(new Error('EBUSY')));
+    const { spawner, start } = fixture(() => Promise.reject(new Error('EBUSY')));
     const started = start();
     await settled();
     spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
@@ -132,7 +132,7 @@ describe('a start that fails', () => {
   });
 
   test('does not wait for a release that hangs, and neither does the end of the session', async () => {
-    const { spawner, manager, start } = scene(() => NEVER);
+    const { spawner, manager, start } = fixture(() => NEVER);
     const started = start();
     const failed = expect(started).rejects.toThrow('no descriptors');
     await settled();
@@ -152,7 +152,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
     });
 
   test('by a terminate spawns nothing', async () => {
-    const { spawner, manager, start } = scene();
+    const { spawner, manager, start } = fixture();
     const started = expect(start(patient)).rejects.toThrow('given up');
     const terminated = manager.terminate('p', { type: 'force' });
     await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
@@ -162,7 +162,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
   });
 
   test('by the end of the session spawns nothing', async () => {
-    const { spawner, manager, start } = scene();
+    const { spawner, manager, start } = fixture();
     const started = expect(start(patient)).rejects.toThrow('given up');
     await manager.close();
     await started;
@@ -170,7 +170,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
   });
 
   test('during the spawn kills the child before it releases the sandbox', async () => {
-    const { spawner, manager, events, start } = scene();
+    const { spawner, manager, events, start } = fixture();
     const started = expect(start()).rejects.toThrow('process p start was cancelled');
     await settled();
     const closed = manager.close();
@@ -186,7 +186,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
 describe('a child that does not enter its sandbox', () => {
   /** The results of `entered`, one per attempt. The last one is repeated. */
   function reluctant(entered: readonly (boolean | Error)[]) {
-    const world = scene();
+    const world = fixture();
     let made = 0;
     const wrapInSandbox: WrapInSandbox = async () => {
       const name = ++made;
@@ -253,7 +253,7 @@ describe('a child that does not enter its sandbox', () => {
   });
 
   test('is killed without another attempt when the start is cancelled', async () => {
-    const { spawner, manager, events, start } = scene();
+    const { spawner, manager, events, start } = fixture();
     const child = new FakeChild();
     const started = start(async () => ({
       spec: SANDBOXED,

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import {
-  MAX_REMEMBERED_WRITE_IDS,
+  MAX_RECENT_WRITE_IDS,
   STDIN_ACCEPTED_CHUNKS,
   STDIN_QUEUE_MAX_BYTES,
   STDIN_QUEUE_MAX_CHUNKS,
@@ -116,7 +116,7 @@ describe('write ids', () => {
       sink.read(1);
     };
     step('first', 'first');
-    for (let index = 1; index < MAX_REMEMBERED_WRITE_IDS; index++) step('x', `id ${index}`);
+    for (let index = 1; index < MAX_RECENT_WRITE_IDS; index++) step('x', `id ${index}`);
     step('again', 'first');
     expect(sink.written).not.toContain('again');
     step('x', 'one more');
@@ -127,7 +127,7 @@ describe('write ids', () => {
   test('does not refresh an id that is repeated', () => {
     const { sink, write } = createQueue();
     void write('first', 'first');
-    for (let index = 1; index < MAX_REMEMBERED_WRITE_IDS; index++) {
+    for (let index = 1; index < MAX_RECENT_WRITE_IDS; index++) {
       void write('', `id ${index}`);
       void write('first', 'first');
     }

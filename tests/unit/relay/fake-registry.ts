@@ -5,9 +5,9 @@ import type { Duplex } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { type FrameSocket, FrameSocketUpgrader } from '../../../src/transport/frame-socket.ts';
 
-/** What a registry was asked. */
+/** A request to the registry. */
 export interface Asked {
-  /** The last part of the path. */
+  /** Last segment of the path. */
   readonly action: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -15,18 +15,18 @@ export interface Asked {
   readonly body: any;
 }
 
-/** An answer: a status and what follows it, or nothing at all. */
+/** A status and body, a closed connection, or no answer. */
 export type FakeAnswer = { readonly status?: number; readonly body: unknown } | 'cut' | 'silence';
 
-/** A registry that answers as a test says, and a rendezvous that does nothing with sockets by itself. */
+/** A registry whose answers the test sets, and a rendezvous that accepts websockets and leaves them to the test. */
 export class FakeRegistry {
   readonly asked: Asked[] = [];
   readonly upgrades: IncomingHttpHeaders[] = [];
   readonly sockets: FrameSocket[] = [];
-  /** Statuses with which the next websockets are refused. */
+  /** Statuses that refuse the next websockets. */
   readonly refusals: number[] = [];
   answer: (asked: Asked) => FakeAnswer = () => ({ status: 500, body: '' });
-  /** Takes every websocket. */
+  /** Receives every websocket. */
   accepted: (socket: FrameSocket) => void = () => {};
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
@@ -46,11 +46,11 @@ export class FakeRegistry {
         const body: unknown = JSON.parse(Buffer.concat(parts).toString());
         const asked = { action: path.split('/').at(-1)!, path, headers: request.headers, body };
         this.asked.push(asked);
-        const scripted = this.answer(asked);
-        if (scripted === 'cut') request.socket.destroy();
-        if (typeof scripted === 'string') return;
-        const text = typeof scripted.body === 'string' ? scripted.body : JSON.stringify(scripted.body);
-        response.writeHead(scripted.status ?? 200, { location: '/elsewhere' }).end(text);
+        const reply = this.answer(asked);
+        if (reply === 'cut') request.socket.destroy();
+        if (typeof reply === 'string') return;
+        const text = typeof reply.body === 'string' ? reply.body : JSON.stringify(reply.body);
+        response.writeHead(reply.status ?? 200, { location: '/elsewhere' }).end(text);
       });
     });
     this.#server.on('connection', (socket) => {
@@ -92,7 +92,7 @@ export class FakeRegistry {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** A good answer to a registration. */
+  /** Returns a valid answer to a registration. */
   registration(registrationId = 'registration-1', more: object = {}): FakeAnswer {
     const url = `${this.url.replace('http', 'ws')}/ws?sig=secret`;
     const body = {
@@ -105,12 +105,12 @@ export class FakeRegistry {
     return { body };
   }
 
-  /** Connections that are open now. */
+  /** Number of open connections. */
   get connectionCount(): number {
     return this.#connections.size;
   }
 
-  /** Cuts every websocket. */
+  /** Destroys all websockets. */
   cutSockets(): void {
     for (const socket of this.#upgraded.splice(0)) socket.destroy();
   }

@@ -15,7 +15,7 @@ export const harnessIdentity = createIdentity();
 
 export const REGISTRATION = 'registration-1';
 
-/** What a harness knows of the executor in these tests. */
+/** Default options of a harness in these tests. */
 export const harnessOptions: HarnessLinkOptions = {
   identity: harnessIdentity,
   executorKey: executorIdentity.publicKey,
@@ -24,7 +24,7 @@ export const harnessOptions: HarnessLinkOptions = {
   authorization: 'authorization-1',
 };
 
-/** An executor that lets everybody in, and what it accepted. */
+/** An executor that accepts all harnesses and records them. */
 export class TestExecutor {
   readonly accepted: { transport: Transport; events: RecordedEvents; peer: RelayPeer }[] = [];
   readonly link: ExecutorLink;
@@ -42,7 +42,7 @@ export class TestExecutor {
   }
 }
 
-/** A harness and an executor that are connected, over pipes without a rendezvous. */
+/** Connects a harness and an executor over pipes, without a rendezvous. */
 export async function connectLinks(
   options: { harness?: Partial<HarnessLinkOptions>; executor?: Partial<ExecutorLinkOptions> } = {},
 ) {
@@ -55,7 +55,7 @@ export async function connectLinks(
   return { executor, served, harness, events, harnessPipe, executorPipe };
 }
 
-/** What was sent through a pipe, decoded. */
+/** Decodes the frames sent through a pipe. */
 export function bodies(pipe: MemoryPipe): FrameBody[] {
   return pipe.sent.map((frame) => decodeFrame(frame).body);
 }
@@ -63,7 +63,7 @@ export function bodies(pipe: MemoryPipe): FrameBody[] {
 export const countOf = (pipe: MemoryPipe, kind: FrameBody['kind']): number =>
   bodies(pipe).filter((body) => body.kind === kind).length;
 
-/** Lets everything that needs no timer happen. */
+/** Waits until all work that needs no timer is done. */
 export async function settle(turns = 50): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,20 +1,20 @@
 import type { FramePipe, FramePipeEvents } from '../../../src/relay/stream/frame-pipe.ts';
 
-/** What arrives in place of a frame: the same, none, several, or others. */
+/** Replaces a frame by the same, none, several or other frames. */
 export type Fault = (frame: Uint8Array) => readonly Uint8Array[];
 
-/** Two connected pipes. Frames arrive in later turns of the event loop, in order. */
+/** Creates two connected pipes. Frames arrive in order, in a later iteration of the event loop. */
 export function createPipePair(): [MemoryPipe, MemoryPipe] {
   const left = new MemoryPipe();
   return [left, left.peer];
 }
 
-/** One end of a pair. */
+/** One side of a pair. */
 export class MemoryPipe implements FramePipe {
   readonly peer: MemoryPipe;
-  /** What was sent from here, before any fault. */
+  /** Frames sent from this side, before any fault. */
   readonly sent: Uint8Array[] = [];
-  /** Changes what is sent from here. */
+  /** Changes the frames sent from this side. */
   fault: Fault = (frame) => [frame];
   receiving = true;
   closed = false;
@@ -48,12 +48,12 @@ export class MemoryPipe implements FramePipe {
     this.#end();
   }
 
-  /** Lets a frame arrive here that nobody sent. */
+  /** Delivers a frame that the other side did not send. */
   inject(frame: Uint8Array): void {
     this.#put(frame);
   }
 
-  /** Both ends are gone at once; what is under way is lost. */
+  /** Closes both sides immediately. Frames in flight are lost. */
   cut(): void {
     this.peer.#end();
     this.#end();

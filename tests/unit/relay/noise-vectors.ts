@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { RandomSource } from '../../../src/relay/noise/handshake.ts';
 import { type Identity, identityFrom } from '../../../src/relay/noise/identity.ts';
 
-/** The keys of one end. */
+/** The keys of one peer. */
 interface VectorKeys {
   readonly x25519_private: string;
   readonly x25519_public: string;
@@ -59,8 +59,8 @@ export const sha256Hex = (bytes: Uint8Array): string => createHash('sha256').upd
 export const identityOf = (keys: VectorKeys): Identity =>
   identityFrom(hex(keys.x25519_private), hex(keys.mlkem768_seed_d_z));
 
-/** Gives these bytes one after the other, and insists on their lengths. */
-export function scripted(...values: string[]): RandomSource {
+/** Returns these bytes in order and checks the requested lengths. */
+export function fixedRandom(...values: string[]): RandomSource {
   return (length) => {
     const value = hex(values.shift() ?? '');
     if (value.length !== length) throw new Error(`${length} random bytes are not in the script`);
@@ -68,15 +68,15 @@ export function scripted(...values: string[]): RandomSource {
   };
 }
 
-/** What the harness of the vectors draws, and what the executor draws. */
+/** The random bytes of the harness and of the executor in the test vectors. */
 export const harnessRandom = (): RandomSource =>
-  scripted(
+  fixedRandom(
     vectors.msg1_skem_m,
     vectors.harness_ephemeral.x25519_private,
     vectors.harness_ephemeral.mlkem768_seed_d_z,
   );
 export const executorRandom = (): RandomSource =>
-  scripted(
+  fixedRandom(
     vectors.msg2_ekem_m,
     vectors.msg2_skem_m,
     vectors.executor_ephemeral.x25519_private,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import * as relay from '../../../src/relay/index.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 
-test('the library offers these names', () => {
+test('the package exports these names', () => {
   expect(Object.keys(relay).sort()).toEqual([
     'CredentialError',
     'CredentialFrames',
@@ -17,13 +17,13 @@ test('the library offers these names', () => {
   ]);
 });
 
-test('who serves an environment must say who it is, and how', () => {
+test('the configuration of a remote environment requires these members', () => {
   const place = { registryUrl: 'https://h', environmentId: 'e' };
   const auth = relay.bearerAuth('t');
   const whole: relay.RemoteEnvironmentConfig = { ...place, auth, server: DEFAULT_CONFIG };
-  // @ts-expect-error: nobody is let in without credentials.
+  // @ts-expect-error: `auth` is required.
   const anonymous: relay.RemoteEnvironmentConfig = { ...place, server: DEFAULT_CONFIG };
-  // @ts-expect-error: the server must be described.
+  // @ts-expect-error: `server` is required.
   const empty: relay.RemoteEnvironmentConfig = { ...place, auth };
   expect([whole, anonymous, empty].map((config) => Object.keys(config).length)).toEqual([4, 3, 3]);
 });

@@ -31,7 +31,7 @@ const bundle = (registry: FakeRegistry, more: object = {}) =>
     ...more,
   });
 
-test('a registration says what the reference says, below the path of the registry', async () => {
+test("registers with the reference's request, below the path of the registry URL", async () => {
   const { registry, client } = await open('/some/base/');
   registry.answer = () => registry.registration('registration-1', { extra: 1 });
   expect(await client.register(executorKey, signal)).toEqual({
@@ -52,7 +52,7 @@ test('a registration says what the reference says, below the path of the registr
   ]);
 });
 
-test('a bundle has everything that a connection needs', async () => {
+test('returns a bundle with all members', async () => {
   const { registry, client } = await open();
   registry.answer = () => bundle(registry);
   const { executorKey: key, authorization } = await client.connect(harnessKey, signal);
@@ -60,7 +60,7 @@ test('a bundle has everything that a connection needs', async () => {
   expect(registry.asked[0]!.body).toEqual({ harness_public_key: harnessKey.toJSON() });
 });
 
-test('only true lets a harness in', async () => {
+test('authorizes a harness only for the value true', async () => {
   const { registry, client } = await open();
   const claim = { streamId: 'stream-1', harnessKey, registrationId: 'r', authorization: 'a' };
   const answers: FakeAnswer[] = [
@@ -110,11 +110,11 @@ test.each([
   [{ body: [] }, false],
   [{ body: {} }, false],
   [{ body: `"${'x'.repeat(MAX_REGISTRY_ANSWER_BYTES)}"` }, false],
-])('after %j another attempt makes sense: %s', async (answer, retryable) => {
+])('after %j the error is retryable: %s', async (answer, retryable) => {
   expect(await failure(answer)).toMatchObject({ name: 'RegistryError', retryable });
 });
 
-test('an answer that switches to another protocol is none', async () => {
+test('rejects a response that switches protocols', async () => {
   const server = createServer((socket) => {
     socket.once('data', () => socket.write('HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'));
   });
@@ -123,10 +123,10 @@ test('an answer that switches to another protocol is none', async () => {
   onTestFinished(() => void server.close());
   const url = parseRegistryUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const client = new RegistryClient({ url, environmentId: 'env-1', auth: bearerAuth('token-1'), env: {} });
-  await expect(client.connect(harnessKey, signal)).rejects.toThrow('without an answer');
+  await expect(client.connect(harnessKey, signal)).rejects.toThrow('without a response');
 });
 
-test('a failure tells what the registry says, without what acts on a terminal', async () => {
+test("includes the registry's error text without terminal control characters", async () => {
   const { message, code } = await failure({
     status: 403,
     body: { error: { code: 'not_yours', message: 'go\u001b[31m away' } },
@@ -137,42 +137,42 @@ test('a failure tells what the registry says, without what acts on a terminal', 
   expect(code).toBe('not_yours');
 });
 
-test('a long page with which something in front of the registry refuses is a refusal as any other', async () => {
+test('handles a long error page of a gateway', async () => {
   const page = 'x'.repeat(2 * MAX_REGISTRY_ANSWER_BYTES);
   expect(await failure({ status: 503, body: page })).toMatchObject({ status: 503, retryable: true });
   expect(await failure({ status: 200, body: page })).toMatchObject({
-    message: 'the answer of the registry is too long',
+    message: 'the response of the registry is too long',
     retryable: false,
   });
 });
 
 test.each([
-  [{ environment_id: 'other' }, 'it is about another environment'],
+  [{ environment_id: 'other' }, 'it is for another environment'],
   [{ security_profile: 'none' }, 'its security profile is not noise_hybrid_ik_v1'],
-  [{ url: 'http://h' }, "'url' is no websocket URL"],
+  [{ url: 'http://h' }, "'url' is not a websocket URL"],
   [{ executor_registration_id: ' ' }, "'executor_registration_id' is missing"],
   [{ harness_key_authorization: 'x'.repeat(4_097) }, "'harness_key_authorization' is too long"],
   [{ executor_public_key: { suite: 'x' } }, 'a public key must be an object of three members'],
-])('an answer with %j is refused', async (more, why) => {
+])('rejects a response with %j', async (more, why) => {
   const { registry, client } = await open();
   registry.answer = () => bundle(registry, more);
   await expect(client.connect(harnessKey, signal)).rejects.toThrow(
-    `the registry's answer to connect cannot be used: ${why}`,
+    `invalid response of the registry to connect: ${why}`,
   );
 });
 
-test('an answer that reveals the credential is refused, and not repeated', async () => {
+test('rejects a response that contains the credential, without showing it', async () => {
   const registry = await FakeRegistry.open();
   const auth = { ...bearerAuth('token-1'), revealedIn: (text: string) => text.includes('token-1') };
   const url = parseRegistryUrl(registry.url);
   const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
   registry.answer = () => registry.registration('with token-1 in it');
-  await expect(client.register(executorKey, signal)).rejects.toThrow('it repeats the credential');
+  await expect(client.register(executorKey, signal)).rejects.toThrow('it contains the credential');
   registry.answer = () => ({ status: 403, body: { error: { code: 'c', message: 'not token-1' } } });
   await expect(client.register(executorKey, signal)).rejects.toThrow(/HTTP 403$/);
 });
 
-test('who gives up ends the request', async () => {
+test('aborts the request with the signal', async () => {
   const { registry, client } = await open();
   registry.answer = () => 'silence';
   const giveUp = new AbortController();
@@ -181,7 +181,7 @@ test('who gives up ends the request', async () => {
   await expect(asking).rejects.toThrow();
 });
 
-test('who gives up does not wait for a credential that does not come', async () => {
+test('aborts while waiting for a credential', async () => {
   const registry = await FakeRegistry.open();
   const auth = { headers: () => new Promise<never>(() => {}) };
   const url = new URL(registry.url);
@@ -194,7 +194,7 @@ test('who gives up does not wait for a credential that does not come', async () 
   expect(registry.asked).toEqual([]);
 });
 
-test('a proxy is used, with what it asks for', async () => {
+test('uses a proxy with its credentials', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
   const registry = await FakeRegistry.open();
@@ -210,9 +210,9 @@ test('a proxy is used, with what it asks for', async () => {
   expect(proxy.seen).toEqual([{ line: `CONNECT 0.0.0.0:${registry.port}`, authorization }]);
 });
 
-describe('the address of a registry', () => {
+describe('the registry URL', () => {
   test.each(['https://h', ' https://h/base/ ', 'http://127.0.0.1:1', 'http://localhost', 'http://[::1]:1/x'])(
-    '%j is one',
+    'is valid: %j',
     (text) => expect(parseRegistryUrl(text)).toBeInstanceOf(URL),
   );
 
@@ -225,13 +225,13 @@ describe('the address of a registry', () => {
     'https://me@h',
     'http://h',
     'http://127.evil.example',
-  ])('%j is none', (text) => expect(() => parseRegistryUrl(text)).toThrow(TypeError));
+  ])('is rejected: %j', (text) => expect(() => parseRegistryUrl(text)).toThrow(TypeError));
 });
 
-test.each(['', 'a/b', '..', 'a?b', 'x'.repeat(65)])('%j is no id of an environment', (id) => {
+test.each(['', 'a/b', '..', 'a?b', 'x'.repeat(65)])('rejects %j as an environment id', (id) => {
   expect(() => checkedEnvironmentId(id)).toThrow(TypeError);
 });
 
-test.each(['', 'two words', 'end\n'])('%j is no token', (token) => {
+test.each(['', 'two words', 'end\n'])('rejects %j as a token', (token) => {
   expect(() => bearerAuth(token)).toThrow(TypeError);
 });

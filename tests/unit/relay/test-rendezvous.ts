@@ -2,52 +2,52 @@ import { decodeFrame, encodeFrame } from '../../../src/relay/frames/frame.ts';
 import { PEER_LOST_REASON } from '../../../src/relay/frames/frame-markers.ts';
 import { createPipePair, type MemoryPipe } from './memory-pipe.ts';
 
-/** Which connection breaks. */
+/** The connection to break. */
 export type CutSide = 'harness' | 'executor' | 'both';
 
 /**
- * Forwards frames between one harness and one executor, and breaks connections on demand. Who remains learns that the other is gone
- * in the way of a rendezvous that knows streams can be resumed.
+ * Forwards frames between one harness and one executor, and breaks connections on demand. It notifies the remaining peer like the
+ * relay's rendezvous, so that streams can resume.
  */
 export class TestRendezvous {
-  /** Frames that came to be forwarded. */
+  /** Number of frames received for forwarding. */
   frames = 0;
-  /** Tells, for each frame, whether a connection breaks in place of forwarding it. */
+  /** Returns the connection to break instead of forwarding a frame, or null. */
   cutAt: (frame: number) => CutSide | null = () => null;
   readonly #streams = new Set<string>();
   #harness: MemoryPipe | null = null;
   #executor: MemoryPipe | null = null;
 
-  /** A pipe for the harness. */
+  /** Opens a pipe for the harness. */
   connectHarness(): MemoryPipe {
     const [theirs, ours] = createPipePair();
     this.#harness = ours;
     ours.open({
       frame: (frame) => {
         this.#streams.add(decodeFrame(frame).streamId);
-        if (this.#passes()) this.#executor?.send(frame);
+        if (this.#forwards()) this.#executor?.send(frame);
       },
       drained: () => {},
       closed: () => {
         if (this.#harness === ours) this.#harness = null;
-        this.#tell(this.#executor);
+        this.#notify(this.#executor);
       },
     });
     return theirs;
   }
 
-  /** A pipe for the executor. */
+  /** Opens a pipe for the executor. */
   connectExecutor(): MemoryPipe {
     const [theirs, ours] = createPipePair();
     this.#executor = ours;
     ours.open({
       frame: (frame) => {
-        if (this.#passes()) this.#harness?.send(frame);
+        if (this.#forwards()) this.#harness?.send(frame);
       },
       drained: () => {},
       closed: () => {
         if (this.#executor === ours) this.#executor = null;
-        this.#tell(this.#harness);
+        this.#notify(this.#harness);
       },
     });
     return theirs;
@@ -58,13 +58,13 @@ export class TestRendezvous {
     if (side !== 'harness') this.#executor?.cut();
   }
 
-  #passes(): boolean {
+  #forwards(): boolean {
     const side = this.cutAt(this.frames++);
     if (side !== null) this.cut(side);
     return side === null;
   }
 
-  #tell(pipe: MemoryPipe | null): void {
+  #notify(pipe: MemoryPipe | null): void {
     for (const streamId of this.#streams) {
       pipe?.send(encodeFrame({ streamId, body: { kind: 'reset', reason: PEER_LOST_REASON } }));
     }

@@ -4,13 +4,9 @@ import { describe, expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import {
-  ConnectionClosedError,
-  type ConnectionEvents,
-  RpcConnection,
-  TooManyCallsError,
-} from '../../../src/rpc/connection.ts';
+import { ConnectionClosedError, type ConnectionEvents, RpcConnection } from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
+import { TooManyCallsError } from '../../../src/rpc/outgoing-calls.ts';
 import { Base64Result, StreamedResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import type { CloseReason, Transport } from '../../../src/transport/transport.ts';

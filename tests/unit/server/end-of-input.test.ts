@@ -60,7 +60,7 @@ async function stdioServer() {
 }
 
 /** A web server that answers when the test calls its response. */
-async function patientWebServer() {
+async function slowWebServer() {
   const asked: ServerResponse[] = [];
   const server = await webServer((_, response) => asked.push(response));
   servers.push(server);
@@ -71,7 +71,7 @@ const get = (url: string, more: object = {}) => ({ requestId: 'r', method: 'GET'
 
 describe('at the end of input', () => {
   test('answers an HTTP request, then ends the server', async () => {
-    const { asked, url } = await patientWebServer();
+    const { asked, url } = await slowWebServer();
     const { server, say, end, read, answer } = await stdioServer();
     read();
     const id = say('http/request', get(url));
@@ -83,7 +83,7 @@ describe('at the end of input', () => {
   });
 
   test('sends a streamed body to its end, also to a slow reader', async () => {
-    const { asked, url } = await patientWebServer();
+    const { asked, url } = await slowWebServer();
     const { server, say, end, read, messages, answered } = await stdioServer();
     const id = say('http/request', get(url, { streamResponse: true }));
     await waitFor('the request', () => asked.length === 1);
@@ -121,7 +121,7 @@ describe('at the end of input', () => {
   });
 
   test('aborts a request that the web server does not answer', async () => {
-    const { asked, url } = await patientWebServer();
+    const { asked, url } = await slowWebServer();
     const { server, say, end, read, answer } = await stdioServer();
     read();
     const id = say('http/request', get(url));
@@ -137,7 +137,7 @@ describe('at the end of input', () => {
   });
 
   test('restarts the timeout with each response', async () => {
-    const { asked, url } = await patientWebServer();
+    const { asked, url } = await slowWebServer();
     const { server, say, end, read, answer, answered } = await stdioServer();
     read();
     const ids = [say('http/request', get(url)), say('http/request', get(url))];
@@ -155,7 +155,7 @@ describe('at the end of input', () => {
   });
 
   test('restarts the timeout with each piece of a body', async () => {
-    const { asked, url } = await patientWebServer();
+    const { asked, url } = await slowWebServer();
     const { server, say, end, read, messages } = await stdioServer();
     read();
     say('http/request', get(url, { streamResponse: true }));

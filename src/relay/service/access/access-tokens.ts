@@ -1,28 +1,28 @@
 import type { Revocations } from '../../../listener/revocations.ts';
 import type { Seal } from './sealed-text.ts';
 
-/** What the bearer of a token may be: an executor or a harness of one environment, or a reader of metrics. */
+/** Roles of tokens: an executor or harness of one environment, or a reader of metrics. */
 export const TOKEN_ROLES = ['executor', 'harness', 'metrics'] as const;
 export type TokenRole = (typeof TOKEN_ROLES)[number];
 
-/** What a token says. */
+/** The claims of a token. */
 export interface TokenClaims {
-  /** Names the token in logs and in the list of revoked ones. */
+  /** Identifies the token in logs and in the revocation list. */
   readonly id: string;
   readonly role: TokenRole;
   /** Null for a reader of metrics. */
   readonly environmentId: string | null;
-  /** In seconds since 1970; null for one without end. */
+  /** In seconds since 1970; null without an expiry. */
   readonly expiresAt: number | null;
 }
 
-/** A token that was good once, or what was given for it. */
-export interface NoLongerGood {
+/** A token or ticket that is no longer valid. */
+export interface InvalidCredential {
   readonly problem: 'expired' | 'revoked';
   readonly tokenId: string;
 }
 
-/** Makes and checks the tokens that executors and harnesses show. */
+/** Checks the tokens of executors, harnesses and metrics readers. */
 export class AccessTokens {
   readonly #seal: Seal;
   readonly #revocations: Revocations;
@@ -34,8 +34,8 @@ export class AccessTokens {
     this.#now = now;
   }
 
-  /** Null for a text that is no token of this relay, and may be a guess. */
-  check(token: string): TokenClaims | NoLongerGood | null {
+  /** Returns null for a text that this relay did not issue. It may be a guess. */
+  check(token: string): TokenClaims | InvalidCredential | null {
     const sealed = this.#seal.read('token', token);
     if (sealed === null) return null;
     const claims = sealed as unknown as TokenClaims;
@@ -45,12 +45,12 @@ export class AccessTokens {
   }
 }
 
-/** Makes a token. */
+/** Creates a token. */
 export function writeToken(seal: Seal, { id, role, environmentId, expiresAt }: TokenClaims): string {
   return seal.write('token', { id, role, environmentId, expiresAt });
 }
 
-/** The token of an Authorization header; null where it carries none. The scheme may be in any case. */
+/** Returns the bearer token of an Authorization header, or null. The scheme is case-insensitive. */
 export function bearerToken(authorization: string | undefined): string | null {
   return /^bearer[ \t]+([\x21-\x7e]+)[ \t]*$/i.exec(authorization ?? '')?.[1] ?? null;
 }

@@ -1,9 +1,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** What a sealed text is for. One that was made for one purpose is worthless for any other. */
-export type SealPurpose = 'token' | 'ticket';
+/** The purpose of a sealed text. It is not valid for any other purpose. */
+type SealPurpose = 'token' | 'ticket';
 
-/** Makes and reads texts that only who knows the secret can make. They hide nothing: they prove who wrote them. */
+/** Signs claims with an HMAC and verifies them. The claims are readable: the seal provides authenticity, not secrecy. */
 export class Seal {
   readonly #keys: Readonly<Record<SealPurpose, Buffer>>;
 
@@ -17,13 +17,13 @@ export class Seal {
     return `${content}.${mac(this.#keys[purpose], content).toString('base64url')}`;
   }
 
-  /** The claims of a text; null when it was not made here. Nothing of it is looked at before its seal is found right. */
+  /** Returns the claims of a text, or null when the seal is wrong. Verifies the seal before it parses the claims. */
   read(purpose: SealPurpose, text: string): Readonly<Record<string, unknown>> | null {
     const [content, seal, ...more] = text.split('.');
     if (content === undefined || seal === undefined || more.length > 0) return null;
     const given = Buffer.from(seal, 'base64url');
     const expected = mac(this.#keys[purpose], content);
-    // Decoding forgives; a text with several spellings would be several texts to whoever remembers them.
+    // Base64 decoding is lenient. Only the canonical form is valid, so that each seal has exactly one spelling.
     if (given.toString('base64url') !== seal || given.length !== expected.length) return null;
     if (!timingSafeEqual(given, expected)) return null;
     return JSON.parse(Buffer.from(content, 'base64url').toString());

@@ -1,18 +1,18 @@
 import type { Revocations } from '../../../listener/revocations.ts';
 import { EXECUTOR_TICKET_MS, HARNESS_TICKET_MS } from '../limits.ts';
-import type { NoLongerGood } from './access-tokens.ts';
+import type { InvalidCredential } from './access-tokens.ts';
 import type { Seal } from './sealed-text.ts';
 
-/** What an executor's websocket URL proves. */
+/** The ticket in an executor's websocket URL. */
 export interface ExecutorTicket {
   readonly role: 'executor';
   readonly environmentId: string;
   readonly registrationId: string;
-  /** The token that the URL was given for. */
+  /** The token for which the URL was issued. */
   readonly tokenId: string;
 }
 
-/** What a harness's websocket URL proves. It leads to the one node that has the executor. */
+/** The ticket in a harness's websocket URL. It is valid only at the node to which the executor is connected. */
 export interface HarnessTicket {
   readonly role: 'harness';
   readonly environmentId: string;
@@ -22,9 +22,9 @@ export interface HarnessTicket {
   readonly harnessKeyHash: string;
 }
 
-export type Ticket = ExecutorTicket | HarnessTicket;
+type Ticket = ExecutorTicket | HarnessTicket;
 
-/** Makes and checks the tickets in websocket URLs: an upgrade request carries no other credential. */
+/** Creates and checks the tickets in websocket URLs. A ticket is the only credential of an upgrade request. */
 export class Tickets {
   readonly #seal: Seal;
   readonly #revocations: Revocations;
@@ -36,19 +36,19 @@ export class Tickets {
     this.#now = now;
   }
 
-  /** The URL below `base` that carries a ticket. It does not outlive the token, which ends at `tokenExpiresAt` (in seconds). */
+  /** Returns a URL with a ticket. The ticket expires with the token at the latest, at `tokenExpiresAt` in seconds. */
   url(base: string, ticket: Ticket, tokenExpiresAt: number | null): string {
     const lifetime = ticket.role === 'executor' ? EXECUTOR_TICKET_MS : HARNESS_TICKET_MS;
-    const tokenEnd = tokenExpiresAt === null ? Number.POSITIVE_INFINITY : tokenExpiresAt * 1_000;
+    const tokenExpiryMs = tokenExpiresAt === null ? Number.POSITIVE_INFINITY : tokenExpiresAt * 1_000;
     const sealed = this.#seal.write('ticket', {
       ...ticket,
-      expiresAtMs: Math.min(this.#now() + lifetime, tokenEnd),
+      expiresAtMs: Math.min(this.#now() + lifetime, tokenExpiryMs),
     });
     return `${base}${RENDEZVOUS_PATH}${ticket.environmentId}?ticket=${sealed}`;
   }
 
-  /** Null for a text that is no ticket of this relay, and may be a guess. */
-  check(text: string): Ticket | NoLongerGood | null {
+  /** Returns null for a text that this relay did not issue. It may be a guess. */
+  check(text: string): Ticket | InvalidCredential | null {
     const sealed = this.#seal.read('ticket', text);
     if (sealed === null) return null;
     const { expiresAtMs, ...ticket } = sealed as unknown as Ticket & { readonly expiresAtMs: number };
@@ -58,5 +58,5 @@ export class Tickets {
   }
 }
 
-/** Where the websockets are, in front of the environment's id. */
-export const RENDEZVOUS_PATH = '/cloud/rendezvous/';
+/** Path of the websockets, followed by the environment id. */
+const RENDEZVOUS_PATH = '/cloud/rendezvous/';

@@ -13,26 +13,26 @@ import { MAX_FRAME_BYTES } from '../../limits.ts';
 import { PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
 import type { RelayRecords } from '../records/relay-records.ts';
 import { RequestError } from '../registry/request-error.ts';
-import { type Calls, callOf, GuessError } from './calls.ts';
+import { type Calls, callOf, UnknownCredentialError } from './calls.ts';
 import type { Admission } from './upgrades.ts';
 
-/** Where a relay listens, and what it does with who comes. */
-export interface RelayListenerOptions extends ConnectionLimits {
+/** Address, limits and handlers of the listener. */
+interface RelayListenerOptions extends ConnectionLimits {
   readonly address: SocketAddress;
   readonly tls: TlsFiles | null;
-  /** Paths in front of the relay's own: those of the URLs under which it is known. */
+  /** Path prefixes of the relay's public URLs. */
   readonly basePaths: readonly string[];
   readonly servesMetrics: boolean;
   readonly calls: Calls;
   readonly records: RelayRecords;
   readonly log: Logger;
-  /** Whether new work is welcome here. */
+  /** Whether the node accepts new work. */
   isReady(): boolean;
-  /** Decides about an upgrade request. Throws RequestError. */
+  /** Authorizes an upgrade request. Throws RequestError. */
   admit(environmentId: string, ticket: string, address: string | null): Promise<Admission>;
 }
 
-/** The HTTP side of a relay: the registry's calls, probes and metrics, and the upgrades to websockets. */
+/** The HTTP server of a relay: registry calls, health probes, metrics and websocket upgrades. */
 export class RelayListener {
   readonly #options: RelayListenerOptions;
   readonly #server: WebServer;
@@ -56,23 +56,23 @@ export class RelayListener {
     );
   }
 
-  /** Binds the address; resolves with the port. Rejects as the system does. */
+  /** Binds the address and resolves with the port. Rejects with the system error. */
   async listen(): Promise<number> {
     const bound = await this.#server.listen();
     return bound!.port;
   }
 
-  /** Refuses new websockets and reports not ready; calls and probes are still answered. */
+  /** Refuses new websockets and reports not ready. Still answers calls and probes. */
   drain(): void {
     this.#draining = true;
   }
 
-  /** Reads certificates again. Throws StartError and goes on with the old ones. */
+  /** Reloads certificates. Throws StartError and keeps the old ones on failure. */
   async reload(): Promise<void> {
     await this.#server.reload();
   }
 
-  /** Frees the address and cuts what is left. */
+  /** Closes the address and the remaining connections. */
   async close(): Promise<void> {
     await this.#server.close();
   }
@@ -94,13 +94,13 @@ export class RelayListener {
     const path = this.#pathOf(request);
     const { servesMetrics, calls, records } = this.#options;
     const call = callOf(path);
-    if (call !== null) return jsonAnswer(200, await calls.answer(request, call, address));
+    if (call !== null) return jsonResponse(200, await calls.answer(request, call, address));
     if (request.method !== 'GET' && request.method !== 'HEAD') throw notFound();
-    if (path === '/healthz') return textAnswer(200, '');
-    if (path === '/readyz') return textAnswer(this.#isReady() ? 200 : 503, '');
+    if (path === '/healthz') return textResponse(200, '');
+    if (path === '/readyz') return textResponse(this.#isReady() ? 200 : 503, '');
     if (path !== '/metrics' || !servesMetrics) throw notFound();
     calls.authorize(request, 'metrics', null);
-    return textAnswer(200, records.metrics.text(), records.metrics.contentType);
+    return textResponse(200, records.metrics.text(), records.metrics.contentType);
   }
 
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -145,26 +145,27 @@ export class RelayListener {
     if (this.#draining) throw new RequestError(503, 'shutting_down', 'this node is shutting down');
   }
 
-  /** The answer to what is refused, on record before it has waited its time. */
+  /** Records a refusal and returns its response. Delays the response to an unknown credential. */
   async #refusal(error: unknown, address: string | null): Promise<HttpResponse> {
     const { records, log } = this.#options;
     if (!(error instanceof RequestError)) {
-      // A client that goes away in the middle of its request gets no answer.
+      // ECONNRESET: the client disconnected during its request, which is not an error of the relay.
       const isLost = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
-      if (!isLost) log.error('a request has failed', { reason: (error as Error).message });
-      return errorAnswer(500, 'internal_error', 'the relay has failed');
+      if (!isLost) log.error('request failed', { reason: (error as Error).message });
+      return errorResponse(500, 'internal_error', 'internal error of the relay');
     }
     const { status, code, message, tokenId } = error;
     records.connectionRejected(status, message, address, tokenId);
-    if (error instanceof GuessError) await delay(this.#failures.failed(address), undefined, { ref: false });
-    return errorAnswer(status, code, message);
+    if (error instanceof UnknownCredentialError)
+      await delay(this.#failures.failed(address), undefined, { ref: false });
+    return errorResponse(status, code, message);
   }
 
   #isReady(): boolean {
     return !this.#draining && this.#options.isReady();
   }
 
-  /** What is asked for, without the query and what is in front of the relay's own paths. */
+  /** Returns the path of a request without the query and the path prefix. */
   #pathOf(request: IncomingMessage): string {
     const path = (request.url ?? '/').split('?', 1)[0]!;
     const base = this.#options.basePaths.find((candidate) => path.startsWith(`${candidate}/`));
@@ -174,31 +175,31 @@ export class RelayListener {
 
 const RENDEZVOUS = /^\/cloud\/rendezvous\/([A-Za-z0-9_-]{1,64})$/;
 
-/** A browser page always sends Origin and never has business here. */
+/** Browsers send Origin. No web page is a client of the relay. */
 function refuseBrowsers(request: IncomingMessage): void {
   if (request.headers.origin !== undefined) {
-    throw new RequestError(403, 'forbidden', 'the relay is not for browsers');
+    throw new RequestError(403, 'forbidden', 'the relay does not accept requests from browsers');
   }
 }
 
 function notFound(): RequestError {
-  return new RequestError(404, 'not_found', 'there is nothing here');
+  return new RequestError(404, 'not_found', 'not found');
 }
 
-function errorAnswer(status: number, code: string, message: string): HttpResponse {
-  const { headers, ...rest } = jsonAnswer(status, { error: { code, message } });
-  // What is left of the request is not read.
+function errorResponse(status: number, code: string, message: string): HttpResponse {
+  const { headers, ...rest } = jsonResponse(status, { error: { code, message } });
+  // Closes the connection, because the rest of the request is not read.
   const close = { connection: 'close', ...(status === 405 && { allow: 'POST' }) };
   return { ...rest, headers: { ...headers, ...close, ...(status === 401 && BEARER) } };
 }
 
 const BEARER = { 'www-authenticate': 'Bearer' };
 
-function jsonAnswer(status: number, body: Readonly<Record<string, unknown>>): HttpResponse {
-  return textAnswer(status, JSON.stringify(body), 'application/json');
+function jsonResponse(status: number, body: Readonly<Record<string, unknown>>): HttpResponse {
+  return textResponse(status, JSON.stringify(body), 'application/json');
 }
 
-function textAnswer(status: number, body: string, type = 'text/plain; charset=utf-8'): HttpResponse {
+function textResponse(status: number, body: string, type = 'text/plain; charset=utf-8'): HttpResponse {
   const headers = {
     'content-type': type,
     'content-length': String(Buffer.byteLength(body)),

@@ -3,16 +3,16 @@ import type { ExecutorTicket, HarnessTicket, Tickets } from '../access/tickets.t
 import { RequestError } from '../registry/request-error.ts';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import { type Lease, type Store, StoreUnavailableError } from '../store/store.ts';
-import { GuessError, storeUnavailable } from './calls.ts';
+import { storeUnavailable, UnknownCredentialError } from './calls.ts';
 
-/** An upgrade request that may go through. Exactly one of the two is called. */
+/** An accepted upgrade request. The listener calls exactly one of the two. */
 export interface Admission {
   accept(socket: FrameSocket): void;
-  /** The request has come to nothing. */
+  /** The upgrade did not complete. */
   abandon(): void;
 }
 
-/** Decides who gets a websocket, by the ticket in its URL. */
+/** Authorizes websockets by the ticket in their URL. */
 export class Upgrades {
   readonly #tickets: Tickets;
   readonly #rendezvous: Rendezvous;
@@ -24,18 +24,17 @@ export class Upgrades {
     this.#store = store;
   }
 
-  /**
-   * Throws RequestError: 401 has both kinds of clients ask the registry for a new URL, 503 has them come back with the one they have.
-   */
+  /** Throws RequestError. At 401 clients ask the registry for a new URL; at 503 they retry with the same URL. */
   async admit(environmentId: string, text: string, address: string | null): Promise<Admission> {
     const ticket = this.#tickets.check(text);
-    if (ticket === null) throw new GuessError('the URL is not one of this relay');
+    if (ticket === null) throw new UnknownCredentialError('the URL was not issued by this relay');
     if ('problem' in ticket) {
-      // An executor that asks for a new URL and gets none gives up for good.
+      // Without the store the registry cannot issue a new URL, and the executor would give up permanently.
       if (ticket.problem === 'expired' && !this.#store.available) throw storeUnavailable();
       throw stale(`the URL is ${ticket.problem}`, ticket.tokenId);
     }
-    if (ticket.environmentId !== environmentId) throw new GuessError('the URL is for another environment');
+    if (ticket.environmentId !== environmentId)
+      throw new UnknownCredentialError('the URL is for another environment');
     return ticket.role === 'executor'
       ? await this.#admitExecutor(ticket, text, address)
       : this.#admitHarness(ticket, address);
@@ -43,9 +42,9 @@ export class Upgrades {
 
   async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Admission> {
     const lease = await this.#claim(ticket);
-    if (lease === null) throw stale('the registration is not known any more', ticket.tokenId);
+    if (lease === null) throw stale('the registration no longer exists', ticket.tokenId);
     const abandon = () => void this.#rendezvous.leases.release(lease);
-    // Sockets of revoked tokens are closed at once; this one was none yet when that happened.
+    // The token may have been revoked during the claim, when there was no socket to close yet.
     const checked = this.#tickets.check(text);
     if (checked !== null && 'problem' in checked) {
       abandon();
@@ -59,7 +58,7 @@ export class Upgrades {
 
   #admitHarness(ticket: HarnessTicket, address: string | null): Admission {
     const executor = this.#rendezvous.findExecutor(ticket);
-    if (executor === 'gone') throw stale('the executor is not connected here any more', ticket.tokenId);
+    if (executor === 'gone') throw stale('the executor is no longer connected to this node', ticket.tokenId);
     if (executor === 'full') {
       const reason = 'the environment has too many harnesses';
       throw new RequestError(503, 'too_many_harnesses', reason, ticket.tokenId);

@@ -1,16 +1,16 @@
 import { Metrics } from '../../../observability/metrics.ts';
 
-/** What is asked of the relay at the moment of scraping. */
-export interface RelayState {
+/** Current values, read at each scrape. */
+interface RelayState {
   readonly executors: number;
   readonly harnesses: number;
   readonly streams: number;
-  readonly waitingBytes: number;
+  readonly queuedBytes: number;
   readonly leases: number;
   readonly storeAvailable: boolean;
 }
 
-/** Counts what a relay does. Labels are the relay's own words: no series for each environment. */
+/** Metrics of a relay. Labels have fixed values, so there are no series per environment. */
 export class RelayMetrics {
   readonly contentType = Metrics.contentType;
   readonly #metrics = new Metrics();
@@ -19,30 +19,30 @@ export class RelayMetrics {
   readonly refusals = this.#counter('refusals_total', 'Requests and sockets refused, by status.');
   readonly frames = this.#counter('frames_total', 'Frames forwarded, by sender.');
   readonly bytes = this.#counter('bytes_total', 'Bytes of frames forwarded, by sender.');
-  readonly dropped = this.#counter('frames_dropped_total', 'Frames that had nowhere to go, by cause.');
+  readonly dropped = this.#counter('frames_dropped_total', 'Frames dropped, by sender and cause.');
   readonly slowDisconnected = this.#counter(
     'sockets_cut_off_total',
-    'Sockets cut off because they did not read.',
+    'Sockets disconnected because they did not read.',
   );
 
   constructor(state: () => RelayState) {
     const one = (value: number) => [{ value }];
-    this.#gauge('sockets_active', 'Sockets that are open.', () => [
+    this.#gauge('sockets_active', 'Open sockets, by role.', () => [
       { labels: { role: 'executor' }, value: state().executors },
       { labels: { role: 'harness' }, value: state().harnesses },
     ]);
-    this.#gauge('streams_active', 'Streams between harnesses and executors.', () => one(state().streams));
-    this.#gauge('waiting_bytes', 'Bytes that wait for sockets.', () => one(state().waitingBytes));
-    this.#gauge('leases', 'Executors that this node has.', () => one(state().leases));
-    this.#gauge('store_available', '1 when the store can be asked.', () =>
-      one(state().storeAvailable ? 1 : 0),
+    this.#gauge('streams_active', 'Open streams between harnesses and executors.', () =>
+      one(state().streams),
     );
-    this.#metrics.gauge('process_resident_memory_bytes', 'Memory of the relay itself.', () =>
+    this.#gauge('waiting_bytes', 'Bytes queued for sockets.', () => one(state().queuedBytes));
+    this.#gauge('leases', 'Executors connected to this node.', () => one(state().leases));
+    this.#gauge('store_available', '1 if the store is reachable.', () => one(state().storeAvailable ? 1 : 0));
+    this.#metrics.gauge('process_resident_memory_bytes', 'Resident memory of the relay process.', () =>
       one(process.memoryUsage.rss()),
     );
   }
 
-  /** Everything in the exposition format. */
+  /** Returns all metrics in the Prometheus text format. */
   text(): string {
     return this.#metrics.text();
   }

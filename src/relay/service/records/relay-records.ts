@@ -6,7 +6,7 @@ import type { TokenClaims } from '../access/access-tokens.ts';
 import type { DropCause, Sender } from '../rendezvous/executor-session.ts';
 import type { RelayMetrics } from './relay-metrics.ts';
 
-/** Whose socket it is. */
+/** The owner of a socket. */
 export interface SocketFacts {
   readonly role: 'executor' | 'harness';
   readonly environmentId: string;
@@ -15,17 +15,14 @@ export interface SocketFacts {
   readonly address: string | null;
 }
 
-/** One call of the registry, for the record. */
+/** One registry call, for the audit log. */
 export interface CallFacts {
   readonly call: 'register' | 'connect' | 'validate';
   readonly token: TokenClaims;
   readonly address: string | null;
 }
 
-/**
- * What a relay keeps about its work: metrics, log lines and, where there is one, an audit log. Nothing of a frame is ever in it but
- * its size.
- */
+/** Writes the metrics, log lines and optional audit log of a relay. Of a frame it records only the size. */
 export class RelayRecords {
   readonly metrics: RelayMetrics;
   readonly #log: Logger;
@@ -39,31 +36,31 @@ export class RelayRecords {
     this.#rejected = audit === null ? null : new RejectedConnections(audit);
   }
 
-  /** A call of the registry was answered. `facts` say what came of it. */
+  /** Records a registry call and its result. */
   called({ call, token, address }: CallFacts, status: number, facts: Readonly<Record<string, string>>): void {
     this.metrics.requests.add({ call, status: String(status) });
     const { id: tokenId, environmentId } = token;
     this.#record({ event: call, environmentId, tokenId, address, status, ...facts });
   }
 
-  /** A connection was rejected. `tokenId` names the token that was not sufficient, if any. */
+  /** Records a rejected connection. `tokenId` is the insufficient token, if any. */
   connectionRejected(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics.refusals.add({ status: String(status) });
     this.#rejected?.record(status, reason, address, tokenId);
   }
 
-  /** A socket was accepted; what is returned takes its end. */
+  /** Records an accepted socket. Returns a function that records its end. */
   socketOpened(facts: SocketFacts): (reason: CloseReason) => void {
     const { role, environmentId, registrationId, tokenId, address } = facts;
     const who = { role, environmentId, registrationId, tokenId, address };
     this.metrics.sockets.add({ role });
-    this.#log.info('a socket was opened', who);
+    this.#log.info('socket opened', who);
     this.#record({ event: 'socketOpened', ...who });
     const openedAt = performance.now();
     return ({ code }) => {
       const durationMs = Math.round(performance.now() - openedAt);
-      // The reason is the peer's text, which is not ours to write down.
-      this.#log.info('a socket was closed', { ...who, code, durationMs });
+      // Omits the reason, which is text of the peer.
+      this.#log.info('socket closed', { ...who, code, durationMs });
       this.#record({ event: 'socketClosed', ...who, code, durationMs });
     };
   }
@@ -79,10 +76,10 @@ export class RelayRecords {
 
   slowDisconnected(environmentId: string): void {
     this.metrics.slowDisconnected.add();
-    this.#log.warn('a socket was cut off because it held up others', { environmentId });
+    this.#log.warn('disconnected a socket that did not read and blocked others', { environmentId });
   }
 
-  /** Goes on in a new audit log when the old one was moved away. */
+  /** Reopens the audit log after a log rotation. */
   async reopen(): Promise<void> {
     await this.#audit?.reopen();
   }

@@ -8,28 +8,28 @@ import type { Tickets } from '../access/tickets.ts';
 import { hashKey, type Store } from '../store/store.ts';
 import { RequestError } from './request-error.ts';
 
-/** What a registry needs. */
-export interface RegistryOptions {
+/** Dependencies of the registry. */
+interface RegistryOptions {
   readonly store: Store;
   readonly tickets: Tickets;
   /** The websocket URL that leads executors to any node. */
   publicUrl(): string;
-  /** Another executor has taken an environment over. */
+  /** Called when another executor has replaced the previous one. */
   superseded(environmentId: string, registrationId: string): void;
 }
 
-/** The answer to a call, and what is worth recording of it. */
-export interface CallResult {
+/** The response to a call, and facts for the audit log. */
+interface CallResult {
   readonly body: Readonly<Record<string, unknown>>;
   readonly facts: Readonly<Record<string, string>>;
 }
 
-/** What the body of a request says. Members that are not known are not looked at. */
-export type CallBody = Readonly<Record<string, unknown>>;
+/** The body of a request. Unknown members are ignored. */
+type CallBody = Readonly<Record<string, unknown>>;
 
 /**
- * Tells executors and harnesses where to meet, and executors whom to let in. Who asks, and for which environment, has been checked.
- * All throw RequestError for what they refuse, and StoreUnavailableError.
+ * Gives executors and harnesses the URLs to connect to, and validates harnesses for executors. The caller has already checked the
+ * token. All methods throw RequestError to refuse a call, and StoreUnavailableError.
  */
 export class Registry {
   readonly #options: RegistryOptions;
@@ -38,7 +38,7 @@ export class Registry {
     this.#options = options;
   }
 
-  /** An executor comes, or comes back. One that was replaced does not get its environment back. */
+  /** Registers an executor, new or returning. A replaced executor cannot register again. */
   async register(environmentId: string, token: TokenClaims, body: CallBody): Promise<CallResult> {
     if (body.security_profile !== SECURITY_PROFILE) {
       throw invalid('unsupported_security_profile', `the security profile is not ${SECURITY_PROFILE}`);
@@ -46,7 +46,7 @@ export class Registry {
     const { store, tickets, publicUrl, superseded } = this.#options;
     const result = await store.register(environmentId, readKey(body, 'executor_public_key'));
     if (result.outcome === 'superseded') {
-      throw new RequestError(409, 'executor_superseded', 'another executor has taken this environment over');
+      throw new RequestError(409, 'executor_superseded', 'another executor has replaced this one');
     }
     const { outcome, registrationId } = result;
     if (outcome === 'replaced') superseded(environmentId, registrationId);
@@ -62,7 +62,7 @@ export class Registry {
     };
   }
 
-  /** A harness wants to connect: it is led to the node that has the executor. */
+  /** Returns a harness the URL of the node to which the executor is connected. */
   async connect(environmentId: string, token: TokenClaims, body: CallBody): Promise<CallResult> {
     const { store, tickets } = this.#options;
     const harnessKeyHash = hashKey(readKey(body, 'harness_public_key'));
@@ -74,8 +74,8 @@ export class Registry {
     const { id: nodeId, url } = presence.node;
     const authorization = randomBytes(AUTHORIZATION_BYTES).toString('base64url');
     await store.grant(environmentId, authorization, { registrationId, harnessKeyHash });
-    const place = { environmentId, registrationId, nodeId, harnessKeyHash };
-    const ticket = { role: 'harness', tokenId: token.id, ...place } as const;
+    const target = { environmentId, registrationId, nodeId, harnessKeyHash };
+    const ticket = { role: 'harness', tokenId: token.id, ...target } as const;
     return {
       body: {
         environment_id: environmentId,
@@ -89,7 +89,7 @@ export class Registry {
     };
   }
 
-  /** An executor asks about a harness. An authorization is gone with the first question about it, whatever the answer. */
+  /** Validates a harness for its executor. Each authorization can be checked once, whatever the result. */
   async validate(environmentId: string, _token: TokenClaims, body: CallBody): Promise<CallResult> {
     const registrationId = readText(body, 'executor_registration_id');
     const authorization = readText(body, 'harness_key_authorization');
@@ -100,7 +100,7 @@ export class Registry {
   }
 }
 
-/** As many random bits as the hash has under which it is kept. */
+/** As many random bits as the SHA-256 hash under which the store keeps it. */
 const AUTHORIZATION_BYTES = 32;
 
 function readKey(body: CallBody, name: string): NoisePublicKey {
@@ -115,10 +115,10 @@ function readKey(body: CallBody, name: string): NoisePublicKey {
 function readText(body: CallBody, name: string): string {
   const value = body[name];
   if (typeof value === 'string' && value !== '' && value.length <= MAX_AUTHORIZATION_BYTES) return value;
-  throw invalid('invalid_request', `${name} is not a text of 1 to ${MAX_AUTHORIZATION_BYTES} characters`);
+  throw invalid('invalid_request', `${name} must be a string of 1 to ${MAX_AUTHORIZATION_BYTES} characters`);
 }
 
-/** Enough to tell the keys of an environment apart. */
+/** Shortens a key hash for records. */
 function shortHash(hash: string): string {
   return hash.slice(0, 16);
 }

@@ -1,9 +1,9 @@
-/** A request is refused: the status and the error object that its client gets. */
+/** Refuses a request with a status and an error object. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
   readonly status: number;
   readonly code: string;
-  /** Of the token that was not good enough, for the record; null where there is none of this relay. */
+  /** Id of the insufficient token, for the audit log. Null without a token of this relay. */
   readonly tokenId: string | null;
 
   constructor(status: number, code: string, message: string, tokenId: string | null = null) {

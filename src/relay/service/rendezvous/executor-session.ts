@@ -14,39 +14,39 @@ import {
 } from '../limits.ts';
 import { PeerSocket } from './peer-socket.ts';
 
-/** From whom a frame comes. */
+/** The sender of a frame. */
 export type Sender = 'executor' | 'harness';
 
-/** Why a frame went nowhere. */
+/** Why a frame was dropped. */
 export type DropCause = 'invalid' | 'noStream' | 'refusedStream';
 
-/** What a seat needs of its rendezvous. */
-export interface ExecutorSessionHost {
-  /** What waits in all environments. */
+/** Callbacks and shared state of the rendezvous. */
+interface ExecutorSessionHost {
+  /** Bytes queued in all environments. */
   readonly window: ByteBudget;
   forwarded(sender: Sender, bytes: number): void;
   dropped(sender: Sender, cause: DropCause): void;
-  /** A socket was cut off because it held up the others. */
+  /** A socket was disconnected because it blocked the others. */
   slowDisconnected(): void;
-  /** A harness has left. */
+  /** A harness has disconnected. */
   harnessGone(): void;
-  /** The executor is gone, and the harnesses are told. Called once. */
+  /** The executor has disconnected and the harnesses are being closed. Called once. */
   ended(reason: CloseReason): void;
 }
 
 /**
- * One connected executor and its harnesses. Frames pass unchanged and in order; of their contents only the stream and the kind are
- * looked at. Nothing is dropped that has somewhere to go: when bytes wait for one side, the other is no longer read.
+ * One connected executor and its harnesses. Forwards frames unchanged and in order, and reads only their stream id and kind. It drops
+ * no frame that has a destination: when too many bytes are queued for one side, it stops reading from the other.
  */
 export class ExecutorSession {
   readonly #host: ExecutorSessionHost;
   readonly #executor: PeerSocket;
   readonly #harnesses = new Set<Harness>();
   readonly #streams = new Map<string, Harness>();
-  /** The keys of harnesses that are gone, by the streams which they may come back for; the longest gone first. */
-  readonly #away = new Map<string, string>();
+  /** Key hashes of disconnected harnesses by the streams that they may resume, oldest first. */
+  readonly #resumable = new Map<string, string>();
   readonly #window = new ByteBudget(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
-  /** Runs while the sockets together hold up each other. */
+  /** Runs while the queued bytes of all sockets together exceed a limit. */
   #congestionTimer: NodeJS.Timeout | null = null;
   #ended = false;
 
@@ -54,8 +54,8 @@ export class ExecutorSession {
     this.#host = host;
     this.#executor = new PeerSocket(socket, {
       frame: (bytes) => this.#fromExecutor(bytes),
-      waiting: (bytes) => this.#count(bytes),
-      filled: () => this.updateReading(),
+      queued: (bytes) => this.#count(bytes),
+      fullChanged: () => this.updateReading(),
       stalled: () => this.#disconnect(this.#executor),
       closed: (reason) => this.#executorGone(reason),
     });
@@ -69,8 +69,8 @@ export class ExecutorSession {
     return this.#streams.size;
   }
 
-  /** Whether another harness finds a place. */
-  get hasRoom(): boolean {
+  /** Whether another harness may join. */
+  get acceptsHarness(): boolean {
     return this.#harnesses.size < MAX_HARNESSES_PER_ENVIRONMENT;
   }
 
@@ -79,7 +79,7 @@ export class ExecutorSession {
     this.updateReading();
   }
 
-  /** Joins a harness; `keyHash` is that of the key it has shown. `gone` is told of its end. */
+  /** Adds a harness. `keyHash` is the hash of its key. Calls `gone` when it disconnects. */
   join(socket: FrameSocket, keyHash: string, gone: (reason: CloseReason) => void): void {
     const harness: Harness = {
       keyHash,
@@ -87,15 +87,15 @@ export class ExecutorSession {
       streams: new Set(),
       peer: new PeerSocket(socket, {
         frame: (bytes) => this.#fromHarness(harness, bytes),
-        waiting: (bytes) => this.#count(bytes),
-        filled: () => this.updateReading(),
+        queued: (bytes) => this.#count(bytes),
+        fullChanged: () => this.updateReading(),
         stalled: () => this.#disconnect(harness.peer),
         closed: (reason) => this.#harnessGone(harness, reason),
       }),
     };
     this.#harnesses.add(harness);
     harness.peer.open();
-    if (this.#ended) harness.peer.close(EXECUTOR_GONE);
+    if (this.#ended) harness.peer.close(EXECUTOR_DISCONNECTED);
     else this.updateReading();
   }
 
@@ -103,7 +103,7 @@ export class ExecutorSession {
     this.#executor.close(reason);
   }
 
-  /** Reads from who may send now. Also called when the bytes of all environments have become too many, or are no longer. */
+  /** Pauses or resumes reading from the sockets. Also called when the limit of all environments is reached or cleared. */
   updateReading(): void {
     const congested = this.#window.full || this.#host.window.full;
     const readExecutor = !congested && ![...this.#harnesses].some(({ peer }) => peer.full);
@@ -114,10 +114,10 @@ export class ExecutorSession {
   }
 
   #fromHarness(harness: Harness, bytes: Uint8Array): void {
-    const frame = read(bytes);
+    const frame = decode(bytes);
     if (frame === null) {
       this.#host.dropped('harness', 'invalid');
-      harness.peer.close({ code: CloseCode.policyViolation, reason: 'a message is not a relay frame' });
+      harness.peer.close({ code: CloseCode.policyViolation, reason: 'a message is not a valid relay frame' });
     } else if (this.#bind(harness, frame)) {
       this.#executor.send(bytes);
       this.#host.forwarded('harness', bytes.length);
@@ -129,17 +129,17 @@ export class ExecutorSession {
   }
 
   #refuse({ peer }: Harness, streamId: string): void {
-    // Answers that nobody reads must not gather, and hold up the executor.
+    // Unread resets must not accumulate and block the executor.
     if (peer.full) peer.drop();
     else peer.send(reset(streamId, RESET_REASON));
   }
 
-  /** What makes no sense is left out: the executor's other streams have nothing to do with it. */
+  /** Drops an invalid frame, because it does not affect the executor's other streams. */
   #fromExecutor(bytes: Uint8Array): void {
-    const frame = read(bytes);
+    const frame = decode(bytes);
     const harness = frame === null ? undefined : this.#streams.get(frame.streamId);
     if (frame === null || harness === undefined) {
-      // A harness that is gone has been reported; what was under way to it is nobody's.
+      // The executor has been notified that the harness is gone. Frames in flight to it have no destination.
       this.#host.dropped('executor', frame === null ? 'invalid' : 'noStream');
       return;
     }
@@ -148,17 +148,17 @@ export class ExecutorSession {
     if (frame.body.kind === 'reset') this.#unbind(harness, frame.streamId);
   }
 
-  /** Whether the stream is the harness's, which it becomes with its first frame. */
+  /** Whether the harness owns the stream. The first frame of a stream makes its sender the owner. */
   #bind(harness: Harness, frame: ReceivedFrame): boolean {
     const { streamId } = frame;
     const owner = this.#streams.get(streamId);
     if (owner === harness) return true;
     if (owner !== undefined) {
-      // A harness that comes back may be faster than the news that its old socket is gone. Nobody else has its key.
-      const comesBack = frame.body.kind === 'resume' && resumeKind(frame) === 'request';
-      if (!comesBack || owner.keyHash !== harness.keyHash) return false;
+      // A harness may reconnect before the close of its old socket is noticed. Its key identifies it.
+      const resumes = frame.body.kind === 'resume' && resumeKind(frame) === 'request';
+      if (!resumes || owner.keyHash !== harness.keyHash) return false;
       this.#unbind(owner, streamId);
-    } else if ((this.#away.get(streamId) ?? harness.keyHash) !== harness.keyHash) {
+    } else if ((this.#resumable.get(streamId) ?? harness.keyHash) !== harness.keyHash) {
       return false;
     }
     if (
@@ -168,7 +168,7 @@ export class ExecutorSession {
     ) {
       return false;
     }
-    this.#away.delete(streamId);
+    this.#resumable.delete(streamId);
     this.#streams.set(streamId, harness);
     harness.streams.add(streamId);
     return true;
@@ -179,12 +179,12 @@ export class ExecutorSession {
     this.#streams.delete(streamId);
   }
 
-  /** The executor learns which streams have lost their peer. Those that can be resumed wait for it, the others end. */
+  /** Notifies the executor of streams that lost their peer. Resumable streams wait for the harness, the others end. */
   #harnessGone(harness: Harness, reason: CloseReason): void {
     this.#harnesses.delete(harness);
     for (const streamId of [...harness.streams]) {
       this.#unbind(harness, streamId);
-      this.#keepFor(harness, streamId);
+      this.#reserveFor(harness, streamId);
       this.#executor.send(reset(streamId, PEER_LOST_REASON));
     }
     harness.gone(reason);
@@ -192,21 +192,22 @@ export class ExecutorSession {
     if (!this.#ended) this.updateReading();
   }
 
-  /** Nobody else may have the stream while its harness is away. */
-  #keepFor({ keyHash }: Harness, streamId: string): void {
-    this.#away.set(streamId, keyHash);
-    const [oldest] = this.#away.keys();
-    if (this.#away.size > MAX_STREAMS_PER_ENVIRONMENT && oldest !== undefined) this.#away.delete(oldest);
+  /** Reserves the stream for its harness while the harness is disconnected. */
+  #reserveFor({ keyHash }: Harness, streamId: string): void {
+    this.#resumable.set(streamId, keyHash);
+    const [oldest] = this.#resumable.keys();
+    if (this.#resumable.size > MAX_STREAMS_PER_ENVIRONMENT && oldest !== undefined)
+      this.#resumable.delete(oldest);
   }
 
-  /** A closed socket makes each harness ask where the executor is now, which may be another node. */
+  /** Closes all harness sockets. Each harness then asks the registry where the executor is, perhaps at another node. */
   #executorGone(reason: CloseReason): void {
     this.#ended = true;
     this.#watchCongestion(false);
     for (const { peer, streams } of this.#harnesses) {
       for (const streamId of streams) this.#streams.delete(streamId);
       streams.clear();
-      peer.close(EXECUTOR_GONE);
+      peer.close(EXECUTOR_DISCONNECTED);
     }
     this.#host.ended(reason);
   }
@@ -227,16 +228,16 @@ export class ExecutorSession {
     }
   }
 
-  /** No socket has too much waiting, but all of them together have. */
+  /** Disconnects the socket with the most queued bytes. No single socket exceeds its limit, but all together do. */
   #disconnectSlowest(): void {
     this.#congestionTimer = null;
     const peers = [this.#executor, ...[...this.#harnesses].map(({ peer }) => peer)];
-    const slowest = peers.reduce((most, peer) => (peer.waitingBytes > most.waitingBytes ? peer : most));
-    if (slowest.waitingBytes > 0) this.#disconnect(slowest);
+    const slowest = peers.reduce((most, peer) => (peer.queuedBytes > most.queuedBytes ? peer : most));
+    if (slowest.queuedBytes > 0) this.#disconnect(slowest);
     this.updateReading();
   }
 
-  /** Whoever does not read must not stop those who do. */
+  /** Disconnects a socket that does not read and therefore blocks the others. */
   #disconnect(peer: PeerSocket): void {
     this.#host.slowDisconnected();
     peer.drop();
@@ -250,10 +251,10 @@ interface Harness {
   readonly gone: (reason: CloseReason) => void;
 }
 
-const EXECUTOR_GONE = { code: CloseCode.tryAgainLater, reason: 'the executor is gone' };
+const EXECUTOR_DISCONNECTED = { code: CloseCode.tryAgainLater, reason: 'the executor disconnected' };
 
-/** Null for what is not a frame. */
-function read(bytes: Uint8Array): ReceivedFrame | null {
+/** Returns null for an invalid frame. */
+function decode(bytes: Uint8Array): ReceivedFrame | null {
   try {
     return decodeFrame(bytes);
   } catch (error) {

@@ -2,15 +2,15 @@ import type { Logger } from '../../../observability/log.ts';
 import { LEASE_RENEWAL_BATCH, LEASE_RENEWAL_MS, LEASE_RETRY_MS } from '../limits.ts';
 import type { Lease, NodeAddress, Store } from '../store/store.ts';
 
-/** A lease that this node has, and whom to tell when it is lost. */
+/** A lease of this node, and the callback for its loss. */
 interface Held {
   readonly lease: Lease;
   lost(): void;
 }
 
 /**
- * The leases of a node: claims them, renews them while their executors are connected, and gives them up. While the store cannot be
- * reached they stay, because the sockets do; when it can be again, it decides which of them are still the newest.
+ * Claims, renews and releases the leases of a node. It renews them while their executors are connected. While the store is
+ * unreachable, leases stay, because the sockets stay. When it is reachable again, it decides which of them are still the newest.
  */
 export class Leases {
   readonly #store: Store;
@@ -31,24 +31,24 @@ export class Leases {
     return this.#held.size;
   }
 
-  /** Null when the registration is not the current one. Throws StoreUnavailableError. */
+  /** Claims a lease. Returns null when the registration is not current. Throws StoreUnavailableError. */
   claim(environmentId: string, registrationId: string): Promise<Lease | null> {
     return this.#store.claim(environmentId, registrationId, this.#node());
   }
 
-  /** Renews a claimed lease from now on. `lost` is called when a newer claim or registration has ended it. */
+  /** Renews a claimed lease from now on. Calls `lost` when a newer claim or registration has ended it. */
   hold(lease: Lease, lost: () => void): void {
     this.#held.set(lease, { lease, lost });
     if (this.#timer === null) this.#schedule(LEASE_RENEWAL_MS);
   }
 
-  /** Gives a lease up. A store that cannot be told finds out when its time is over. */
+  /** Releases a lease. If the store is unreachable, the lease expires by itself. */
   async release(lease: Lease): Promise<void> {
     this.#held.delete(lease);
     try {
       await this.#store.release(lease);
     } catch (error) {
-      this.#log.debug('a lease runs out by itself', { reason: (error as Error).message });
+      this.#log.debug('cannot release a lease, it will expire', { reason: (error as Error).message });
     }
   }
 
@@ -57,7 +57,7 @@ export class Leases {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
-  /** Renews all of them now. False when the store could not be asked about some. */
+  /** Renews all leases now. Returns false when the store was unreachable for some. */
   async renewAll(): Promise<boolean> {
     let reached = true;
     const all = [...this.#held.values()];
@@ -84,7 +84,7 @@ export class Leases {
   async #renew({ lease, lost }: Held): Promise<boolean> {
     try {
       const kept = await this.#store.renew(lease);
-      // It may have been given up meanwhile, and the renewal may have brought it back.
+      // A release may have happened during the renewal, which then has restored the lease.
       if (!this.#held.has(lease)) await this.release(lease);
       else if (!kept && this.#held.delete(lease)) lost();
       return true;

@@ -3,24 +3,24 @@ import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import { SOCKET_WINDOW_BYTES, STALL_TIMEOUT_MS } from '../limits.ts';
 
-/** What a peer tells its seat. */
-export interface PeerSocketEvents {
+/** Events of a socket. */
+interface PeerSocketEvents {
   frame(bytes: Uint8Array): void;
-  /** So many bytes more wait for the peer, or fewer when it is negative. */
-  waiting(bytes: number): void;
-  /** More waits for the peer than may, or no longer. */
-  filled(): void;
-  /** More than may has waited for the peer for too long. */
+  /** Change of the queued bytes; negative when bytes were sent. */
+  queued(bytes: number): void;
+  /** The queue became full, or is no longer full. */
+  fullChanged(): void;
+  /** The queue has been full for too long. */
   stalled(): void;
   closed(reason: CloseReason): void;
 }
 
-/** One socket of a seat, with what waits for it. */
+/** One socket of an executor session, and the bytes queued for it. */
 export class PeerSocket {
   readonly #socket: FrameSocket;
   readonly #events: PeerSocketEvents;
   readonly #window: ByteBudget;
-  /** Runs while more waits than may. */
+  /** Runs while the queue is full. */
   #stallTimer: NodeJS.Timeout | null = null;
   #reading = true;
 
@@ -30,16 +30,16 @@ export class PeerSocket {
     this.#window = new ByteBudget(SOCKET_WINDOW_BYTES, (full) => {
       if (full) this.#stallTimer = setTimeout(() => events.stalled(), STALL_TIMEOUT_MS);
       else if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
-      events.filled();
+      events.fullChanged();
     });
   }
 
-  /** Whether so much waits for it that nobody may send it more. */
+  /** Whether the queue is full. Senders are not read then. */
   get full(): boolean {
     return this.#window.full;
   }
 
-  get waitingBytes(): number {
+  get queuedBytes(): number {
     return this.#window.bytes;
   }
 
@@ -48,7 +48,7 @@ export class PeerSocket {
       frame: (bytes) => this.#events.frame(bytes),
       sent: (bytes) => {
         this.#window.remove(bytes);
-        this.#events.waiting(-bytes);
+        this.#events.queued(-bytes);
       },
       drained: () => {},
       closed: (reason) => this.#events.closed(reason),
@@ -58,11 +58,11 @@ export class PeerSocket {
   send(frame: Uint8Array): void {
     const before = this.#socket.pendingBytes;
     this.#socket.send(frame);
-    // A socket that is closing takes nothing more.
+    // A closing socket does not queue more bytes.
     const taken = this.#socket.pendingBytes - before;
     if (taken === 0) return;
     this.#window.add(taken);
-    this.#events.waiting(taken);
+    this.#events.queued(taken);
   }
 
   setReading(reading: boolean): void {
@@ -75,7 +75,7 @@ export class PeerSocket {
     this.#socket.close(reason);
   }
 
-  /** Cuts the connection: a peer that does not read would not read a close either. */
+  /** Drops the connection without a close frame, which a peer that does not read would not receive. */
   drop(): void {
     this.#socket.drop();
   }

@@ -10,21 +10,21 @@ import type { Lease, NodeAddress, Store } from '../store/store.ts';
 import { ExecutorSession } from './executor-session.ts';
 import { Leases } from './leases.ts';
 
-/** What a rendezvous needs. */
-export interface RendezvousOptions {
+/** Dependencies of the rendezvous. */
+interface RendezvousOptions {
   readonly store: Store;
-  /** This node; its URL is known when it listens. */
+  /** This node. Its URL is known after it listens. */
   node(): NodeAddress;
   readonly records: RelayRecords;
   readonly log: Logger;
 }
 
-/** Where executors wait for their harnesses: each connected executor has a seat here, and its lease in the store. */
+/** Connects executors with their harnesses. Each connected executor has a session here and a lease in the store. */
 export class Rendezvous {
   readonly leases: Leases;
   readonly #options: RendezvousOptions;
   readonly #executors = new Map<string, ConnectedExecutor>();
-  /** All that are not gone yet, also those that have lost their seat. */
+  /** All that are still connected, including those that were replaced. */
   readonly #all = new Set<ConnectedExecutor>();
   readonly #window = new ByteBudget(RELAY_WINDOW_BYTES, () => {
     for (const { session } of this.#all) session.updateReading();
@@ -36,18 +36,18 @@ export class Rendezvous {
     this.leases = new Leases(options.store, options.node, options.log);
   }
 
-  /** What there is at present. */
+  /** Current counts for metrics. */
   get counts() {
     const sessions = [...this.#all].map(({ session }) => session);
     return {
       executors: sessions.length,
       harnesses: sessions.reduce((sum, session) => sum + session.harnessCount, 0),
       streams: sessions.reduce((sum, session) => sum + session.streamCount, 0),
-      waitingBytes: this.#window.bytes,
+      queuedBytes: this.#window.bytes,
     };
   }
 
-  /** Seats an executor whose lease was claimed for this socket. The newest claim wins, whichever socket is here first. */
+  /** Adds an executor whose lease was claimed for this socket. The newest lease wins, whichever socket arrives first. */
   addExecutor(socket: FrameSocket, lease: Lease, ticket: ExecutorTicket, address: string | null): void {
     const { environmentId } = ticket;
     const { records } = this.#options;
@@ -82,7 +82,7 @@ export class Rendezvous {
     this.leases.hold(lease, () => session.close(TAKEN_OVER));
   }
 
-  /** Where a harness with this ticket goes: its executor's seat, or why there is none. */
+  /** Returns the executor for a harness's ticket, or why there is none. */
   findExecutor({
     environmentId,
     registrationId,
@@ -91,7 +91,7 @@ export class Rendezvous {
     const connected = this.#executors.get(environmentId);
     if (connected === undefined || nodeId !== this.#options.node().id) return 'gone';
     if (connected.lease.registration.registrationId !== registrationId) return 'gone';
-    return connected.session.hasRoom ? connected : 'full';
+    return connected.session.acceptsHarness ? connected : 'full';
   }
 
   joinHarness(
@@ -115,7 +115,7 @@ export class Rendezvous {
     });
   }
 
-  /** Another executor has registered: the one before it loses its place. */
+  /** Closes the previous executor after another one has registered. */
   supersede(environmentId: string, registrationId: string): void {
     const connected = this.#executors.get(environmentId);
     if (connected !== undefined && connected.lease.registration.registrationId !== registrationId) {
@@ -123,7 +123,7 @@ export class Rendezvous {
     }
   }
 
-  /** Closes the sockets whose token is no longer good. */
+  /** Closes the sockets of revoked tokens. */
   closeRevoked(isRevoked: (tokenId: string) => boolean): void {
     for (const { session, tokenId, harnessTokens } of this.#all) {
       if (isRevoked(tokenId)) session.close(REVOKED);
@@ -131,7 +131,7 @@ export class Rendezvous {
     }
   }
 
-  /** Sends executors away, which their harnesses follow, and waits until all are gone, for a limited time. */
+  /** Closes all executors and their harnesses, and waits for a limited time until they have disconnected. */
   async drain(reason: string): Promise<void> {
     const gone = new Promise<void>((resolve) => {
       this.#drained = resolve;
@@ -142,7 +142,7 @@ export class Rendezvous {
     this.leases.close();
   }
 
-  /** The lease is given up before the seat counts as gone, so that the store knows when the relay ends. */
+  /** Releases the lease before the executor counts as disconnected. A shutdown therefore waits for the store. */
   async #leave(connected: ConnectedExecutor): Promise<void> {
     const { environmentId } = connected.lease.registration;
     if (this.#executors.get(environmentId) === connected) this.#executors.delete(environmentId);
@@ -159,13 +159,13 @@ export class Rendezvous {
   }
 }
 
-/** A seat that is taken. */
-export interface ConnectedExecutor {
+/** A connected executor. */
+interface ConnectedExecutor {
   readonly session: ExecutorSession;
   readonly lease: Lease;
   readonly tokenId: string;
   readonly harnessTokens: Map<FrameSocket, string>;
-  /** Set when the executor is gone and its lease given up. */
+  /** Set when the executor has disconnected and its lease is released. */
   left?: true;
 }
 

@@ -21,26 +21,26 @@ import {
   StoreUnavailableError,
 } from './store.ts';
 
-/** What outlives the process where there is a file for it. */
+/** The part of an environment that a file store keeps across restarts. */
 export interface StoredEnvironment {
   readonly registration: Registration;
-  /** Hashes of the keys of replaced executors, the latest first. */
+  /** Key hashes of replaced executors, newest first. */
   readonly superseded: readonly string[];
 }
 
-/** The store of a relay that has one node. Registrations survive a restart where there is a file for them. */
+/** The store of a relay with one node. With a file, registrations survive a restart. */
 export class MemoryStore implements Store {
   readonly available = true;
   readonly #file: RegistrationFile | null;
   readonly #now: () => number;
-  /** The longest unused first. */
+  /** Ordered by last use, oldest first. */
   readonly #environments = new Map<string, StoredEnvironment>();
-  readonly #leases = new Map<string, { readonly lease: Lease; readonly endsAtMs: number }>();
-  /** By their hashes; the oldest first, which is the first to end. */
-  readonly #grants = new Map<string, Grant & { readonly endsAtMs: number }>();
+  readonly #leases = new Map<string, { readonly lease: Lease; readonly expiresAtMs: number }>();
+  /** By hash, oldest first, which is also the order of expiry. */
+  readonly #grants = new Map<string, Grant & { readonly expiresAtMs: number }>();
   #epoch = 0;
 
-  /** `now` is a clock that does not jump. */
+  /** `now` is a monotonic clock in milliseconds. */
   constructor(
     file: RegistrationFile | null = null,
     now: () => number = () => performance.now(),
@@ -48,10 +48,10 @@ export class MemoryStore implements Store {
   ) {
     this.#file = file;
     this.#now = now;
-    for (const environment of known) this.#remember(environment);
+    for (const environment of known) this.#add(environment);
   }
 
-  /** It is never away. */
+  /** Never called: this store is always available. */
   onReturn(): void {}
 
   async register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome> {
@@ -68,7 +68,7 @@ export class MemoryStore implements Store {
       registration: { environmentId, registrationId, executorKey: executorKey.toJSON(), keyHash },
       superseded: superseded.slice(0, MAX_SUPERSEDED_KEYS),
     };
-    this.#remember(environment);
+    this.#add(environment);
     this.#leases.delete(environmentId);
     this.#file?.append(environment, this.#environments);
     return { outcome: before === undefined ? 'new' : 'replaced', registrationId };
@@ -103,22 +103,22 @@ export class MemoryStore implements Store {
     const environment = this.#environments.get(environmentId);
     if (environment === undefined) return null;
     const held = this.#leases.get(environmentId);
-    const isOnline = held !== undefined && this.#now() < held.endsAtMs;
+    const isOnline = held !== undefined && this.#now() < held.expiresAtMs;
     return { registration: environment.registration, node: isOnline ? held.lease.node : null };
   }
 
   async grant(environmentId: string, authorization: string, grant: Grant): Promise<void> {
     const nowMs = this.#now();
-    for (const [key, { endsAtMs }] of this.#grants) {
-      if (endsAtMs > nowMs) break;
+    for (const [key, { expiresAtMs }] of this.#grants) {
+      if (expiresAtMs > nowMs) break;
       this.#grants.delete(key);
     }
     if (this.#grants.size >= MAX_AUTHORIZATIONS) {
-      throw new StoreUnavailableError('too many authorizations wait for their executors');
+      throw new StoreUnavailableError('too many authorizations are pending');
     }
     this.#grants.set(grantKey(environmentId, authorization), {
       ...grant,
-      endsAtMs: nowMs + AUTHORIZATION_MS,
+      expiresAtMs: nowMs + AUTHORIZATION_MS,
     });
   }
 
@@ -126,27 +126,27 @@ export class MemoryStore implements Store {
     const key = grantKey(environmentId, authorization);
     const grant = this.#grants.get(key);
     this.#grants.delete(key);
-    return grant === undefined || this.#now() >= grant.endsAtMs ? null : grant;
+    return grant === undefined || this.#now() >= grant.expiresAtMs ? null : grant;
   }
 
   async close(): Promise<void> {
     await this.#file?.close();
   }
 
-  #remember(environment: StoredEnvironment): void {
+  #add(environment: StoredEnvironment): void {
     const { environmentId } = environment.registration;
-    if (!this.#environments.has(environmentId) && this.#environments.size >= MAX_ENVIRONMENTS) this.#forget();
+    if (!this.#environments.has(environmentId) && this.#environments.size >= MAX_ENVIRONMENTS) this.#evict();
     this.#touch(environment);
   }
 
-  /** Makes room. An executor that is connected keeps its place. */
-  #forget(): void {
+  /** Evicts the environment that has been unused longest and has no connected executor. */
+  #evict(): void {
     for (const environmentId of this.#environments.keys()) {
       if (this.#leases.has(environmentId)) continue;
       this.#environments.delete(environmentId);
       return;
     }
-    throw new StoreUnavailableError('as many executors are connected as there is room for');
+    throw new StoreUnavailableError('too many executors are connected');
   }
 
   #touch(environment: StoredEnvironment): void {
@@ -156,7 +156,7 @@ export class MemoryStore implements Store {
   }
 
   #hold(lease: Lease): void {
-    this.#leases.set(lease.registration.environmentId, { lease, endsAtMs: this.#now() + LEASE_MS });
+    this.#leases.set(lease.registration.environmentId, { lease, expiresAtMs: this.#now() + LEASE_MS });
   }
 }
 

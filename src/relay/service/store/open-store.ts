@@ -6,8 +6,8 @@ import type { FileLock } from './registration-file.ts';
 import type { Store } from './store.ts';
 
 /**
- * Opens the store that a setting names: `memory`, `file:///PATH`, `redis://…` or `rediss://…`. `fileLock` keeps a file for one relay.
- * Throws StartError.
+ * Opens the configured store: `memory`, `file:///PATH`, `redis://…` or `rediss://…`. `fileLock` prevents a second relay from using the
+ * same file. Throws StartError.
  */
 export async function openStore(
   setting: string,
@@ -20,7 +20,7 @@ export async function openStore(
     return await RedisStore.open(setting, log);
   }
   if (!setting.startsWith('file:///')) {
-    throw new StartError('--store is not memory, file:///PATH or redis://HOST:PORT');
+    throw new StartError('--store is not one of memory, file:///PATH and redis://HOST:PORT');
   }
   const { RegistrationFile } = await import('./registration-file.ts');
   const { file, known } = await RegistrationFile.open(pathOf(setting), log, fileLock);
@@ -31,6 +31,8 @@ function pathOf(fileUrl: string): string {
   try {
     return fileURLToPath(fileUrl);
   } catch {
-    throw new StartError('--store is not a file:///PATH: a % in it is written %25, and no / is escaped');
+    throw new StartError(
+      '--store is not a valid file:///PATH: write a % in it as %25, and do not escape a /',
+    );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What must happen in the store at once. An epoch is a time in milliseconds, or one more than the one before where that is later: a
- * store that has lost everything still gives higher ones than before.
+ * Lua scripts, which Redis runs atomically. An epoch is the time in milliseconds, or the previous epoch plus one if that is higher.
+ * After a loss of all data, epochs therefore still increase.
  */
 const NEXT_EPOCH = `
 local function nextEpoch(before)
@@ -11,7 +11,7 @@ end
 `;
 
 /**
- * KEYS: environment, superseded keys, lease. ARGV: key hash, key, new registration id, superseded keys to remember, lifetime.
+ * KEYS: environment, superseded keys, lease. ARGV: key hash, key, new registration id, superseded keys to keep, lifetime.
  * Returns the outcome and the registration id.
  */
 export const REGISTER = `${NEXT_EPOCH}
@@ -35,8 +35,8 @@ return {outcome, ARGV[3]}
 `;
 
 /**
- * KEYS: environment, lease. ARGV: registration id, node, duration of the lease, lifetime. Returns epoch, key hash and key; nothing
- * when the registration is not the current one.
+ * KEYS: environment, lease. ARGV: registration id, node, duration of the lease, lifetime. Returns epoch, key hash and key, or nothing
+ * when the registration is not current.
  */
 export const CLAIM = `${NEXT_EPOCH}
 local held = redis.call('HMGET', KEYS[1], 'registrationId', 'epoch', 'keyHash', 'key')
@@ -51,7 +51,7 @@ return {epoch, held[3], held[4]}
 
 /**
  * KEYS: environment, lease. ARGV: epoch, node, duration of the lease, lifetime, registration id, key hash, key. Returns 1 when the
- * lease goes on and 0 when something newer has ended it. A store that knows less than the lease has lost it, and is told again.
+ * lease is renewed and 0 when a newer claim has ended it. A store with an older epoch has lost data, which the script restores.
  */
 export const RENEW = `
 local epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0')
@@ -72,7 +72,7 @@ if redis.call('HGET', KEYS[1], 'epoch') == ARGV[1] then redis.call('DEL', KEYS[1
 return 0
 `;
 
-/** KEYS: environment, lease. Returns registration id, key hash, key and node; what is not known is empty. */
+/** KEYS: environment, lease. Returns registration id, key hash, key and node; unknown values are empty. */
 export const FIND = `
 local held = redis.call('HMGET', KEYS[1], 'registrationId', 'keyHash', 'key')
 local node = redis.call('HGET', KEYS[2], 'node')

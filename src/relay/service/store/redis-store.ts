@@ -8,7 +8,7 @@ import {
   LEASE_MS,
   MAX_SUPERSEDED_KEYS,
   REGISTRATION_MS,
-  STORE_COMPLAINT_MS,
+  STORE_ERROR_LOG_INTERVAL_MS,
   STORE_QUEUE_COMMANDS,
   STORE_RECONNECT_MS,
   STORE_SILENCE_MS,
@@ -27,35 +27,35 @@ import {
   StoreUnavailableError,
 } from './store.ts';
 
-/** The store of a relay of several nodes. It is a directory: nothing that passes through the relay passes through it. */
+/** The store of a relay with several nodes. It holds registrations only: no relayed traffic passes through it. */
 export class RedisStore implements Store {
   readonly #client: RedisClient;
   readonly #log: Logger;
-  #returned: () => void = () => {};
-  #complainedAtMs = Number.NEGATIVE_INFINITY;
+  #onReturn: () => void = () => {};
+  #loggedAtMs = Number.NEGATIVE_INFINITY;
 
   private constructor(client: RedisClient, log: Logger) {
     this.#client = client;
     this.#log = log;
   }
 
-  /** Begins to connect, and goes on trying until `close`. Throws StartError for a URL that is none. */
+  /** Starts to connect and retries until `close`. Throws StartError for an invalid URL. */
   static async open(url: string, log: Logger): Promise<RedisStore> {
     const client = await createRedisClient(url);
     const store = new RedisStore(client, log);
     let reachable = true;
     client.on('error', (error: Error) => {
-      if (reachable) log.error('the store cannot be reached', { reason: error.message });
+      if (reachable) log.error('cannot reach the store', { reason: error.message });
       reachable = false;
     });
     client.on('ready', () => {
-      if (!reachable) log.warn('the store can be reached again');
+      if (!reachable) log.warn('the store is reachable again');
       reachable = true;
-      store.#returned();
+      store.#onReturn();
     });
     const connected = client.connect().catch(() => {});
-    // A store that is there is used from the first request on; one that is not is waited for by the clients.
-    await answerInTime(connected).catch(() => {});
+    // Waits for a reachable store, so that the first request can use it. If it is unreachable, clients retry.
+    await withStoreTimeout(connected).catch(() => {});
     return store;
   }
 
@@ -64,7 +64,7 @@ export class RedisStore implements Store {
   }
 
   onReturn(listener: () => void): void {
-    this.#returned = listener;
+    this.#onReturn = listener;
   }
 
   async register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome> {
@@ -95,11 +95,11 @@ export class RedisStore implements Store {
   async renew({ registration, node, epoch }: Lease): Promise<boolean> {
     const { environmentId, registrationId, keyHash, executorKey } = registration;
     const { environment, lease } = keysOf(environmentId);
-    const told = [registrationId, keyHash, JSON.stringify(executorKey)];
+    const identity = [registrationId, keyHash, JSON.stringify(executorKey)];
     const reply = await this.#run(
       RENEW,
       [environment, lease],
-      [epoch, JSON.stringify(node), LEASE_MS, REGISTRATION_MS, ...told],
+      [epoch, JSON.stringify(node), LEASE_MS, REGISTRATION_MS, ...identity],
     );
     return reply === 1;
   }
@@ -125,7 +125,7 @@ export class RedisStore implements Store {
   async grant(environmentId: string, authorization: string, grant: Grant): Promise<void> {
     const { registrationId, harnessKeyHash } = grant;
     const value = JSON.stringify({ registrationId, harnessKeyHash });
-    await this.#ask(() =>
+    await this.#command(() =>
       this.#client.set(grantKey(environmentId, authorization), value, {
         expiration: { type: 'PX', value: AUTHORIZATION_MS },
       }),
@@ -133,7 +133,7 @@ export class RedisStore implements Store {
   }
 
   async take(environmentId: string, authorization: string): Promise<Grant | null> {
-    const value = await this.#ask(() => this.#client.getDel(grantKey(environmentId, authorization)));
+    const value = await this.#command(() => this.#client.getDel(grantKey(environmentId, authorization)));
     return value === null ? null : JSON.parse(value);
   }
 
@@ -142,27 +142,27 @@ export class RedisStore implements Store {
   }
 
   #run(script: string, keys: string[], args: readonly (string | number)[]): Promise<unknown> {
-    return this.#ask(() => this.#client.eval(script, { keys, arguments: args.map(String) }));
+    return this.#command(() => this.#client.eval(script, { keys, arguments: args.map(String) }));
   }
 
-  /** Nobody waits long for a store: who asks is told to come back. */
-  async #ask<T>(question: () => Promise<T>): Promise<T> {
-    if (!this.#client.isReady) throw new StoreUnavailableError('the store cannot be reached');
+  /** Runs a command with a short timeout. Throws StoreUnavailableError, after which clients retry. */
+  async #command<T>(run: () => Promise<T>): Promise<T> {
+    if (!this.#client.isReady) throw new StoreUnavailableError('cannot reach the store');
     try {
-      return await answerInTime(question());
+      return await withStoreTimeout(run());
     } catch (error) {
       const reason = (error as Error).message;
-      this.#complain(reason);
-      throw new StoreUnavailableError(`the store has failed: ${reason}`);
+      this.#logFailure(reason);
+      throw new StoreUnavailableError(`the store failed: ${reason}`);
     }
   }
 
-  /** Who asks does not learn what is wrong: the log does, and not with each question. A lost connection is reported by itself. */
-  #complain(reason: string): void {
+  /** Logs a failed command, at a limited rate. Clients do not receive the reason. A lost connection is logged separately. */
+  #logFailure(reason: string): void {
     const nowMs = performance.now();
-    if (!this.#client.isReady || nowMs - this.#complainedAtMs < STORE_COMPLAINT_MS) return;
-    this.#complainedAtMs = nowMs;
-    this.#log.error('the store does not do what it is asked', { reason });
+    if (!this.#client.isReady || nowMs - this.#loggedAtMs < STORE_ERROR_LOG_INTERVAL_MS) return;
+    this.#loggedAtMs = nowMs;
+    this.#log.error('a command of the store failed', { reason });
   }
 }
 
@@ -185,12 +185,12 @@ async function createRedisClient(url: string) {
       },
     });
   } catch {
-    // The text of the error would repeat the password.
+    // The original error text contains the password.
     throw new StartError('--store is not a redis:// or rediss:// URL');
   }
 }
 
-/** One slot of a cluster holds all keys of an environment. */
+/** The braces keep all keys of an environment in one slot of a Redis cluster. */
 function keysOf(environmentId: string) {
   const prefix = `exec-server-relay:{${environmentId}}`;
   return {
@@ -204,11 +204,11 @@ function grantKey(environmentId: string, authorization: string): string {
   return `exec-server-relay:{${environmentId}}:authorization:${hashAuthorization(authorization)}`;
 }
 
-/** Rejects when the store does not answer in time. A later answer is ignored. */
-function answerInTime<T>(work: Promise<T>): Promise<T> {
+/** Rejects when the store does not answer in time. Ignores a later answer. */
+function withStoreTimeout<T>(work: Promise<T>): Promise<T> {
   return withTimeout<T, never>(work, STORE_TIMEOUT_MS, {
     onTimeout: () => {
-      throw new Error('it does not answer');
+      throw new Error('no answer in time');
     },
   });
 }

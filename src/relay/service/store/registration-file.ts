@@ -1,5 +1,6 @@
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { StartError } from '../../../listener/start-error.ts';
 import type { Logger } from '../../../observability/log.ts';
 import { NoisePublicKey } from '../../noise/public-key.ts';
@@ -8,18 +9,17 @@ import type { StoredEnvironment } from './memory-store.ts';
 import { hashKey } from './store.ts';
 
 /**
- * Locks an open file against every other holder on this machine, until its descriptor is closed or this process dies. False when
- * another holder is in the way. Throws where the file system has no locks.
+ * Locks an open file exclusively on this machine, until its descriptor is closed or this process ends. Returns false when another
+ * holder has the lock. Throws when the file system does not support locks.
  */
 export type FileLock = (fd: number) => boolean;
 
 /**
- * An append-only file of registrations, one line of JSON each; the last line of an environment counts. It is written anew when
- * many lines have been added. What cannot be written is logged and tried again with the next registration: an executor whose
- * registration is lost in a restart simply registers again.
+ * An append-only file of registrations, one line of JSON each. The last line of an environment is valid. After many appended lines the
+ * file is rewritten. A failed write is logged and retried with the next registration. An executor whose registration is lost in a
+ * restart registers again.
  *
- * It belongs to one process: the file that the path leads to is always locked, also while another takes its place. The lock dies with
- * the process.
+ * One process owns the file: the file at the path is always locked, even while a rewrite replaces it. The lock ends with the process.
  */
 export class RegistrationFile {
   readonly #path: string;
@@ -28,9 +28,9 @@ export class RegistrationFile {
   #handle: FileHandle;
   #appendedLines = 0;
   #work: Promise<void> = Promise.resolve();
-  /** What has to be written; of each environment only the latest, however long the disk takes. */
-  #waiting = new Map<string, StoredEnvironment>();
-  /** The lines of a file that has to be written anew. */
+  /** Pending writes: only the latest per environment, which bounds memory when the disk is slow. */
+  #pending = new Map<string, StoredEnvironment>();
+  /** All environments, for a rewrite of the file. */
   #all: ReadonlyMap<string, StoredEnvironment> = new Map();
   #writing = false;
   #failed = false;
@@ -43,8 +43,8 @@ export class RegistrationFile {
   }
 
   /**
-   * Opens the file and returns what it knows. Throws StartError when that is not possible, or another relay has it. Without a
-   * lock the latter cannot be told, which is logged.
+   * Opens the file and returns its registrations. Throws StartError when it cannot be opened or another relay uses it. Without a lock
+   * it cannot detect another relay, and logs that.
    */
   static async open(
     path: string,
@@ -52,8 +52,8 @@ export class RegistrationFile {
     fileLock: FileLock | null,
   ): Promise<{ readonly file: RegistrationFile; readonly known: readonly StoredEnvironment[] }> {
     try {
-      const lock = forgiving(fileLock, path, log);
-      const found = await take(path, lock);
+      const lock = lockOrWarn(fileLock, path, log);
+      const found = await openLocked(path, lock);
       try {
         const known = new Map<string, StoredEnvironment>();
         for (const environment of (await readLines(found)).map(parseLine)) {
@@ -67,39 +67,37 @@ export class RegistrationFile {
         await found.close();
       }
     } catch (error) {
-      throw new StartError(
-        `cannot keep registrations in ${path}: ${(error as Error).message} (--store names another place)`,
-      );
+      throw new StartError(`cannot keep registrations in ${path}: ${explain(error as Error, path)}`);
     }
   }
 
-  /** Adds a registration; `all` are those that are known with it. Returns at once. */
+  /** Adds a registration and writes it in the background. `all` are all registrations, including this one. */
   append(environment: StoredEnvironment, all: ReadonlyMap<string, StoredEnvironment>): void {
     this.#all = all;
-    this.#waiting.set(environment.registration.environmentId, environment);
+    this.#pending.set(environment.registration.environmentId, environment);
     if (this.#writing) return;
     this.#writing = true;
     this.#work = this.#write();
   }
 
-  /** Ends with what was added. */
+  /** Writes pending registrations and closes the file. */
   async close(): Promise<void> {
     await this.#work;
     await this.#handle.close().catch(() => {});
   }
 
   async #write(): Promise<void> {
-    while (this.#waiting.size > 0) {
-      const batch = [...this.#waiting.values()];
-      this.#waiting.clear();
+    while (this.#pending.size > 0) {
+      const batch = [...this.#pending.values()];
+      this.#pending.clear();
       try {
-        // A file that could not be written may end in half a line.
-        if (this.#failed || this.#appendedLines >= REGISTRATION_FILE_APPENDED_LINES) await this.#writeAnew();
+        // After a failed write the file may end in an incomplete line, so it is rewritten.
+        if (this.#failed || this.#appendedLines >= REGISTRATION_FILE_APPENDED_LINES) await this.#rewrite();
         else await this.#append(batch);
         this.#failed = false;
       } catch (error) {
         this.#failed = true;
-        this.#log.error('registrations cannot be kept', { reason: (error as Error).message });
+        this.#log.error('cannot write the registration file', { reason: (error as Error).message });
       }
     }
     this.#writing = false;
@@ -110,7 +108,7 @@ export class RegistrationFile {
     await this.#handle.appendFile(batch.map(lineOf).join(''));
   }
 
-  async #writeAnew(): Promise<void> {
+  async #rewrite(): Promise<void> {
     const before = this.#handle;
     this.#handle = await replace(this.#path, [...this.#all.values()], this.#lock);
     this.#appendedLines = 0;
@@ -118,77 +116,85 @@ export class RegistrationFile {
   }
 }
 
+/** Describes why the file cannot be used and how to fix it. */
+function explain(error: Error, path: string): string {
+  const folder = dirname(path);
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT' && !existsSync(folder)) {
+    return `the folder ${folder} does not exist. Create it with: mkdir -p '${folder}'`;
+  }
+  return `${error.message}. To use another file, change --store`;
+}
+
 const OWNER_ONLY = 0o600;
 
-/** A file whose place another has taken since it was opened is opened anew so often; one relay writes its file anew once in thousands of lines. */
+/** Retries when another process replaced the file after it was opened. A relay rewrites its file once in thousands of lines. */
 const OPEN_ATTEMPTS = 10;
 
-const IN_USE = 'another relay uses it: stop that one, or let both share a redis://HOST:PORT';
+const IN_USE = 'another relay uses it. Stop that relay, or let both share a redis://HOST:PORT store';
 
-/** How every line begins, unless its process was killed before it had written as much. */
+/** Start of every line, unless the process was killed while writing it. */
 const LINE_START = '{"environmentId":';
 
-/** Goes on without a lock where there is none to be had, and says so once. */
-function forgiving(lock: FileLock | null, path: string, log: Logger): FileLock {
-  let told = false;
+/** Continues without a lock when locks are not available, and logs one warning. */
+function lockOrWarn(lock: FileLock | null, path: string, log: Logger): FileLock {
+  let warned = false;
   const unlocked = (reason: string): true => {
-    const problem =
-      'nothing keeps a second relay from using the same registrations; make sure that there is none';
-    if (!told) log.warn(problem, { file: path, reason });
-    told = true;
+    const problem = 'cannot lock the registration file; make sure that no other relay uses it';
+    if (!warned) log.warn(problem, { file: path, reason });
+    warned = true;
     return true;
   };
   return (fd) => {
     try {
-      return lock === null ? unlocked('there is no lock to be had') : lock(fd);
+      return lock === null ? unlocked('file locks are not available on this system') : lock(fd);
     } catch (error) {
       return unlocked((error as Error).message);
     }
   };
 }
 
-/** Opens the file, empty if there is none, and locks it. Throws when somebody else has it. */
-async function take(path: string, lock: FileLock): Promise<FileHandle> {
+/** Opens the file, creating it if missing, and locks it. Throws when another process has the lock. */
+async function openLocked(path: string, lock: FileLock): Promise<FileHandle> {
   for (let attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
     const handle = await open(path, constants.O_RDWR | constants.O_CREAT, OWNER_ONLY);
     try {
       if (!lock(handle.fd)) throw new Error(IN_USE);
-      if (await leadsTo(path, handle)) return handle;
+      if (await isCurrent(path, handle)) return handle;
     } catch (error) {
       await handle.close();
       throw error;
     }
-    // Its holder has put another in its place, or it was removed.
+    // Its owner has replaced the file, or it was removed.
     await handle.close();
   }
-  throw new Error('it is exchanged again and again');
+  throw new Error('another process keeps replacing it');
 }
 
-async function leadsTo(path: string, handle: FileHandle): Promise<boolean> {
+async function isCurrent(path: string, handle: FileHandle): Promise<boolean> {
   const [opened, found] = await Promise.all([handle.stat(), stat(path).catch(() => null)]);
   return found?.ino === opened.ino && found.dev === opened.dev;
 }
 
 async function readLines(handle: FileHandle): Promise<string[]> {
   const found = await handle.stat();
-  if (!found.isFile()) throw new Error('it is not a file');
-  if (found.size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is too large');
+  if (!found.isFile()) throw new Error('it is not a regular file');
+  if (found.size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is larger than 256 MiB');
   const text = await handle.readFile('utf8');
-  // It is about to be written anew: what is somebody else's must not be lost.
+  // The file is about to be rewritten. This check keeps the contents of any other file.
   if (!LINE_START.startsWith(text.slice(0, LINE_START.length))) {
-    throw new Error('it has something else than registrations in it');
+    throw new Error('it contains something other than registrations');
   }
   return text.split('\n');
 }
 
-/** Replaces the file by one that is locked, and returns that to be added to: readers see the old one or the new one. */
+/** Replaces the file atomically by a new, locked one, and returns it for appending. */
 async function replace(
   path: string,
   environments: Iterable<StoredEnvironment>,
   lock: FileLock,
 ): Promise<FileHandle> {
   const temporary = `${path}.${process.pid}.tmp`;
-  // Whatever a process with the same id has left is not written to: it might be locked, or a link.
+  // Removes the leftover of a process with the same id. It must not be written to: it may be locked, or a symlink.
   await rm(temporary, { force: true });
   const handle = await open(temporary, 'ax', OWNER_ONLY);
   try {
@@ -209,7 +215,7 @@ function lineOf({ registration, superseded }: StoredEnvironment): string {
   return `${JSON.stringify({ environmentId, registrationId, executorKey, superseded })}\n`;
 }
 
-/** Null for what is no registration: the last line of a process that was killed may be half a line. */
+/** Returns null for an invalid line: a killed process may leave an incomplete last line. */
 function parseLine(line: string): StoredEnvironment | null {
   try {
     const { environmentId, registrationId, executorKey, superseded } = JSON.parse(line);

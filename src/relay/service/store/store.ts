@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { NoisePublicKey, PublicKeyObject } from '../../noise/public-key.ts';
 
-/** The executor that an environment has at present. */
+/** The current executor of an environment. */
 export interface Registration {
   readonly environmentId: string;
   readonly registrationId: string;
@@ -10,73 +10,73 @@ export interface Registration {
   readonly keyHash: string;
 }
 
-/** A node of the relay, and the URL below which harnesses reach it. */
+/** A relay node and the base URL for harnesses. */
 export interface NodeAddress {
   readonly id: string;
   readonly url: string;
 }
 
-/** A node's claim to have the executor of an environment. The higher epoch is the newer claim, and the only one that counts. */
+/** A node's claim to the executor of an environment. Only the claim with the highest epoch is valid. */
 export interface Lease {
   readonly registration: Registration;
   readonly node: NodeAddress;
   readonly epoch: number;
 }
 
-/** What became of a registration: a new environment, the same executor again, or another one in its place. */
+/** The result of a registration: a new environment, a returning executor, or a replacement. */
 export type RegisterOutcome =
   | { readonly outcome: 'new' | 'returned' | 'replaced'; readonly registrationId: string }
-  /** The key is that of an executor which was replaced. */
+  /** The key belongs to an executor that was replaced. */
   | { readonly outcome: 'superseded' };
 
-/** Where an environment's executor is; `node` is null while it is not connected. */
+/** The node of an environment's executor. Null while it is not connected. */
 export interface Presence {
   readonly registration: Registration;
   readonly node: NodeAddress | null;
 }
 
-/** What an authorization is good for. */
+/** What an authorization permits: this harness key, for this registration. */
 export interface Grant {
   readonly registrationId: string;
   readonly harnessKeyHash: string;
 }
 
 /**
- * What the nodes of a relay know together: who is registered, which node has whom, and which authorizations are out. Each operation is
- * atomic. All throw StoreUnavailableError when the store cannot be asked; then nothing is known about what was done.
+ * The shared state of relay nodes: registrations, leases and pending authorizations. Each operation is atomic. All throw
+ * StoreUnavailableError when the store is unreachable; the operation may or may not have been done then.
  */
 export interface Store {
-  /** Whether it can be asked, as far as is known. */
+  /** Whether the store was reachable at the last check. */
   readonly available: boolean;
-  /** Has a function called whenever the store can be asked again after it could not. It may have forgotten everything. */
+  /** Sets the function to call whenever the store becomes reachable again. It may have lost all data. */
   onReturn(listener: () => void): void;
   register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome>;
-  /** Claims an executor for a node, in place of whoever has it. Null when the registration is not the current one. */
+  /** Claims an executor for a node and ends the previous lease. Returns null when the registration is not current. */
   claim(environmentId: string, registrationId: string, node: NodeAddress): Promise<Lease | null>;
-  /** Prolongs a lease. False when a newer claim or registration has ended it. */
+  /** Renews a lease. Returns false when a newer claim or registration has ended it. */
   renew(lease: Lease): Promise<boolean>;
-  /** Gives a lease up; without effect on a newer one. */
+  /** Releases a lease. Has no effect on a newer one. */
   release(lease: Lease): Promise<void>;
-  /** Null for an environment that was never registered, or is forgotten. */
+  /** Returns null for an environment that was never registered or was evicted. */
   find(environmentId: string): Promise<Presence | null>;
-  /** Keeps an authorization for as long as it is good. */
+  /** Stores an authorization until it expires. */
   grant(environmentId: string, authorization: string, grant: Grant): Promise<void>;
-  /** Takes an authorization: nobody gets it twice. Null for one that is not known here, or no longer. */
+  /** Removes and returns an authorization, so that it works once. Returns null for an unknown or expired one. */
   take(environmentId: string, authorization: string): Promise<Grant | null>;
   close(): Promise<void>;
 }
 
-/** The store cannot be asked now, or has no room. Trying again later may succeed. */
+/** The store is unreachable or full. A later attempt may succeed. */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError';
 }
 
-/** Tells keys apart, by what they say and not by how they are written. */
+/** Hashes the bytes of a key, independent of its JSON form. */
 export function hashKey({ x25519, mlkem768 }: NoisePublicKey): string {
   return createHash('sha256').update(x25519).update(mlkem768).digest('hex');
 }
 
-/** What a store keeps in place of an authorization, so that who reads the store cannot use it. */
+/** Hashes an authorization. The store keeps only the hash, so its readers cannot use the authorization. */
 export function hashAuthorization(authorization: string): string {
   return createHash('sha256').update(authorization).digest('base64url');
 }

@@ -124,7 +124,7 @@ describe('a policy request', () => {
 
   test('is aborted with its connection, and keeps its slot until the handler settles', async () => {
     const signals: AbortSignal[] = [];
-    const { server, client, link } = await connected((_question, signal) => {
+    const { server, client, link } = await connected((_request, signal) => {
       signals.push(signal);
       return new Promise(() => {});
     });

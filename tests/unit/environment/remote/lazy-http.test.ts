@@ -5,7 +5,7 @@ import { LazyHttp } from '../../../../src/environment/remote/lazy-http.ts';
 import { FakeConnector, settle } from '../fake-connector.ts';
 
 /** Requests over a connection that is closed when unused. */
-function scene() {
+function fixture() {
   const connector = new FakeConnector();
   const cancelled: string[] = [];
   connector.respond = (attempt) => {
@@ -27,14 +27,14 @@ function scene() {
 }
 
 test('a request connects and keeps the connection until the response', async () => {
-  const { http, connector } = scene();
+  const { http, connector } = fixture();
   expect(await http.request({ url: 'x' })).toMatchObject({ status: 204 });
   await settle();
   expect(connector.last.client.state).toBe('closed');
 });
 
 test('a body keeps the connection until its end', async () => {
-  const { http, connector } = scene();
+  const { http, connector } = fixture();
   const { body } = await http.stream({ url: 'x' });
   const pieces = body[Symbol.asyncIterator]();
   await pieces.next();
@@ -47,7 +47,7 @@ test('a body keeps the connection until its end', async () => {
 });
 
 test('a cancelled body or a failed request releases the connection', async () => {
-  const { http, connector, cancelled } = scene();
+  const { http, connector, cancelled } = fixture();
   (await http.stream({ url: 'x' })).cancel();
   await settle();
   expect(cancelled).toEqual(['x']);
@@ -58,7 +58,7 @@ test('a cancelled body or a failed request releases the connection', async () =>
 });
 
 test('an abort of a body releases the connection without a read', async () => {
-  const { http, connector } = scene();
+  const { http, connector } = fixture();
   const owner = new AbortController();
   await http.stream({ url: 'x' }, { signal: owner.signal });
   owner.abort(new Error('enough'));
@@ -69,7 +69,7 @@ test('an abort of a body releases the connection without a read', async () => {
 test('a timeout of a body releases the connection without a read', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const { http, connector } = scene();
+  const { http, connector } = fixture();
   await http.stream({ url: 'x' }, { timeoutMs: 50 });
   const { body } = await http.stream({ url: 'y' }, { timeoutMs: 1_000 });
   await vi.advanceTimersByTimeAsync(50);

@@ -142,7 +142,7 @@ describe('a capability root', () => {
 
 describe('a file that grows after its size was checked', () => {
   /** Reports size 0 for every file until it is read. */
-  const looksEmpty: Partial<FileSystem> = {
+  const appearsEmpty: Partial<FileSystem> = {
     getMetadata: async (path, options) => ({
       ...(await LOCAL_FILE_SYSTEM.getMetadata(path, options)),
       size: 0,
@@ -155,13 +155,13 @@ describe('a file that grows after its size was checked', () => {
 
   it.each([0, 1, 2, 100_000, DISCOVERY_FILE_BYTES])('is read whole with %i bytes', async (size) => {
     put('p/SKILL.md', Buffer.alloc(size, 'x'));
-    const found = await discover('p', looksEmpty);
+    const found = await discover('p', appearsEmpty);
     expect(found.skills[0]!.instructions.contents).toHaveLength(size);
   });
 
   it('is skipped beyond the limit of a file', async () => {
     put('p/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
-    expect(await discover('p', looksEmpty)).toMatchObject({
+    expect(await discover('p', appearsEmpty)).toMatchObject({
       skills: [],
       warnings: [`capability file ${uriOf('p/SKILL.md')} exceeds the ${DISCOVERY_FILE_BYTES}-byte limit`],
     });
@@ -170,7 +170,7 @@ describe('a file that grows after its size was checked', () => {
   it('is skipped beyond the limit of its root', async () => {
     for (let index = 10; index <= 26; index++)
       put(`p/${index}/SKILL.md`, Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
-    const found = await discover('p', looksEmpty);
+    const found = await discover('p', appearsEmpty);
     expect(found.skills).toHaveLength(16);
     expect(found.warnings).toEqual([`capability root bundle exceeds the ${DISCOVERY_ROOT_BYTES}-byte limit`]);
   });
@@ -180,7 +180,7 @@ describe('a file that grows after its size was checked', () => {
     put('p/b/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
     let open = 0;
     await discover('p', {
-      ...looksEmpty,
+      ...appearsEmpty,
       readFile: async (path, options) => {
         const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
         open++;

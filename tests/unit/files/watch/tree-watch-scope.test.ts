@@ -60,7 +60,7 @@ describe('the root', () => {
     await makeFile(root, 'other');
     await writeFile(file, 'x');
     await copy.heard('modified .');
-    copy.forgetTold();
+    copy.forgetReported();
     await rename(await makeFile(root, 'next'), file);
     await copy.heard('modified .');
     await rm(file);
@@ -76,7 +76,7 @@ describe('the root', () => {
     const { copy } = await fixture.follow(join(root, 'link'));
     await writeFile(file, 'x');
     await copy.heard('modified .');
-    copy.forgetTold();
+    copy.forgetReported();
     await rename(await makeFile(outside, 'next'), file);
     await copy.heard('modified .');
   });

@@ -100,7 +100,7 @@ describe('watchTree reports', () => {
     const { copy } = await fixture.follow(root);
     await rename(join(root, 'one'), join(root, 'two'));
     await copy.heard('created two/deep/file', 'deleted one/deep/file');
-    copy.forgetTold();
+    copy.forgetReported();
     await writeFile(join(root, 'two/deep/file'), 'later');
     await copy.heard('modified two/deep/file');
     expect(copy.reported).toEqual(['modified two/deep/file']);
@@ -123,7 +123,7 @@ describe('watchTree reports', () => {
     );
     await writeFile(join(root, 'box/deep/new'), 'later');
     await copy.heard('modified box/deep/new');
-    copy.forgetTold();
+    copy.forgetReported();
     await writeFile(join(outside, 'away/deep/same'), 'later');
     await fixture.mark(copy);
     expect(copy.reported).toHaveLength(1);

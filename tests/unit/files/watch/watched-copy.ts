@@ -64,7 +64,7 @@ export class WatchedCopy {
     });
   }
 
-  forgetTold(): void {
+  forgetReported(): void {
     this.reported.length = 0;
   }
 }

@@ -53,7 +53,7 @@ test('cancels a policy request when the program disconnects or the proxy closes'
   const fixture = await openFixture(
     {},
     {
-      answer: (_question, signal) => {
+      answer: (_request, signal) => {
         signals.push(signal);
         return new Promise((resolve) =>
           signal.addEventListener('abort', () => resolve({ type: 'deny', reason: 'not_allowed' })),

@@ -203,17 +203,17 @@ test('can destroy a source without a listener', () => {
 test.each([
   ['that is refilled in time', 3, 4],
   ['that is not', Number.POSITIVE_INFINITY, TERMINAL_REFILL_POLLS],
-])('waits a little after a full read of a terminal %s', async (_, vainLooks, expectedLooks) => {
+])('waits a little after a full read of a terminal %s', async (_, emptyPolls, expectedPolls) => {
   const { master, slavePath } = libc.openTerminal(24, 80);
   const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
-  const looksBeforeReads: number[] = [];
+  const pollsBeforeReads: number[] = [];
   let looks = 0;
   const calls: ReadCalls = {
     ...libc,
     // The kernel may take longer than the polls.
-    readable: () => (looks++ < vainLooks ? 0 : 1),
+    readable: () => (looks++ < emptyPolls ? 0 : 1),
     readNow: (fd, buffer, offset) => {
-      looksBeforeReads.push(looks);
+      pollsBeforeReads.push(looks);
       looks = 0;
       return libc.readNow(fd, buffer, offset);
     },
@@ -228,15 +228,15 @@ test.each([
   writeSync(slave, 'x');
   source.resume();
   await waitFor('what was written first', () => total === 1);
-  expect(looksBeforeReads).toEqual([0]);
+  expect(pollsBeforeReads).toEqual([0]);
 
   source.pause();
   writeSync(slave, 'y'.repeat(FULL_TERMINAL_BYTES + 1_000));
   await waitFor('a full terminal', () => libc.readable(master) === FULL_TERMINAL_BYTES);
-  looksBeforeReads.length = 0;
+  pollsBeforeReads.length = 0;
   source.resume();
   await waitFor('the rest', () => total === FULL_TERMINAL_BYTES + 1_001);
-  expect(looksBeforeReads[0]).toBe(expectedLooks);
+  expect(pollsBeforeReads[0]).toBe(expectedPolls);
   closeSync(slave);
   source.destroy();
   await ended;

@@ -14,7 +14,7 @@ function open(now = () => NOW_MS) {
 
 const line = (frame: unknown) => `${JSON.stringify(frame)}\n`;
 
-test('the first credential is waited for, later ones take its place, and the end is the end', async () => {
+test('waits for the first credential, replaces it with later ones, and ends with the input', async () => {
   const { input, credentials } = open();
   const text = line(GOOD);
   input.write(text.slice(0, 10));
@@ -29,7 +29,7 @@ test('the first credential is waited for, later ones take its place, and the end
   await credentials.ended;
 });
 
-test('an expired credential asks nobody', async () => {
+test('fails without a request when the credential has expired', async () => {
   let now = NOW_MS;
   const { input, credentials } = open(() => now);
   input.write(line(GOOD));
@@ -40,7 +40,7 @@ test('an expired credential asks nobody', async () => {
   );
 });
 
-test('a stream that ends before the first credential has none', async () => {
+test('reports an input that ends before the first credential', async () => {
   const { input, credentials } = open();
   input.end();
   expect(await credentials.ready).toBe(false);
@@ -59,7 +59,7 @@ test.each([
   [line({ ...GOOD, expires_at: 1_000 }), 'it has expired'],
   [JSON.stringify(GOOD), 'it does not end with a line feed'],
   ['x'.repeat(MAX_CREDENTIAL_LINE_BYTES + 1), 'a line is longer than'],
-])('%j is refused', async (text, why) => {
+])('rejects %j', async (text, why) => {
   const { input, credentials } = open();
   input.end(text === '{' ? '{\n' : text);
   await expect(credentials.ended).rejects.toThrow(why);

@@ -138,7 +138,7 @@ test('closes the connection after a message that is too large, and reconnects', 
 
 test.each([
   [{ registryUrl: 'http://elsewhere' }, 'must begin with https://'],
-  [{ environmentId: 'a/b' }, 'the id of an environment'],
+  [{ environmentId: 'a/b' }, 'the environment id must have'],
 ])('rejects the invalid options %j', async (options, why) => {
   const { run } = await start(() => [], options);
   expect(run).toThrow(why);

@@ -8,7 +8,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { FakeRegistry } from '../fake-registry.ts';
 
-/** A stream that is forwarded to a server which keeps what it receives. */
+/** Forwards a stream to a server that records the messages it receives. */
 async function forward() {
   const server = await FakeRegistry.open();
   const received: Buffer[] = [];
@@ -32,7 +32,7 @@ async function forward() {
   return { harness, events, forwarding, received, socket: socket!, ended: () => ended };
 }
 
-test('messages are passed on one by one, whatever they say', async () => {
+test('forwards each message unread', async () => {
   const { harness, events, received, socket } = await forward();
   harness.send('no JSON at all');
   harness.send('{}');
@@ -43,7 +43,7 @@ test('messages are passed on one by one, whatever they say', async () => {
   expect(events.messages).toEqual(['back']);
 });
 
-test('the end of the server is the end of the stream, after what it sent last', async () => {
+test('closes the stream after the last message of the server', async () => {
   const { events, socket, forwarding } = await forward();
   (socket as FrameSocket).send(Buffer.from('last'));
   (socket as FrameSocket).close();
@@ -52,14 +52,14 @@ test('the end of the server is the end of the stream, after what it sent last', 
   await forwarding;
 });
 
-test('the end of the stream is the end of the connection', async () => {
+test('closes the connection with the stream', async () => {
   const { harness, forwarding, ended } = await forward();
   harness.close({ code: CloseCode.normal, reason: '' });
   await forwarding;
   await waitFor('the end', ended);
 });
 
-test('the end of the stream comes after what the harness said last', async () => {
+test('closes the connection after the last message of the harness', async () => {
   const { harness, forwarding, received, socket } = await forward();
   const sent = vi.spyOn(FrameSocket.prototype, 'send');
   onTestFinished(() => sent.mockRestore());
@@ -75,7 +75,7 @@ test('the end of the stream comes after what the harness said last', async () =>
   await waitFor('what was passed on', () => received.length === passed);
 });
 
-test('a server that is not reached ends the stream', async () => {
+test('closes the stream when it cannot connect to the server', async () => {
   const server = await FakeRegistry.open();
   server.refusals.push(503);
   const [harness, stream] = createMemoryPair();
@@ -87,7 +87,7 @@ test('a server that is not reached ends the stream', async () => {
 const BLOCKS = 128;
 const BLOCK = 'x'.repeat(256 * 1024);
 
-test('a harness that does not read holds the server back', async () => {
+test('pauses the server while the harness does not read', async () => {
   const { harness, events, socket, received } = await forward();
   harness.peer.setCongested(true);
   for (let block = 0; block < BLOCKS; block++) (socket as FrameSocket).send(Buffer.from(BLOCK));
@@ -101,7 +101,7 @@ test('a harness that does not read holds the server back', async () => {
   await events.untilMessages(BLOCKS);
 });
 
-test('a server that does not read holds the harness back', async () => {
+test('pauses the harness while the server does not read', async () => {
   const { harness, socket, received } = await forward();
   const receiving = vi.spyOn(harness.peer, 'setReceiving');
   (socket as FrameSocket).setReceiving(false);

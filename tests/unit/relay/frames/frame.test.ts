@@ -46,7 +46,7 @@ describe('the recorded frames', () => {
   });
 });
 
-describe('any frame', () => {
+describe('a generated frame', () => {
   const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
   const bytes = fc.uint8Array({ minLength: 1, maxLength: 300 });
   const text = fc.string({ unit: 'binary', minLength: 1 });
@@ -70,7 +70,7 @@ describe('any frame', () => {
     { requiredKeys: ['streamId', 'body'] },
   );
 
-  test('is read back as it was written', () => {
+  test('decodes to the encoded value', () => {
     fc.assert(
       fc.property(frame, (any) => {
         expect(plain(decodeFrame(encodeFrame(any)))).toEqual(plain(any));
@@ -78,7 +78,7 @@ describe('any frame', () => {
     );
   });
 
-  test('that is damaged is refused or is a valid one', () => {
+  test('is rejected or decodes to a valid frame when damaged', () => {
     fc.assert(
       fc.property(
         frame,
@@ -102,7 +102,7 @@ describe('any frame', () => {
   });
 });
 
-test('a record is written as the schema writes it', () => {
+test('encodes a record to the same bytes as the protobuf library', () => {
   const edges = fc.constantFrom(0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 2 ** 31, 2 ** 32 - 1);
   const number = fc.oneof(edges, fc.integer({ min: 0, max: 2 ** 32 - 1 }));
   const payload = fc.oneof(
@@ -120,7 +120,7 @@ test('a record is written as the schema writes it', () => {
   );
 });
 
-describe('refused:', () => {
+describe('rejects', () => {
   const wire = (init: Record<string, unknown>) =>
     toBinary(
       RelayMessageFrameSchema,
@@ -130,7 +130,7 @@ describe('refused:', () => {
     body: { case: 'data', value: { segmentCount: 1, payload: Buffer.of(1), ...value } },
   });
 
-  test('none of these, in their valid form', () => {
+  test('accepts the valid frames that the cases are derived from', () => {
     expect(decodeFrame(wire(data({}))).body).toMatchObject({ kind: 'data', seq: 0 });
   });
 
@@ -154,12 +154,12 @@ describe('refused:', () => {
   });
 });
 
-test('unknown fields are skipped', () => {
+test('skips unknown fields', () => {
   const bytes = Buffer.concat([hex(frames.resume_hex!), Buffer.from('9a0603616263', 'hex')]);
   expect(decodeFrame(bytes).body).toEqual({ kind: 'resume', nextSeq: 0 });
 });
 
-describe('the fields of a frame', () => {
+describe('field limits', () => {
   const hexOf = (...parts: string[]) => Buffer.from(parts.join(''), 'hex');
   const [version, stream, resume] = ['0801', '120173', '3a00'];
 
@@ -171,7 +171,7 @@ describe('the fields of a frame', () => {
       (count: number) =>
         hexOf(version, stream, '3a', (2 * (count - 3)).toString(16), '0800'.repeat(count - 3)),
     ],
-  ])('are few: %s', (_name, frameOf) => {
+  ])('rejects too many %s', (_name, frameOf) => {
     expect(decodeFrame(frameOf(MAX_FRAME_FIELDS)).body).toEqual({ kind: 'resume', nextSeq: 0 });
     expect(() => decodeFrame(frameOf(MAX_FRAME_FIELDS + 1))).toThrow('its fields are invalid');
   });
@@ -185,17 +185,17 @@ describe('the fields of a frame', () => {
     ['a length beyond the body', hexOf(version, stream, '4202', '0a01', '61')],
     ['a group', hexOf(version, stream, resume, 'fb01fc01')],
     ['half a fixed number', hexOf(version, stream, resume, 'fd01000000')],
-  ])('are not %s', (_name, bytes) => {
+  ])('rejects %s', (_name, bytes) => {
     expect(() => decodeFrame(bytes)).toThrow('its fields are invalid');
   });
 
-  test('may be fixed numbers where they are unknown', () => {
+  test('allows unknown fields of fixed size', () => {
     const bytes = hexOf(version, stream, resume, 'fd0100000000', 'f9010000000000000000');
     expect(decodeFrame(bytes).body).toEqual({ kind: 'resume', nextSeq: 0 });
   });
 });
 
-/** With what is unset spelled out, and bytes in one form. */
+/** Adds the defaults of absent fields and converts bytes to one type, for comparison. */
 function plain(frame: RelayFrame) {
   const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
   const payload = 'payload' in body ? Buffer.from(body.payload).toString('hex') : null;

@@ -29,7 +29,7 @@ const startAsVector = () =>
     random: harnessRandom(),
   });
 
-describe('the vectors', () => {
+describe('test vectors', () => {
   test.each(['harness_static', 'executor_static', 'harness_ephemeral', 'executor_ephemeral'] as const)(
     'keys: %s',
     (name) => {
@@ -48,7 +48,7 @@ describe('the vectors', () => {
     expect(prologueOf(binding).toString('hex')).toBe(vectors.prologue_hex);
   });
 
-  test('both messages, the hash and the records of both directions', async () => {
+  test('match in both messages, the hash and the records of both directions', async () => {
     const initiator = await startAsVector();
     expect(sha256Hex(initiator.message)).toBe(vectors.msg1_sha256);
     expect(initiator.message.toString('hex')).toBe(vectors.msg1_hex);
@@ -78,7 +78,7 @@ describe('the vectors', () => {
   });
 });
 
-test('the keys of the vectors are those of its records', () => {
+test('the record keys match the test vectors', () => {
   for (const [key, { plaintext_hex, ciphertext_hex }] of [
     [vectors.key_harness_to_executor, vectors.record_h2e_0],
     [vectors.key_executor_to_harness, vectors.record_e2h_0],
@@ -90,7 +90,7 @@ test('the keys of the vectors are those of its records', () => {
 describe('a handshake with fresh keys', () => {
   const [someone, another] = [createIdentity(), createIdentity()];
 
-  test('gives both ends the same channel, and another one each time', async () => {
+  test('gives both peers the same channel, and a new one each time', async () => {
     const [first, second] = [await connect(), await connect()];
     expect(first.finished.handshakeHash).toEqual(first.answered.handshakeHash);
     expect(first.finished.handshakeHash).not.toEqual(second.finished.handshakeHash);
@@ -111,7 +111,7 @@ describe('a handshake with fresh keys', () => {
     ['another environment', { binding: { ...binding, environmentId: 'env-2' } }],
     ['another registration', { binding: { ...binding, registrationId: '' } }],
     ['another stream', { binding: { ...binding, streamId: `${binding.streamId} ` } }],
-  ])('is refused by %s', async (_name, changed) => {
+  ])('is rejected by %s', async (_name, changed) => {
     const initiator = await start();
     const options = { identity: executor, binding, ...changed };
     await expect(ResponderHandshake.read(initiator.message, options)).rejects.toMatchObject({
@@ -119,7 +119,7 @@ describe('a handshake with fresh keys', () => {
     });
   });
 
-  test('ends where a bit of message 1 is wrong, wherever it is', async () => {
+  test('fails when any bit of message 1 is changed', async () => {
     const { message } = await start();
     for (const at of [0, 1087, 1088, 1119, 1120, 2303, 2304, 2352, 3551, 3552, message.length - 1]) {
       const bad = Buffer.from(message);
@@ -132,7 +132,7 @@ describe('a handshake with fresh keys', () => {
     }
   });
 
-  test('ends where a bit of message 2 is wrong, wherever it is', async () => {
+  test('fails when any bit of message 2 is changed', async () => {
     for (const at of [0, 1087, 1088, 2191, 2192, 2223, 2224, 3407, 3408, MESSAGE_2_BYTES - 1]) {
       const initiator = await start();
       const responder = await ResponderHandshake.read(initiator.message, { identity: executor, binding });
@@ -145,7 +145,7 @@ describe('a handshake with fresh keys', () => {
     await expect(initiator.finish(hex(vectors.msg2_hex))).rejects.toThrow('not authentic');
   });
 
-  test('refuses keys that make secrets predictable', async () => {
+  test('rejects public keys that make secrets predictable', async () => {
     const { mlkem768, x25519 } = executor.publicKey;
     const order1 = { ...options(), executorKey: new NoisePublicKey(new Uint8Array(32), mlkem768) };
     await expect(InitiatorHandshake.start(order1)).rejects.toThrow('X25519 key');
@@ -186,7 +186,7 @@ test('ML-KEM agrees with an independent implementation', async () => {
 describe('a key object', () => {
   const good = executor.publicKey.toJSON();
 
-  test('is read back as it was written', () => {
+  test('decodes to the encoded value', () => {
     const parsed = NoisePublicKey.parse(JSON.parse(JSON.stringify(good)));
     expect(parsed.equals(executor.publicKey)).toBe(true);
     expect(parsed.equals(harness.publicKey)).toBe(false);
@@ -207,7 +207,7 @@ describe('a key object', () => {
     ['blanks', { ...good, x25519_public_key: ` ${base64}` }],
     ['a short key', { ...good, x25519_public_key: Buffer.alloc(31).toString('base64') }],
     ['a long key', { ...good, mlkem768_public_key: Buffer.alloc(1185).toString('base64') }],
-  ])('with %s is refused', (_name, value) => {
+  ])('is rejected with %s', (_name, value) => {
     expect(() => NoisePublicKey.parse(value)).toThrow(expect.objectContaining({ kind: 'invalidKey' }));
   });
 });

@@ -4,13 +4,13 @@ import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
 
 const key = () => Buffer.alloc(32, 3);
 
-test('takes the key over', () => {
+test('overwrites the bytes of the key', () => {
   const bytes = key();
   new RecordCipher(bytes);
   expect(bytes).toEqual(Buffer.alloc(32));
 });
 
-test('no record opens twice, out of order, cut or changed', () => {
+test('rejects a record that is repeated, out of order, truncated or changed', () => {
   const [sender, receiver] = [new RecordCipher(key()), new RecordCipher(key())];
   const [first, second] = [sender.seal(Buffer.from('a')), sender.seal(Buffer.from('b'))];
   expect(receiver.open(first).toString()).toBe('a');

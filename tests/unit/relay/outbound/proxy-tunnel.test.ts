@@ -9,10 +9,10 @@ import { proxyServer } from '../../../support/web-servers.ts';
 const fixture = (name: string) =>
   readFileSync(new URL(`../../../fixtures/localhost-${name}.pem`, import.meta.url), 'utf8');
 
-test('the certificate behind a proxy is held against the address that was asked for', async () => {
+test('checks the certificate behind a proxy against the target address', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
-  // Its certificate is good for the proxy's address, and not for this one.
+  // The certificate is valid for the proxy's address, but not for this one.
   const server = createServer({ cert: fixture('cert'), key: fixture('key') });
   server.listen(0, '0.0.0.0');
   await once(server, 'listening');
@@ -26,7 +26,7 @@ test('the certificate behind a proxy is held against the address that was asked 
   expect(proxy.seen).toHaveLength(1);
 });
 
-test('a proxy behind TLS is asked for under its own name', async () => {
+test('sends the name of an https proxy in its TLS handshake', async () => {
   const names: string[] = [];
   const SNICallback: TlsOptions['SNICallback'] = (name, decided) => {
     names.push(name);
@@ -42,7 +42,7 @@ test('a proxy behind TLS is asked for under its own name', async () => {
     const outbound = { env: { HTTPS_PROXY: `https://${host}:${port}` } };
     return openTunnel(new URL('https://relay.example'), outbound, new AbortController().signal);
   };
-  // It is not trusted here, which is found out after it was asked for.
+  // The handshake fails because the certificate is not trusted, but after the server name was sent.
   await expect(through('localhost')).rejects.toThrow(/self-signed/);
   await expect(through('127.0.0.1')).rejects.toThrow(/self-signed/);
   expect(names).toEqual(['localhost']);

@@ -19,11 +19,11 @@ test.each([
   ['ws://h', { HTTP_PROXY: 'http://p:1', NO_PROXY: 'h:443' }, 'p:1'],
   ['https://h', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*' }, null],
   ['https://h', { HTTPS_PROXY: ' ' }, null],
-])('%s with %j goes through %s', (url, env, proxy) => {
+])('%s with %j uses the proxy %s', (url, env, proxy) => {
   expect(chosen(url, env as unknown as Record<string, string>)).toBe(proxy);
 });
 
-test('a proxy of another kind is refused', () => {
+test('rejects a proxy that is not HTTP', () => {
   expect(() => chosen('https://h', { HTTPS_PROXY: 'socks5://p:1' })).toThrow(
     'is not an http:// or https:// URL',
   );

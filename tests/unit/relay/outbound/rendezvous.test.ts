@@ -7,7 +7,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 
 const FRAME = Buffer.from('a frame that could be read on the way');
 
-/** A websocket server that keeps what arrives, as it was on the wire and as it was meant. */
+/** A websocket server that records the raw bytes and the decoded frames. */
 async function startServer() {
   const [raw, frames]: [Buffer[], Buffer[]] = [[], []];
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
@@ -32,9 +32,9 @@ async function startServer() {
 
 test.each([
   ['127.0.0.1', true],
-  // It leads to the same place, which nobody can tell from the name.
+  // The same machine, but not recognizable as loopback by its name.
   ['0.0.0.0', false],
-])('frames to %s are masked with zeros: %s', async (host, readable) => {
+])('masks frames to %s with zeros: %s', async (host, readable) => {
   const { port, wire, frames } = await startServer();
   const { signal } = new AbortController();
   const socket = await openRendezvous(

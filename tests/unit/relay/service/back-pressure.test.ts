@@ -6,7 +6,7 @@ import { Environment, startTestRelay, token } from './relay-fixture.ts';
 const FRAMES = 800;
 const PAYLOAD = new Uint8Array(60_000);
 
-async function waitingBytes(url: string): Promise<number> {
+async function queuedBytes(url: string): Promise<number> {
   const response = await fetch(`${url}/metrics`, {
     headers: { authorization: `Bearer ${token('metrics', null)}` },
   });
@@ -14,7 +14,7 @@ async function waitingBytes(url: string): Promise<number> {
 }
 
 test.each(['executor', 'harness'] as const)(
-  'what the %s sends to a peer that does not read stays with the sender, and arrives later',
+  'keeps messages of the %s at the sender while the peer does not read, and delivers them later',
   async (senderRole) => {
     const { url } = await startTestRelay({ metrics: true });
     const environment = new Environment(url);
@@ -29,11 +29,11 @@ test.each(['executor', 'harness'] as const)(
 
     let most = 0;
     await waitFor('the relay to stop reading', async () => {
-      most = Math.max(most, await waitingBytes(url));
+      most = Math.max(most, await queuedBytes(url));
       return most >= SOCKET_WINDOW_BYTES;
     });
-    // Everything that the relay still took in would show in the time of these requests.
-    for (let count = 0; count < 20; count++) most = Math.max(most, await waitingBytes(url));
+    // If the relay still read from the sender, the queue would grow during these requests.
+    for (let count = 0; count < 20; count++) most = Math.max(most, await queuedBytes(url));
     expect(most).toBeLessThan(SOCKET_WINDOW_BYTES + 512 * 1024);
     expect(sender.socket.pendingBytes).toBeGreaterThan(SOCKET_WINDOW_BYTES);
 
@@ -41,6 +41,6 @@ test.each(['executor', 'harness'] as const)(
     await reader.hasReceived(before + FRAMES);
     const numbers = reader.frames.slice(before).map(({ body }) => (body.kind === 'data' ? body.seq : null));
     expect(numbers).toEqual(Array.from({ length: FRAMES }, (_, seq) => seq));
-    expect(await waitFor('nothing to wait', async () => (await waitingBytes(url)) === 0)).toBe(true);
+    expect(await waitFor('an empty queue', async () => (await queuedBytes(url)) === 0)).toBe(true);
   },
 );

@@ -3,18 +3,18 @@ import { connect as connectTcp } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { writeToken } from '../../../../src/relay/service/access/access-tokens.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
+import { RequestBudget } from '../../../../src/relay/service/http/calls.ts';
 import {
   MAX_BODY_BYTES,
   MAX_REQUEST_COUNTS,
   REQUEST_PERIOD_MS,
   REQUESTS_PER_PERIOD,
 } from '../../../../src/relay/service/limits.ts';
-import { RequestBudget } from '../../../../src/relay/service/registry/request-budget.ts';
 import { Environment, post, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
 const PROFILE = 'noise_hybrid_ik_v1';
 
-test('an executor registers, a harness is led to it, and its authorization is good once', async () => {
+test('registers an executor, connects a harness, and validates its authorization once', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const [executorKey, harnessKey] = [someKey(), someKey()];
   const registered = await environment.register(executorKey);
@@ -50,7 +50,7 @@ test('an executor registers, a harness is led to it, and its authorization is go
   expect(again).toEqual({ status: 200, body: { valid: false } });
 });
 
-test('an authorization is worth nothing to another key, registration or environment', async () => {
+test('an authorization is invalid for another key, registration or environment', async () => {
   const { url } = await startTestRelay();
   const environment = new Environment(url);
   const other = new Environment(url, 'env-2');
@@ -70,7 +70,7 @@ test('an authorization is worth nothing to another key, registration or environm
   expect(await judged(environment.validate(registrationId, key, forOther))).toEqual({ valid: true });
 });
 
-test('an environment whose executor is not connected is offline, registered or not', async () => {
+test('reports an environment without a connected executor as offline', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const offline = {
     status: 409,
@@ -81,7 +81,7 @@ test('an environment whose executor is not connected is offline, registered or n
   expect(await environment.connect(someKey())).toEqual(offline);
 });
 
-test('the key tells whether the executor came back or another took over, and who was replaced stays out', async () => {
+test('identifies a returning executor by its key, and refuses a replaced one', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const [first, second] = [someKey(), someKey()];
   const registrationOf = async (key: typeof first) =>
@@ -120,14 +120,14 @@ test.each<[string, string, unknown, number, string]>([
     'invalid_request',
   ],
   ['a large body', 'connect', { padding: 'x'.repeat(MAX_BODY_BYTES) }, 413, 'request_too_large'],
-])('%s is refused', async (_what, call, body, status, code) => {
+])('rejects %s', async (_what, call, body, status, code) => {
   const environment = new Environment((await startTestRelay()).url);
   const bearer = call === 'connect' ? environment.harnessToken : environment.executorToken;
   const answer = await post(`${environment.url}/${call}`, bearer, body);
   expect(answer).toEqual({ status, body: { error: { code, message: expect.any(String) } } });
 });
 
-test('members that are not known do not matter', async () => {
+test('ignores unknown members', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const answer = await post(`${environment.url}/register`, environment.executorToken, {
     security_profile: PROFILE,
@@ -137,7 +137,7 @@ test('members that are not known do not matter', async () => {
   expect(answer.status).toBe(200);
 });
 
-test('a body that is not declared as JSON is refused, and so is one that grows beyond the limit', async () => {
+test('refuses a body that is not declared as JSON or is too large', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const typed = await post(`${environment.url}/connect`, environment.harnessToken, '{}', {
     'content-type': 'text/plain',
@@ -158,7 +158,7 @@ test('a body that is not declared as JSON is refused, and so is one that grows b
   expect(chunked.status).toBe(413);
 });
 
-test('who has no token, or another, is not let in', async () => {
+test('refuses a missing, unknown or insufficient token', async () => {
   const { url } = await startTestRelay();
   const environment = new Environment(url);
   const statusOf = async (call: string, bearer: string | null) =>
@@ -179,7 +179,7 @@ test('who has no token, or another, is not let in', async () => {
   expect(await statusOf('connect', foreign)).toBe(401);
 });
 
-test('a token ends with its time', async () => {
+test('refuses an expired token', async () => {
   let nowMs = 1_000_000;
   const environment = new Environment((await startTestRelay({ now: () => nowMs })).url);
   const bearer = writeToken(new Seal(SECRET), {
@@ -211,7 +211,7 @@ test.each([
   `/cloud/environment/${'x'.repeat(65)}/connect`,
   '/cloud/environment/env-1/other',
   '/cloud/environment/env-1/connect/',
-])('%s is no call', async (path) => {
+])('does not treat %s as a call', async (path) => {
   const { url } = await startTestRelay();
   const answer = await post(`${url}${path}`, token('harness'), {});
   expect(answer).toEqual({
@@ -220,7 +220,7 @@ test.each([
   });
 });
 
-test('a call is a POST, and no browser makes it', async () => {
+test('refuses other methods and browsers', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const got = await fetch(`${environment.url}/connect`);
   expect([got.status, got.headers.get('allow')]).toEqual([405, 'POST']);
@@ -234,26 +234,26 @@ test('a call is a POST, and no browser makes it', async () => {
   expect(browser.status).toBe(403);
 });
 
-test('an environment with too many requests has to wait, another has not', async () => {
-  // A busy machine may take longer than a period for so many.
+test('limits the requests of one environment without affecting another', async () => {
+  // Freezes the clock: on a busy machine this many requests may take longer than a period.
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now());
   onTestFinished(() => clock.mockRestore());
   const { url } = await startTestRelay();
   const [busy, other] = [new Environment(url), new Environment(url, 'env-2')];
   const statuses: number[] = [];
   for (let index = 0; index <= REQUESTS_PER_PERIOD; index++) {
-    // A body that is refused costs as much as a good one.
+    // A refused body counts like a valid one.
     statuses.push((await post(`${busy.url}/connect`, busy.harnessToken, '{}')).status);
   }
   expect(statuses.filter((status) => status === 400)).toHaveLength(REQUESTS_PER_PERIOD);
   expect(statuses.at(-1)).toBe(429);
   expect((await post(`${other.url}/connect`, other.harnessToken, '{}')).status).toBe(400);
-  // An executor that is told to wait may give up for good: harnesses must not bring that about.
+  // An executor may give up permanently after a 429. Harnesses must not cause that.
   expect((await busy.register(someKey())).status).toBe(200);
   expect((await busy.validate('any', someKey(), 'any')).status).toBe(200);
 });
 
-test('a request that does not end is cut off', async () => {
+test('closes a request that takes too long', async () => {
   const { url } = await startTestRelay();
   const { port } = new URL(url);
   const socket = connectTcp(Number(port), '127.0.0.1');
@@ -268,7 +268,7 @@ test('a request that does not end is cut off', async () => {
   expect(await ended).toContain('408');
 });
 
-test('probes answer, and metrics only to who has a token for them', async () => {
+test('answers health probes, and metrics only with a token', async () => {
   const { url } = await startTestRelay({ metrics: true });
   const statusOf = async (path: string, bearer?: string) => {
     const response = await fetch(`${url}${path}`, {
@@ -288,7 +288,7 @@ test('probes answer, and metrics only to who has a token for them', async () => 
   expect(text).not.toContain('env-1');
 });
 
-test('without being told to, a relay shows no metrics', async () => {
+test('does not serve metrics by default', async () => {
   const { url } = await startTestRelay();
   const { status } = await fetch(`${url}/metrics`, {
     headers: { authorization: `Bearer ${token('metrics', null)}` },
@@ -296,10 +296,10 @@ test('without being told to, a relay shows no metrics', async () => {
   expect(status).toBe(404);
 });
 
-test('a path in front of the public URL is part of every path', async () => {
+test('serves all paths below the path of the public URL', async () => {
   const relay = await startTestRelay({ publicUrl: 'https://relay.example/some/base' });
   expect(relay.url).toBe('https://relay.example/some/base');
-  // The address is not told where a public URL is; the test has to know the port.
+  // With a public URL the relay does not return its address. The log has the port.
   const port = /"port":(\d+)/.exec(relay.lines.join(''))?.[1];
   expect(port).toBeDefined();
   const environment = new Environment(`http://127.0.0.1:${port}/some/base`);
@@ -311,7 +311,7 @@ test('a path in front of the public URL is part of every path', async () => {
   expect((await environment.connect(someKey())).body.url).toMatch(/^wss:\/\/relay\.example\/some\/base\//);
 });
 
-test('a request whose client goes away harms nobody', async () => {
+test('survives a client that disconnects during its request', async () => {
   const { url, lines } = await startTestRelay();
   const sent = request(`${url}/cloud/environment/env-1/connect`, {
     method: 'POST',
@@ -328,7 +328,7 @@ test('a request whose client goes away harms nobody', async () => {
   expect(lines.filter((line) => line.includes('"error"'))).toEqual([]);
 });
 
-test('who guesses waits longer and longer, and nobody else does', async () => {
+test('delays unknown tokens increasingly, without affecting other clients', async () => {
   const environment = new Environment((await startTestRelay()).url);
   const call = (bearer: string) => post(`${environment.url}/connect`, bearer, { harness_public_key: key });
   for (let guess = 0; guess < 4; guess++) await call(`guess-${guess}`);
@@ -340,7 +340,7 @@ test('who guesses waits longer and longer, and nobody else does', async () => {
   expect(order).toEqual(['token 409', 'guess 401']);
 });
 
-test('so many requests are counted apart, the oldest are forgotten first', () => {
+test('limits the number of request counters and evicts the oldest', () => {
   let nowMs = 0;
   const budget = new RequestBudget(() => nowMs);
   const spendAll = (name: string) => {

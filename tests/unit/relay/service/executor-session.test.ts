@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Whether a frame of a harness for a stream reaches the executor. */
+/** Whether a harness's frame for a stream reaches the executor. */
 function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): boolean {
   const before = executor.sent.length;
   harness.arrive(streamId, 1);
@@ -38,7 +38,7 @@ function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
     ended,
   });
   session.open();
-  /** A harness with a stream of its name. */
+  /** Adds a harness with a stream of the same name. */
   const join = (name: string, keyHash = name) => {
     const socket = new FakeSocket();
     session.join(socket.asSocket, keyHash, () => {});
@@ -51,14 +51,14 @@ function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
 
 const CHUNK = 100_000;
 
-/** Lets the executor send to a stream until it is no longer read. */
+/** Sends from the executor to a stream until reading from the executor pauses. */
 function flood(executor: FakeSocket, streamId: string): number {
   let frames = 0;
   for (; executor.receiving && frames < 10_000; frames++) executor.arrive(streamId, CHUNK);
   return frames;
 }
 
-test('an executor is no longer read when a harness does not read, until half of it is gone', () => {
+test('pauses the executor while a harness does not read, until half of its queue is sent', () => {
   const { executor, join } = createSession();
   const harness = join('a');
   flood(executor, 'a');
@@ -70,7 +70,7 @@ test('an executor is no longer read when a harness does not read, until half of 
   expect(executor.receiving).toBe(true);
 });
 
-test('harnesses are no longer read when the executor does not read', () => {
+test('pauses harnesses while the executor does not read', () => {
   const { executor, join } = createSession();
   const [one, other] = [join('a'), join('b')];
   for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
@@ -80,7 +80,7 @@ test('harnesses are no longer read when the executor does not read', () => {
   expect([one.receiving, other.receiving]).toEqual([true, true]);
 });
 
-test('a harness that joins while the executor does not read waits', () => {
+test('pauses a harness that joins while the executor does not read', () => {
   const { session, executor, join } = createSession();
   const one = join('a');
   for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
@@ -91,7 +91,7 @@ test('a harness that joins while the executor does not read waits', () => {
   expect(late.receiving).toBe(true);
 });
 
-test('many harnesses that read a little less than they are sent do not add up without end', () => {
+test('limits the queued bytes of all harnesses together', () => {
   const { executor, join } = createSession();
   const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
   for (let round = 0; executor.receiving && round < 100; round++) {
@@ -103,7 +103,7 @@ test('many harnesses that read a little less than they are sent do not add up wi
   expect(Math.max(...harnesses.map(([, socket]) => socket.pendingBytes))).toBeLessThan(SOCKET_WINDOW_BYTES);
 });
 
-test('when all environments together have too much, all of them wait', () => {
+test('pauses all environments when their queued bytes together reach the limit', () => {
   const sessions: ReturnType<typeof createSession>[] = [];
   const window = new ByteBudget(2 * CHUNK, () => {
     for (const { session } of sessions) session.updateReading();
@@ -117,7 +117,7 @@ test('when all environments together have too much, all of them wait', () => {
   expect([one.executor.receiving, other.executor.receiving]).toEqual([true, true]);
 });
 
-test('a harness that holds up the others is cut off, and no other', () => {
+test('disconnects only the harness that blocks the others', () => {
   const { executor, join, slowDisconnected } = createSession();
   const [slow, other] = [join('slow'), join('other')];
   flood(executor, 'slow');
@@ -132,7 +132,7 @@ test('a harness that holds up the others is cut off, and no other', () => {
   expect(slowDisconnected).toHaveBeenCalledOnce();
 });
 
-test('who reads in time begins anew', () => {
+test('restarts the stall timeout when a harness reads in time', () => {
   const { executor, join, slowDisconnected } = createSession();
   const harness = join('a');
   for (let round = 0; round < 5; round++) {
@@ -143,7 +143,7 @@ test('who reads in time begins anew', () => {
   expect(slowDisconnected).not.toHaveBeenCalled();
 });
 
-test('both directions may be busy at once for as long as they like', () => {
+test('allows both directions to be busy without a limit', () => {
   const { executor, join, slowDisconnected } = createSession();
   const harness = join('a');
   const fillExecutor = () => {
@@ -151,7 +151,7 @@ test('both directions may be busy at once for as long as they like', () => {
   };
   flood(executor, 'a');
   for (let elapsedMs = 0; elapsedMs < 3 * STALL_TIMEOUT_MS; elapsedMs += STALL_TIMEOUT_MS / 2) {
-    // One of them is always full, but neither for long.
+    // One of the queues is always full, but neither for long.
     fillExecutor();
     vi.advanceTimersByTime(STALL_TIMEOUT_MS / 4);
     harness.drain();
@@ -163,7 +163,7 @@ test('both directions may be busy at once for as long as they like', () => {
   expect([executor.closed, harness.closed]).toEqual([null, null]);
 });
 
-test('where many hold up the rest together, the one for which most waits is cut off', () => {
+test('disconnects the socket with the most queued bytes when many block together', () => {
   const { executor, join, slowDisconnected } = createSession();
   const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
   for (let count = 0; count < 3; count++) executor.arrive('h3', CHUNK);
@@ -177,18 +177,18 @@ test('where many hold up the rest together, the one for which most waits is cut 
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('an executor that does not read is cut off, and its harnesses are sent away', () => {
+test('disconnects an executor that does not read, and closes its harnesses', () => {
   const { executor, join, ended } = createSession();
   const harness = join('a');
   for (let count = 0; harness.receiving && count < 100; count++) harness.arrive('a', CHUNK);
   vi.advanceTimersByTime(STALL_TIMEOUT_MS);
   expect(executor.closed).not.toBeNull();
-  expect(harness.closed?.reason).toBe('the executor is gone');
+  expect(harness.closed?.reason).toBe('the executor disconnected');
   expect(ended).toHaveBeenCalledOnce();
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a harness that ignores refusals does not gather them', () => {
+test('disconnects a harness that does not read its resets', () => {
   const { executor, join } = createSession();
   join('owner');
   const rude = join('rude');
@@ -202,19 +202,19 @@ test('a harness that ignores refusals does not gather them', () => {
   expect(executor.receiving).toBe(true);
 });
 
-test('what waits for a socket that is gone waits no longer', () => {
+test('releases the queued bytes of a closed socket', () => {
   const window = new ByteBudget(RELAY_WINDOW_BYTES, () => {});
   const { executor, join } = createSession(window);
   const harness = join('a');
   flood(executor, 'a');
   harness.drop();
-  // The reset for the executor is all that is left.
+  // Only the reset for the executor remains.
   expect(window.bytes).toBe(executor.pendingBytes);
   executor.drop();
   expect(window.bytes).toBe(0);
 });
 
-test('an environment has so many streams and not more, until one of them ends', () => {
+test('limits the streams of an environment', () => {
   const { session, executor, join } = createSession();
   const harnesses = ['a', 'b', 'c'].map((name) => join(name));
   const [first, , last] = harnesses as [FakeSocket, FakeSocket, FakeSocket];
@@ -233,7 +233,7 @@ test('an environment has so many streams and not more, until one of them ends', 
   ]);
 });
 
-test('a stream whose harness is gone waits for its key, and for no other', () => {
+test('reserves the stream of a disconnected harness for its key', () => {
   const { executor, join } = createSession();
   join('mine', 'my key').drop();
   const other = join('other');
@@ -242,7 +242,7 @@ test('a stream whose harness is gone waits for its key, and for no other', () =>
   expect(passes(executor, join('second', 'my key'), 'mine')).toBe(true);
 });
 
-test('of the streams whose harnesses are gone, so many are remembered', () => {
+test('limits the reserved streams of disconnected harnesses', () => {
   const { executor, join } = createSession();
   for (let count = 0; count <= MAX_STREAMS_PER_ENVIRONMENT; count++) join(`${count}`).drop();
   const other = join('other');

@@ -2,7 +2,7 @@ import { encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import type { FrameSocket, FrameSocketEvents } from '../../../../src/transport/frame-socket.ts';
 import type { CloseReason } from '../../../../src/transport/transport.ts';
 
-/** A socket whose peer reads only when the test says so. */
+/** A socket whose peer reads only when the test calls `drain`. */
 export class FakeSocket {
   readonly sent: Uint8Array[] = [];
   pendingBytes = 0;
@@ -10,7 +10,7 @@ export class FakeSocket {
   closed: CloseReason | null = null;
   #events: FrameSocketEvents | null = null;
 
-  /** The tests use nothing else of one. */
+  /** The fake as a FrameSocket. It implements only the members that the tests use. */
   get asSocket(): FrameSocket {
     return this as unknown as FrameSocket;
   }
@@ -38,13 +38,13 @@ export class FakeSocket {
     this.#end({ code: 1006, reason: '' });
   }
 
-  /** A frame arrives from the peer. */
+  /** Delivers a frame from the peer. */
   arrive(streamId: string, bytes = 100): void {
     const payload = new Uint8Array(bytes);
     this.#events?.frame(encodeFrame({ streamId, body: { kind: 'data', seq: 0, payload } }));
   }
 
-  /** The peer reads so much. */
+  /** Simulates that the peer reads this many bytes. */
   drain(bytes = this.pendingBytes): void {
     this.pendingBytes -= bytes;
     this.#events?.sent?.(bytes);

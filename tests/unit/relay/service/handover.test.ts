@@ -26,31 +26,31 @@ function nodeOf(store: MemoryStore, id: string): Rendezvous {
   return node;
 }
 
-test('harnesses at a node that has lost its executor to another are told in time for their streams', async () => {
+test('closes harnesses in time to resume when their executor has moved to another node', async () => {
   const store = new MemoryStore();
   const [before, after] = [nodeOf(store, 'before'), nodeOf(store, 'after')];
   const result = await store.register('e', someKey());
   if (result.outcome === 'superseded') throw new Error('superseded');
   const { registrationId } = result;
   const ticket = { environmentId: 'e', registrationId, tokenId: 't' };
-  const seat = async (node: Rendezvous) => {
+  const connectExecutor = async (node: Rendezvous) => {
     const lease = await node.leases.claim('e', registrationId);
     node.addExecutor(new FakeSocket().asSocket, lease!, { role: 'executor', ...ticket }, null);
   };
-  await seat(before);
+  await connectExecutor(before);
   const harnessTicket = { role: 'harness', ...ticket, nodeId: 'before', harnessKeyHash: 'h' } as const;
   const found = before.findExecutor(harnessTicket);
   if (typeof found === 'string') throw new Error(found);
   const harness = new FakeSocket();
   before.joinHarness(harness.asSocket, found, harnessTicket, null);
 
-  // The executor's connection dies without a word, and it comes back elsewhere: its streams wait from now on.
-  await seat(after);
+  // The executor's connection is lost silently and it reconnects to another node. Its streams wait from now on.
+  await connectExecutor(after);
   vi.spyOn(store, 'renew').mockRejectedValueOnce(new Error('one question that is lost'));
   const longestWayBackMs = 1.5 * HARNESS_BACKOFF_MAX_MS;
   await vi.advanceTimersByTimeAsync(
     RESUME_WINDOW_MS - CLOSE_TIMEOUT_MS - STORE_TIMEOUT_MS - longestWayBackMs,
   );
-  expect(harness.closed?.reason).toBe('the executor is gone');
+  expect(harness.closed?.reason).toBe('the executor disconnected');
   for (const node of [before, after]) node.leases.close();
 });

@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A store that can be away. */
+/** A store that can be made unreachable. */
 class TestStore extends MemoryStore {
   away = false;
   renewals = 0;
@@ -72,7 +72,7 @@ async function held(environmentId = 'e') {
   return { store, leases, lease, lost, isOnline, registrationId: result.registrationId };
 }
 
-test('a lease goes on for as long as it is held', async () => {
+test('renews a lease while it is held', async () => {
   const { leases, lease, lost, isOnline } = await held();
   await vi.advanceTimersByTimeAsync(10 * LEASE_MS);
   expect(await isOnline()).toBe(true);
@@ -84,7 +84,7 @@ test('a lease goes on for as long as it is held', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a newer claim ends it, once', async () => {
+test('reports the loss of a lease to a newer claim once', async () => {
   const { store, lost, registrationId } = await held();
   await store.claim('e', registrationId, { id: 'other', url: 'ws://other' });
   await vi.advanceTimersByTimeAsync(LEASE_RENEWAL_MS);
@@ -93,7 +93,7 @@ test('a newer claim ends it, once', async () => {
   expect(lost).toHaveBeenCalledOnce();
 });
 
-test('while the store is away it stays, and is renewed as soon as the store can be asked', async () => {
+test('keeps a lease while the store is unreachable, and renews it afterwards', async () => {
   const { store, lost, isOnline } = await held();
   store.away = true;
   await vi.advanceTimersByTimeAsync(2 * LEASE_MS);
@@ -104,7 +104,7 @@ test('while the store is away it stays, and is renewed as soon as the store can 
   expect(await isOnline()).toBe(true);
 });
 
-test('a store that says it is back is told at once, and there is still one clock', async () => {
+test('renews immediately when the store returns, with a single timer', async () => {
   const { store, isOnline } = await held();
   store.away = true;
   await vi.advanceTimersByTimeAsync(2 * LEASE_MS);
@@ -116,7 +116,7 @@ test('a store that says it is back is told at once, and there is still one clock
   expect(vi.getTimerCount()).toBe(1);
 });
 
-test('a claim that was made elsewhere while the store was away wins', async () => {
+test('loses to a claim that another node made while the store was unreachable', async () => {
   const { store, lost, registrationId, isOnline } = await held();
   store.away = true;
   await vi.advanceTimersByTimeAsync(LEASE_RENEWAL_MS);
@@ -127,7 +127,7 @@ test('a claim that was made elsewhere while the store was away wins', async () =
   expect(await isOnline()).toBe(true);
 });
 
-test('a store that cannot be told of an end finds out by itself', async () => {
+test('lets a lease expire when the store is unreachable at its release', async () => {
   const { store, leases, lease, isOnline } = await held();
   store.away = true;
   await leases.release(lease);
@@ -137,7 +137,7 @@ test('a store that cannot be told of an end finds out by itself', async () => {
   expect(await isOnline()).toBe(false);
 });
 
-test('what is given up while it is renewed does not come back', async () => {
+test('releases a lease again when a renewal was running', async () => {
   const { leases, lease, isOnline } = await held();
   const renewing = leases.renewAll();
   const released = leases.release(lease);
@@ -145,7 +145,7 @@ test('what is given up while it is renewed does not come back', async () => {
   expect(await isOnline()).toBe(false);
 });
 
-test('many leases are renewed a few at a time', async () => {
+test('renews many leases in batches', async () => {
   const { store, leases } = await held();
   for (let index = 0; index < 2 * LEASE_RENEWAL_BATCH; index++) {
     const result = await store.register(`${index}`, someKey());

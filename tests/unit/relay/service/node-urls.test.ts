@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { NodeUrls } from '../../../../src/relay/service/node-urls.ts';
 import { LOOPBACK } from './relay-fixture.ts';
 
-test('URLs of websockets are made from those that people write', () => {
+test('derives websocket URLs from the configured HTTP URLs', () => {
   const urls = new NodeUrls({
     address: LOOPBACK,
     publicUrl: 'HTTPS://relay.example/base/',

@@ -11,7 +11,7 @@ import { Environment, startTestRelay } from './relay-fixture.ts';
 const executorIdentity = createIdentity();
 const harnessIdentity = createIdentity();
 
-/** An executor that lets in whom the registry does, and echoes what it is sent. */
+/** An executor that accepts harnesses the registry validates, and echoes their messages. */
 class EchoExecutor {
   readonly environment: Environment;
   readonly sessions: RecordedEvents[] = [];
@@ -53,7 +53,7 @@ class EchoExecutor {
     this.#registrationId = body.executor_registration_id;
   }
 
-  /** Connects, or comes back, with the URL it has. */
+  /** Connects or reconnects with its URL. */
   async attach(): Promise<void> {
     this.socket = await connectFrameSocket(this.#url);
     this.link.attach(this.socket, this.#registrationId);
@@ -84,7 +84,7 @@ async function startFixture() {
   return { environment, executor };
 }
 
-test('a harness and an executor talk through the relay, large messages too', async () => {
+test('carries small and large messages between harness and executor', async () => {
   const { environment } = await startFixture();
   const { link, events } = await harness(environment, false);
   const large = 'x'.repeat(3_000_000);
@@ -94,7 +94,7 @@ test('a harness and an executor talk through the relay, large messages too', asy
   expect(events.messages).toEqual(['echo hello', `echo ${large}`]);
 });
 
-test('an authorization that was used does not let in a second time', async () => {
+test('refuses a used authorization', async () => {
   const { environment } = await startFixture();
   const { bundle } = await harness(environment, false);
   const again = HarnessLink.connect(await connectFrameSocket(bundle.url), {
@@ -107,14 +107,14 @@ test('an authorization that was used does not let in a second time', async () =>
   await expect(again).rejects.toMatchObject({ kind: 'refused' });
 });
 
-test('a stream without acks ends at the executor with the socket of its harness', async () => {
+test('ends a stream without acks when the harness disconnects', async () => {
   const { environment, executor } = await startFixture();
   const { socket } = await harness(environment, false);
   socket.drop();
   await waitFor('the end of the session', () => executor.sessions[0]?.closeReason);
 });
 
-test('a stream with acks goes on over another socket of its harness', async () => {
+test('resumes a stream with acks over another socket of the harness', async () => {
   const { environment, executor } = await startFixture();
   let lost = false;
   const { link, socket, events } = await harness(environment, true, () => {
@@ -133,7 +133,7 @@ test('a stream with acks goes on over another socket of its harness', async () =
   expect(executor.sessions).toHaveLength(1);
 });
 
-test('a stream with acks goes on when the executor comes back', async () => {
+test('resumes a stream with acks when the executor reconnects', async () => {
   const { environment, executor } = await startFixture();
   let lost = false;
   const { link, events } = await harness(environment, true, () => {

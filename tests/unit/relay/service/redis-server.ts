@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** A redis-server of its own on a free port of the loopback interface, which forgets everything when it is stopped. */
+/** A separate redis-server on a free loopback port. It loses all data when it is stopped. */
 export class RedisServer {
   readonly url: string;
   readonly #port: number;
@@ -19,7 +19,7 @@ export class RedisServer {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  /** Starts one that ends with the test. */
+  /** Starts a server and stops it at the end of the test. */
   static async start(): Promise<RedisServer> {
     const server = new RedisServer(await freePort());
     onTestFinished(async () => {
@@ -30,7 +30,7 @@ export class RedisServer {
     return server;
   }
 
-  /** Starts it again, on the same port. */
+  /** Starts the server again on the same port. */
   async start(): Promise<void> {
     const flags = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
     const child = spawn('redis-server', [...flags, '--dir', this.#folder], {
@@ -54,17 +54,17 @@ export class RedisServer {
     await ended;
   }
 
-  /** Cuts the connections of all clients. */
+  /** Closes the connections of all clients. */
   async cutClients(): Promise<void> {
     await this.#tell('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
   }
 
-  /** Refuses a command to everybody from now on. */
+  /** Denies a command to all clients from now on. */
   async forbid(command: string): Promise<void> {
     await this.#tell('ACL', 'SETUSER', 'default', `-${command}`);
   }
 
-  /** Lets it hang: connections stay open and nobody answers. */
+  /** Suspends the server: connections stay open without answers. */
   freeze(): void {
     this.#process?.kill('SIGSTOP');
   }

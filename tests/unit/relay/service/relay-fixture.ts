@@ -14,12 +14,12 @@ import { waitFor } from '../../../support/wait-for.ts';
 export const SECRET = 'a secret of at least thirty-two bytes';
 export const LOOPBACK = { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 } as const;
 
-/** A key that nobody has the other half of: the relay never needs it. */
+/** A random public key without a secret key, which the relay never needs. */
 export function someKey(): NoisePublicKey {
   return new NoisePublicKey(randomBytes(32), randomBytes(1_184));
 }
 
-/** A relay in this process, with what it logs. It is closed with the test. */
+/** Starts a relay in this process and records its log. The end of the test closes it. */
 export async function startTestRelay(config: Partial<RelayConfig> = {}): Promise<TestRelay> {
   const lines: string[] = [];
   const relay = await startRelay({
@@ -43,7 +43,7 @@ export interface TestRelay extends RunningRelay {
   readonly lines: readonly string[];
 }
 
-/** A token of a test's relay. */
+/** Creates a token for the test relay. */
 export function token(role: TokenRole, environmentId: string | null = 'env-1', id: string = randomUUID()) {
   return writeToken(new Seal(SECRET), { id, role, environmentId, expiresAt: null });
 }
@@ -54,7 +54,7 @@ export interface Answer {
   readonly body: any;
 }
 
-/** Makes a request with a body that need not be JSON. */
+/** Sends a POST request. A string body is sent as is. */
 export async function post(
   url: string,
   bearer: string | null,
@@ -114,14 +114,14 @@ export class Environment {
     return await TestPeer.connect(body.url);
   }
 
-  /** Asks for a place and opens a harness's socket. */
+  /** Requests a bundle and opens a harness's socket. */
   async harness(key = someKey()): Promise<TestPeer> {
     const { body } = await this.connect(key);
     return await TestPeer.connect(body.url);
   }
 }
 
-/** One end of a websocket to a relay that records what arrives. */
+/** A websocket to a relay that records the frames it receives. */
 export class TestPeer {
   readonly received: Uint8Array[] = [];
   closed: CloseReason | null = null;

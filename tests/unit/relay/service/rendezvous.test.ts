@@ -26,7 +26,7 @@ import { FakeSocket } from './fake-socket.ts';
 import { RedisServer } from './redis-server.ts';
 import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
-/** The status with which an upgrade is refused. */
+/** Returns the status of a refused upgrade. */
 async function refusalOf(url: string): Promise<number> {
   const error = await connectFrameSocket(url).then(
     (socket) => {
@@ -43,7 +43,7 @@ async function environmentOf(...config: Parameters<typeof startTestRelay>): Prom
   return new Environment((await startTestRelay(...config)).url);
 }
 
-test('bytes pass unchanged and in order, both ways, each stream to its own harness', async () => {
+test('forwards bytes unchanged and in order, each stream to its harness', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harnesses = [await environment.harness(), await environment.harness()] as const;
@@ -72,7 +72,7 @@ test('bytes pass unchanged and in order, both ways, each stream to its own harne
   }
 });
 
-test('the largest frame passes; one byte more ends the connection', async () => {
+test('forwards the largest frame, and closes the connection for one byte more', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -87,7 +87,7 @@ test('the largest frame passes; one byte more ends the connection', async () => 
   expect((await harness.hasClosed()).code).toBe(1009);
 });
 
-test('the executor is told of each stream whose harness is gone', async () => {
+test('notifies the executor of each stream whose harness disconnected', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -99,7 +99,7 @@ test('the executor is told of each stream whose harness is gone', async () => {
     ['a', { kind: 'reset', reason: PEER_LOST_REASON }],
     ['b', { kind: 'reset', reason: PEER_LOST_REASON }],
   ]);
-  // What is still under way to them is nobody's, and the executor stays.
+  // Frames in flight to them are dropped, and the executor stays connected.
   executor.record('a', 0);
   const next = await environment.harness();
   next.resume('c');
@@ -107,7 +107,7 @@ test('the executor is told of each stream whose harness is gone', async () => {
   expect(executor.closed).toBeNull();
 });
 
-test('a stream that was reset by either side is not reported again', async () => {
+test('does not report a stream that either side has reset', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -122,19 +122,20 @@ test('a stream that was reset by either side is not reported again', async () =>
   expect(executor.frames[4]?.streamId).toBe('c');
 });
 
-test('harnesses lose their sockets with their executor, and it is offline', async () => {
+test('closes the harnesses of a disconnected executor and reports it offline', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harnesses = [await environment.harness(), await environment.harness()];
   executor.socket.drop();
-  for (const harness of harnesses) expect((await harness.hasClosed()).reason).toBe('the executor is gone');
+  for (const harness of harnesses)
+    expect((await harness.hasClosed()).reason).toBe('the executor disconnected');
   await waitFor(
     'the lease to be given up',
     async () => (await environment.connect(someKey())).status === 409,
   );
 });
 
-test('the newest socket of an executor wins, and the old one cannot take harnesses away', async () => {
+test('the newest socket of an executor replaces the old one and gets all harnesses', async () => {
   const environment = await environmentOf();
   const { body } = await environment.register(someKey());
   const first = await TestPeer.connect(body.url);
@@ -148,7 +149,7 @@ test('the newest socket of an executor wins, and the old one cannot take harness
   expect(second.closed).toBeNull();
 });
 
-test('an executor that was replaced loses its socket, its URL and its place', async () => {
+test('closes a replaced executor and refuses its URL', async () => {
   const environment = await environmentOf();
   const key = someKey();
   const { body } = await environment.register(key);
@@ -162,7 +163,7 @@ test('an executor that was replaced loses its socket, its URL and its place', as
   expect(second.closed).toBeNull();
 });
 
-test('a stream belongs to the harness that began it', async () => {
+test('a stream belongs to the harness that started it', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const [owner, thief] = [await environment.harness(), await environment.harness()];
@@ -177,7 +178,7 @@ test('a stream belongs to the harness that began it', async () => {
   expect(executor.received).toHaveLength(1);
 });
 
-test('a harness that comes back with its key goes on with its stream, before its old socket is known to be gone', async () => {
+test('a harness with the same key resumes its stream before its old socket is closed', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const key = someKey();
@@ -196,7 +197,7 @@ test('a harness that comes back with its key goes on with its stream, before its
   expect(executor.frames.map(({ body }) => body.kind)).toEqual(['resume', 'resume', 'data']);
 });
 
-test('a harness that sends what is no frame is sent away; an executor is not', async () => {
+test('closes a harness after an invalid frame, but not an executor', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -207,7 +208,7 @@ test('a harness that sends what is no frame is sent away; an executor is not', a
   expect(executor.received).toHaveLength(0);
 });
 
-test('a harness has so many streams and not more, and an environment so many harnesses', async () => {
+test('limits the streams of a harness and the harnesses of an environment', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -223,7 +224,7 @@ test('a harness has so many streams and not more, and an environment so many har
   expect(await refusalOf(url)).toBe(503);
 });
 
-test('a stream with a name that is too long is refused', async () => {
+test('refuses a stream id that is too long', async () => {
   const environment = await environmentOf();
   const executor = await environment.executor();
   const harness = await environment.harness();
@@ -234,7 +235,7 @@ test('a stream with a name that is too long is refused', async () => {
   expect(executor.frames[0]?.streamId).toHaveLength(256);
 });
 
-test('URLs are good for a time, and only for what they were made for', async () => {
+test('URLs expire and work only for their purpose', async () => {
   let nowMs = 1_000_000;
   const environment = await environmentOf({ now: () => nowMs });
   const { url } = (await environment.register(someKey())).body;
@@ -254,7 +255,7 @@ test('URLs are good for a time, and only for what they were made for', async () 
   expect(await refusalOf(url)).toBe(401);
 });
 
-test('a URL of another relay with the same secret leads nowhere here', async () => {
+test('refuses a URL of another node with the same secret', async () => {
   const [here, there] = [await environmentOf(), await environmentOf()];
   await here.executor();
   await there.executor();
@@ -262,7 +263,7 @@ test('a URL of another relay with the same secret leads nowhere here', async () 
   expect(await refusalOf(url.replace(new URL(url).host, new URL(here.url).host))).toBe(401);
 });
 
-test('text is no frame', async () => {
+test('rejects text messages', async () => {
   const environment = await environmentOf();
   const { url } = (await environment.register(someKey())).body;
   const socket = await connectWebSocket(url);
@@ -272,7 +273,7 @@ test('text is no frame', async () => {
   expect(events.closeReason?.code).toBe(1008);
 });
 
-test('what happens is on record, and nothing of what passes', async () => {
+test('records connections but no relayed content', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-audit-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const auditLog = join(folder, 'audit');
@@ -301,7 +302,7 @@ test('what happens is on record, and nothing of what passes', async () => {
   }
 });
 
-test('a relay that ends sends everybody away with a reason and takes nobody in', async () => {
+test('a closing relay closes all sockets with a reason and refuses new ones', async () => {
   const relay = await startTestRelay();
   const environment = new Environment(relay.url);
   const { url } = (await environment.register(someKey())).body;
@@ -313,18 +314,18 @@ test('a relay that ends sends everybody away with a reason and takes nobody in',
   await harness.hasReceived(20);
   await relay.close('closing time');
   expect(executor.closed).toEqual({ code: 1001, reason: 'closing time' });
-  expect(harness.closed?.reason).toBe('the executor is gone');
+  expect(harness.closed?.reason).toBe('the executor disconnected');
   await expect(fetch(relay.url)).rejects.toThrow();
 });
 
-test('there are so many websockets and not more, until one of them ends', async () => {
+test('limits the number of websockets', async () => {
   const environment = await environmentOf({ maxConnections: 2 });
   await environment.executor();
   const harness = await environment.harness();
   const { url } = (await environment.connect(someKey())).body;
   expect(await refusalOf(url)).toBe(503);
   harness.socket.drop();
-  await waitFor('a place', () =>
+  await waitFor('a free slot', () =>
     connectFrameSocket(url).then(
       (socket) => {
         socket.drop();
@@ -335,7 +336,7 @@ test('there are so many websockets and not more, until one of them ends', async 
   );
 });
 
-test('connections that do nothing do not keep others out', async () => {
+test('idle connections do not block other clients', async () => {
   const { url } = await startTestRelay({ maxConnections: 1 });
   const { port } = new URL(url);
   const idle = Array.from({ length: 200 }, () => connectTcp(Number(port), '127.0.0.1').on('error', () => {}));
@@ -346,7 +347,7 @@ test('connections that do nothing do not keep others out', async () => {
   await new Environment(url).executor();
 });
 
-test('an expired URL waits for a store that is gone: its executor must not register in vain', async () => {
+test('answers 503 to an expired URL while the store is unreachable', async () => {
   const redis = await RedisServer.start();
   let nowMs = 1_000_000;
   const relay = await startTestRelay({ store: redis.url, now: () => nowMs });
@@ -357,7 +358,7 @@ test('an expired URL waits for a store that is gone: its executor must not regis
   await waitFor('the loss', async () => (await refusalOf(url)) === 503);
 });
 
-test('a claim that is older than the seat does not get it, whoever comes first', async () => {
+test('an older claim does not replace a newer one, in either order of arrival', async () => {
   const lines: string[] = [];
   const log = createLogger('debug', (line) => lines.push(line));
   const store = new MemoryStore();

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/listener/limits.ts';
 import { Environment, post, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
-test('a revoked token loses its sockets and opens no others, and is named on record when it tries', async () => {
+test('closes the sockets of a revoked token, refuses new ones, and records the token id', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const revokedFile = join(folder, 'revoked');
@@ -35,12 +35,12 @@ test('a revoked token loses its sockets and opens no others, and is named on rec
   expect(rejected.map(({ tokenId, reason }) => [tokenId, reason])).toEqual([
     ['bad-harness', 'the URL is revoked'],
     ['bad-harness', 'the token is revoked'],
-    ['curious', expect.stringMatching(/needs the role harness/)],
-    [undefined, 'the token is not one of this relay'],
+    ['curious', expect.stringMatching(/does not have the role harness/)],
+    [undefined, 'the token was not issued by this relay'],
   ]);
 });
 
-test('a list of revoked tokens that is too large is refused', async () => {
+test('rejects a revocation list that is too large', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const revokedFile = join(folder, 'revoked');

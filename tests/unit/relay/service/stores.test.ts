@@ -66,7 +66,7 @@ function folder(): string {
 
 const KINDS = ['memory', 'redis'] as const;
 
-test.each(KINDS)('%s: registrations are new, return, are replaced and stay so', async (kind) => {
+test.each(KINDS)('%s: registers a new, a returning and a replacing executor', async (kind) => {
   const store = await open(kind);
   const keys = [someKey(), someKey(), someKey()] as const;
   const first = await store.register('e', keys[0]);
@@ -80,7 +80,7 @@ test.each(KINDS)('%s: registrations are new, return, are replaced and stay so', 
   expect((await store.register('another', keys[0])).outcome).toBe('new');
 });
 
-test.each(KINDS)('%s: so many replaced executors are remembered', async (kind) => {
+test.each(KINDS)('%s: keeps a limited number of replaced executors', async (kind) => {
   const store = await open(kind);
   const keys = Array.from({ length: MAX_SUPERSEDED_KEYS + 2 }, someKey);
   for (const key of keys) await store.register('e', key);
@@ -88,7 +88,7 @@ test.each(KINDS)('%s: so many replaced executors are remembered', async (kind) =
   expect((await store.register('e', keys[0]!)).outcome).toBe('replaced');
 });
 
-test.each(KINDS)('%s: the newest claim counts, and ends the others', async (kind) => {
+test.each(KINDS)('%s: the newest claim ends older leases', async (kind) => {
   const store = await open(kind);
   expect(await store.find('e')).toBeNull();
   const key = someKey();
@@ -110,7 +110,7 @@ test.each(KINDS)('%s: the newest claim counts, and ends the others', async (kind
   expect((await store.find('e'))?.node).toBeNull();
 });
 
-test.each(KINDS)('%s: another registration ends the claim of the one before', async (kind) => {
+test.each(KINDS)('%s: a new registration ends the previous lease', async (kind) => {
   const store = await open(kind);
   const lease = await claim(store, await registrationOf(store));
   await registrationOf(store);
@@ -119,7 +119,7 @@ test.each(KINDS)('%s: another registration ends the claim of the one before', as
   expect((await store.find('e'))?.node).toBeNull();
 });
 
-test.each(KINDS)('%s: a lease that ran out goes on when nobody else claims', async (kind) => {
+test.each(KINDS)('%s: renews an expired lease if there is no newer claim', async (kind) => {
   const store = await open(kind);
   const lease = await claim(store, await registrationOf(store));
   await store.release(lease);
@@ -127,7 +127,7 @@ test.each(KINDS)('%s: a lease that ran out goes on when nobody else claims', asy
   expect((await store.find('e'))?.node).toEqual(NODE);
 });
 
-test.each(KINDS)('%s: an authorization is taken once, and only for its environment', async (kind) => {
+test.each(KINDS)('%s: an authorization works once, and only for its environment', async (kind) => {
   const store = await open(kind);
   await store.grant('e', 'authorization', GRANT);
   expect(await store.take('another', 'authorization')).toBeNull();
@@ -136,7 +136,7 @@ test.each(KINDS)('%s: an authorization is taken once, and only for its environme
   expect(taken.filter((grant) => grant !== null)).toMatchObject([GRANT]);
 });
 
-test('memory: leases and authorizations end with their time', async () => {
+test('memory: leases and authorizations expire', async () => {
   let nowMs = 0;
   const store = new MemoryStore(null, () => nowMs);
   await claim(store, await registrationOf(store));
@@ -152,7 +152,7 @@ test('memory: leases and authorizations end with their time', async () => {
   expect((await store.find('e'))?.node).toBeNull();
 });
 
-test('memory: authorizations that nobody takes make room when they are over, and not before', async () => {
+test('memory: refuses more authorizations until old ones expire', async () => {
   let nowMs = 0;
   const store = new MemoryStore(null, () => nowMs);
   for (let index = 0; index < MAX_AUTHORIZATIONS; index++) await store.grant('e', `${index}`, GRANT);
@@ -162,7 +162,7 @@ test('memory: authorizations that nobody takes make room when they are over, and
   expect(await store.take('e', 'more')).toMatchObject(GRANT);
 });
 
-test('memory: the environment unused for longest makes room, unless its executor is connected', async () => {
+test('memory: evicts the environment unused longest, unless its executor is connected', async () => {
   const key = someKey();
   const store = new MemoryStore();
   const connected = await registrationOf(store, key, 'e');
@@ -174,7 +174,7 @@ test('memory: the environment unused for longest makes room, unless its executor
   expect(await store.find('2')).not.toBeNull();
 });
 
-test('memory: when every executor is connected there is no room for another', async () => {
+test('memory: refuses an environment when all executors are connected', async () => {
   const key = someKey();
   const store = new MemoryStore();
   for (let index = 0; index < MAX_ENVIRONMENTS; index++) {
@@ -184,7 +184,7 @@ test('memory: when every executor is connected there is no room for another', as
   await expect(store.register('more', key)).rejects.toThrow(StoreUnavailableError);
 });
 
-test('redis: what is kept ends by itself', async () => {
+test('redis: all keys have an expiry', async () => {
   const redis = await RedisServer.start();
   const store = await openStore(redis.url, quiet);
   onTestFinished(() => store.close());
@@ -204,7 +204,7 @@ test('redis: what is kept ends by itself', async () => {
   }
 });
 
-test('redis: one that has forgotten everything is told again by who knows, the newest last', async () => {
+test('redis: renewals restore lost data, and the newest lease wins', async () => {
   const redis = await RedisServer.start();
   const store = await openStore(redis.url, quiet);
   onTestFinished(() => store.close());
@@ -222,7 +222,7 @@ test('redis: one that has forgotten everything is told again by who knows, the n
   expect(await store.find('e')).toMatchObject({ registration: { registrationId }, node: OTHER_NODE });
 });
 
-test('redis: a registration after everything was forgotten is newer than any claim before', async () => {
+test('redis: a registration after a loss of data is newer than any earlier claim', async () => {
   const redis = await RedisServer.start();
   const store = await openStore(redis.url, quiet);
   onTestFinished(() => store.close());
@@ -234,7 +234,7 @@ test('redis: a registration after everything was forgotten is newer than any cla
   expect(await store.renew(lease)).toBe(false);
 });
 
-test('redis: who asks one that is gone, or hangs, is told at once or soon', async () => {
+test('redis: fails fast when the server is gone, and after a timeout when it hangs', async () => {
   const redis = await RedisServer.start();
   const store = await openStore(redis.url, quiet);
   onTestFinished(() => store.close());
@@ -252,7 +252,7 @@ test('redis: who asks one that is gone, or hangs, is told at once or soon', asyn
   await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
 });
 
-test('redis: one that refuses questions is complained about, but not with each of them', async () => {
+test('redis: logs refused commands at a limited rate', async () => {
   const redis = await RedisServer.start();
   const errors: string[] = [];
   const store = await openStore(
@@ -264,10 +264,10 @@ test('redis: one that refuses questions is complained about, but not with each o
   for (let index = 0; index < 3; index++) {
     await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
   }
-  expect(errors).toEqual([expect.stringMatching(/the store does not do what it is asked.*NOPERM/)]);
+  expect(errors).toEqual([expect.stringMatching(/a command of the store failed.*NOPERM/)]);
 });
 
-test('redis: a store that is not there yet is waited for', async () => {
+test('redis: becomes available when the server starts later', async () => {
   const redis = await RedisServer.start();
   await redis.stop();
   const store = await openStore(redis.url, quiet);
@@ -287,7 +287,7 @@ test('file: registrations and replaced executors survive a restart', async () =>
   await registrationOf(before, keys[0], 'other');
   await before.close();
   expect(statSync(path).mode & 0o777).toBe(0o600);
-  // What a process that was killed has left.
+  // The leftover of a killed process.
   appendFileSync(path, '{"environmentId":"torn');
   const after = await openStore(`file://${path}`, quiet);
   expect(await after.register('e', keys[1])).toEqual({ outcome: 'returned', registrationId: id });
@@ -304,7 +304,7 @@ function stored(environmentId: string) {
   return { registration, superseded: [] };
 }
 
-/** A file to which so much was added that it is written anew with the next registration. */
+/** Creates a file with so many appended lines that the next registration rewrites it. */
 async function fullFile(path: string, log = quiet) {
   const { file } = await RegistrationFile.open(path, log, await loadFileLock());
   const all = new Map([['kept', stored('kept')]]);
@@ -320,7 +320,7 @@ function linesOf(path: string): number {
   return readFileSync(path, 'utf8').split('\n').length - 1;
 }
 
-test('file: it is written anew when much has been added', async () => {
+test('file: rewrites the file after many appended lines', async () => {
   const path = join(folder(), 'registrations');
   const { file, add } = await fullFile(path);
   add();
@@ -328,7 +328,7 @@ test('file: it is written anew when much has been added', async () => {
   expect(linesOf(path)).toBe(1);
 });
 
-test('file: what could not be written is written with the next registration', async () => {
+test('file: retries a failed write with the next registration', async () => {
   const parent = folder();
   const path = join(parent, 'below', 'registrations');
   mkdirSync(dirname(path));
@@ -346,14 +346,16 @@ test('file: what could not be written is written with the next registration', as
   expect([linesOf(path), errors.length]).toEqual([1, 1]);
 });
 
-test('file: one that another relay uses is refused, and free with its end', async () => {
+test('file: refuses a file that another relay uses, until that relay has ended', async () => {
   const path = join(folder(), 'registrations');
   const lock = await loadFileLock();
   const { file, add } = await fullFile(path);
   const refused = () =>
-    expect(openStore(`file://${path}`, quiet, lock)).rejects.toThrow(/another relay uses it: stop/);
+    expect(openStore(`file://${path}`, quiet, lock)).rejects.toThrow(
+      /another relay uses it. Stop that relay/,
+    );
   await refused();
-  // It stays locked when it is written anew.
+  // The file stays locked during a rewrite.
   add();
   await waitFor('a new file', () => linesOf(path) === 1);
   await refused();
@@ -362,7 +364,7 @@ test('file: one that another relay uses is refused, and free with its end', asyn
   await (await openStore(`file://${path}`, quiet, lock)).close();
 });
 
-test('file: one that is put in the place of another while that is taken is the one that counts', async () => {
+test('file: locks the current file when it is replaced while being opened', async () => {
   const path = join(folder(), 'registrations');
   const lock = (await loadFileLock())!;
   const { file } = await RegistrationFile.open(path, quiet, null);
@@ -381,7 +383,7 @@ test('file: one that is put in the place of another while that is taken is the o
 });
 
 test.each([
-  ['the system has no locks', null, /there is no lock to be had/],
+  ['the system has no locks', null, /file locks are not available/],
   [
     'the file system has no locks',
     () => {
@@ -389,7 +391,7 @@ test.each([
     },
     /flock: ENOLCK/,
   ],
-])('file: where %s it is used, with one warning', async (_what, lock, reason) => {
+])('file: works with one warning where %s', async (_what, lock, reason) => {
   const path = join(folder(), 'registrations');
   const lines: string[] = [];
   const log = createLogger('warn', (line) => lines.push(line));
@@ -397,62 +399,74 @@ test.each([
   file.append(stored('e'), new Map());
   await file.close();
   expect(linesOf(path)).toBe(1);
-  expect(lines).toEqual([expect.stringMatching(/nothing keeps a second relay from using the same/)]);
+  expect(lines).toEqual([expect.stringMatching(/cannot lock the registration file/)]);
   expect(lines[0]).toMatch(reason);
 });
 
-test('file: one that has grown beyond all measure is not read', async () => {
+test('file: rejects a file above the size limit', async () => {
   const path = join(folder(), 'registrations');
   writeFileSync(path, '');
   truncateSync(path, MAX_REGISTRATION_FILE_BYTES + 1);
-  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/it is too large/);
+  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/it is larger than 256 MiB/);
 });
 
-test('file: one that cannot be used is refused', async () => {
+test('file: names a missing folder and the command that creates it', async () => {
+  const path = join(folder(), 'missing', 'registrations');
+  await expect(openStore(`file://${path}`, quiet)).rejects.toMatchObject({
+    name: 'StartError',
+    message: `cannot keep registrations in ${path}: the folder ${dirname(path)} does not exist. Create it with: mkdir -p '${dirname(path)}'`,
+  });
+});
+
+test('file: rejects a folder, and a path below a file', async () => {
   const path = folder();
-  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/cannot keep registrations/);
+  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(
+    /cannot keep registrations.*EISDIR.*--store/,
+  );
   writeFileSync(join(path, 'file'), '');
   await expect(openStore(`file://${path}/file/x`, quiet)).rejects.toThrow(/cannot keep registrations/);
 });
 
-test('file: one with something else in it is left alone', async () => {
+test('file: does not change a file with other contents', async () => {
   const path = join(folder(), 'notes');
   for (const text of ['{}\n', 'a note', '\n']) {
     writeFileSync(path, text);
-    await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/something else than registrations/);
+    await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/something other than registrations/);
     expect(readFileSync(path, 'utf8')).toBe(text);
   }
   symlinkSync('/dev/null', `${path}-device`);
-  await expect(openStore(`file://${path}-device`, quiet)).rejects.toThrow(/it is not a file/);
+  await expect(openStore(`file://${path}-device`, quiet)).rejects.toThrow(/it is not a regular file/);
 });
 
-test('file: one whose first line is torn is used', async () => {
+test('file: opens a file whose first line is incomplete', async () => {
   const path = join(folder(), 'registrations');
   writeFileSync(path, '{"envi');
   await (await openStore(`file://${path}`, quiet)).close();
   expect(readFileSync(path, 'utf8')).toBe('');
 });
 
-const NO_STORES = ['', 'disk', 'file://relative', 'http://x', 'file:///a%2Fb', 'file:///100%/b'];
+const INVALID_STORES = ['', 'disk', 'file://relative', 'http://x', 'file:///a%2Fb', 'file:///100%/b'];
 
-test.each(NO_STORES)('%s is no store', async (setting) => {
+test.each(INVALID_STORES)('rejects %j as a store', async (setting) => {
   await expect(openStore(setting, quiet)).rejects.toThrow(/--store is not/);
 });
 
-test('a URL of a store that is none does not show its password', async () => {
+test('redis: the error for an invalid URL does not contain its password', async () => {
   const error = await openStore('redis://user:pass word@:x', quiet).catch((failure: Error) => failure);
   expect(error).toBeInstanceOf(Error);
   expect((error as Error).message).not.toContain('pass word');
 });
 
-test('a registration file that is taken away whenever it has been opened is given up', async () => {
+test('file: fails after ten attempts when the file is removed each time', async () => {
   const path = join(folder(), 'registrations');
   let opened = 0;
-  const takenAway = () => {
+  const removing = () => {
     opened++;
     rmSync(path);
     return true;
   };
-  await expect(RegistrationFile.open(path, quiet, takenAway)).rejects.toThrow(/exchanged again and again/);
+  await expect(RegistrationFile.open(path, quiet, removing)).rejects.toThrow(
+    /another process keeps replacing it/,
+  );
   expect(opened).toBe(10);
 });

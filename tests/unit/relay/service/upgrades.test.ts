@@ -14,7 +14,7 @@ import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts
 import type { Lease } from '../../../../src/relay/service/store/store.ts';
 import { SECRET, someKey } from './relay-fixture.ts';
 
-/** A store that is slow to give a lease: something happens before it does. */
+/** A store that calls back before it grants a lease. */
 class SlowStore extends MemoryStore {
   meanwhile = async () => {};
 
@@ -25,7 +25,7 @@ class SlowStore extends MemoryStore {
   }
 }
 
-test('a token that is revoked while its executor connects opens nothing', async () => {
+test('refuses a token that is revoked while its executor connects', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const revokedFile = join(folder, 'revoked');
@@ -42,7 +42,8 @@ test('a token that is revoked while its executor connects opens nothing', async 
   });
   const upgrades = new Upgrades(tickets, rendezvous, store);
   const registered = await store.register('env-1', someKey());
-  if (registered.outcome === 'superseded') throw new Error('nobody was there before');
+  if (registered.outcome === 'superseded')
+    throw new Error('the environment is new, so it has no replaced executor');
   const { registrationId } = registered;
   const ticket = { role: 'executor', environmentId: 'env-1', registrationId, tokenId: 'lost' } as const;
   const text = new URL(tickets.url('ws://relay', ticket, null)).searchParams.get('ticket')!;

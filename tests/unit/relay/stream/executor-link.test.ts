@@ -25,8 +25,8 @@ afterEach(() => {
   }
 });
 
-describe('the order of a handshake', () => {
-  test('the harness is judged before anything is answered', async () => {
+describe('handshake order', () => {
+  test('validates the harness before it answers', async () => {
     const claims: HarnessClaim[] = [];
     let allow: (valid: boolean) => void = () => {};
     const harness = openHarness({
@@ -38,7 +38,7 @@ describe('the order of a handshake', () => {
       },
     });
     const initiator = await harness.start('s');
-    await waitFor('the question', () => claims.length === 1);
+    await waitFor('the validation', () => claims.length === 1);
     expect(claims[0]).toMatchObject({ streamId: 's', authorization: 'token', registrationId: REGISTRATION });
     expect(claims[0]?.harnessKey.equals(harnessIdentity.publicKey)).toBe(true);
     await settle();
@@ -49,14 +49,14 @@ describe('the order of a handshake', () => {
     expect(harness.executor.accepted.length).toBe(1);
   });
 
-  test('a record that comes before the answer ends the handshake', async () => {
+  test('ends the handshake at a record before the answer', async () => {
     const harness = openHarness({ validate: never });
     await harness.start('s');
     harness.send('s', { kind: 'data', seq: 0, payload: Buffer.of(1) });
     await harness.untilResets('s', 1);
   });
 
-  test('a reset cancels a handshake without a word, and its judge learns of it', async () => {
+  test('a reset cancels the handshake silently and aborts its validation', async () => {
     let signal: AbortSignal | null = null;
     const harness = openHarness({
       validate: (_claim, aborted) => {
@@ -65,14 +65,14 @@ describe('the order of a handshake', () => {
       },
     });
     await harness.start('s');
-    await waitFor('the question', () => signal);
+    await waitFor('the validation', () => signal);
     harness.send('s', { kind: 'reset', reason: 'x' });
     await waitFor('the end', () => signal?.aborted);
     await settle();
     expect(harness.received).toEqual([]);
   });
 
-  test('a judge that fails refuses', async () => {
+  test('refuses the harness when validation fails', async () => {
     const harness = openHarness({ validate: () => Promise.reject(new Error('no network')) });
     await harness.start('s');
     await harness.untilResets('s', 1);
@@ -80,7 +80,7 @@ describe('the order of a handshake', () => {
 });
 
 describe('frames', () => {
-  test('what makes no sense is dropped, and the rest goes on', async () => {
+  test('drops invalid frames and continues', async () => {
     const harness = openHarness();
     harness.pipe.send(Buffer.from('garbage'));
     harness.send('unknown', { kind: 'resume', nextSeq: 0 });
@@ -91,7 +91,7 @@ describe('frames', () => {
     expect(harness.received.map(({ body }) => body.kind)).toEqual(['handshake']);
   });
 
-  test('a record of an unknown stream is answered with a reset, each time', async () => {
+  test('answers each record of an unknown stream with a reset', async () => {
     const harness = openHarness();
     for (let count = 0; count < 3; count++) {
       harness.send('unknown', { kind: 'data', seq: count, payload: Buffer.of(1) });
@@ -99,7 +99,7 @@ describe('frames', () => {
     await harness.untilResets('unknown', 3);
   });
 
-  test('a second handshake of an open stream is refused, and the stream goes on', async () => {
+  test('refuses a second handshake of an open stream without ending it', async () => {
     const harness = openHarness();
     const channel = await harness.connect('s');
     await harness.start('s');
@@ -108,7 +108,7 @@ describe('frames', () => {
     await harness.executor.accepted[0]!.events.untilMessages(1);
   });
 
-  test('a message of several records, several in one record, and one byte per record', async () => {
+  test('reads a message of several records, several in one record, and one byte per record', async () => {
     const harness = openHarness();
     const channel = await harness.connect('s');
     const { events } = harness.executor.accepted[0]!;
@@ -124,7 +124,7 @@ describe('frames', () => {
     ['an empty message', ({ ciphers }) => ciphers.sending.seal(Buffer.alloc(4))],
     ['a message that is too large', ({ ciphers }) => ciphers.sending.seal(Buffer.from('0400000161', 'hex'))],
     ['a message that is not UTF-8', ({ ciphers }) => ciphers.sending.seal(Buffer.from('00000001ff', 'hex'))],
-  ])('%s ends its stream and no other', async (_name, payload) => {
+  ])('%s ends only its stream', async (_name, payload) => {
     const harness = openHarness();
     const [bad, good] = [await harness.connect('bad'), await harness.connect('good')];
     harness.send('bad', { kind: 'data', seq: 0, payload: payload(bad) });
@@ -151,7 +151,7 @@ describe('limits', () => {
     await harness.connect('fits again');
   });
 
-  test('handshakes at once, and how long each may wait', async () => {
+  test('concurrent handshakes, and the time of each', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let asked = 0;
     const harness = openHarness({
@@ -173,7 +173,7 @@ describe('limits', () => {
     for (let index = 0; index < MAX_PENDING_HANDSHAKES; index++) expect(harness.resets(`s${index}`)).toBe(1);
   });
 
-  test('handshakes that are begun and taken back at once', async () => {
+  test('handshakes that are started and cancelled', async () => {
     const harness = openHarness();
     const { message } = await harness.start('first');
     await waitFor('the first stream', () => harness.executor.accepted.length === 1);
@@ -184,7 +184,7 @@ describe('limits', () => {
     }
     await waitFor('the refusals', () => harness.received.length === 1 + count - MAX_PENDING_HANDSHAKES);
     await settle(3 * MAX_PENDING_HANDSHAKES);
-    await harness.connect('there is room again');
+    await harness.connect('after the limit');
   });
 
   test('an authorization has at most 4096 bytes of UTF-8', async () => {
@@ -204,7 +204,7 @@ describe('limits', () => {
     expect(authorizations.map(({ length }) => length)).toEqual([MAX_AUTHORIZATION_BYTES, 0]);
   });
 
-  test('failed handshakes: then none for a time, while open streams go on', async () => {
+  test('failed handshakes: refuses new ones during the cooldown, keeps open streams', async () => {
     let nowMs = 1_000;
     let valid = true;
     const harness = openHarness({ now: () => nowMs, validate: () => Promise.resolve(valid) });
@@ -218,8 +218,8 @@ describe('limits', () => {
     await harness.connect('a success changes nothing');
     harness.send('undecryptable', { kind: 'handshake', payload: Buffer.alloc(4000) });
     await harness.untilResets('undecryptable', 1);
-    await harness.start('in the pause');
-    await harness.untilResets('in the pause', 1);
+    await harness.start('in the cooldown');
+    await harness.untilResets('in the cooldown', 1);
     nowMs += HANDSHAKE_COOLDOWN_MS - 1;
     await harness.start('just before its end');
     await harness.untilResets('just before its end', 1);
@@ -229,18 +229,18 @@ describe('limits', () => {
     await harness.connect('after it');
   });
 
-  test('a handshake that comes again while it is judged counts as failed', async () => {
+  test('a repeated handshake during validation counts as failed', async () => {
     const harness = openHarness({ now: () => 0, validate: never });
     for (let index = 0; index < MAX_FAILED_HANDSHAKES; index++) {
       await harness.start(`s${index}`);
       await harness.start(`s${index}`);
       await harness.untilResets(`s${index}`, 1);
     }
-    await harness.start('in the pause');
-    await harness.untilResets('in the pause', 1);
+    await harness.start('in the cooldown');
+    await harness.untilResets('in the cooldown', 1);
   });
 
-  test('messages that wait for their reader', async () => {
+  test('queued messages', async () => {
     const harness = openHarness();
     const channel = await harness.connect('s');
     const { transport, events } = harness.executor.accepted[0]!;
@@ -255,7 +255,7 @@ describe('limits', () => {
     expect(events.log).toEqual(['closed']);
   });
 
-  test('records ahead of a missing one', async () => {
+  test('early records', async () => {
     const harness = openHarness();
     const [fits, breaks] = [await harness.connect('fits'), await harness.connect('breaks')];
     const records = Array.from({ length: 65 }, (_, index) =>
@@ -270,7 +270,7 @@ describe('limits', () => {
     await harness.untilResets('breaks', 1);
   });
 
-  test('frames for a peer that reads nothing: then nothing is read from it', async () => {
+  test('queued control frames: stops reading from a peer that does not read', async () => {
     const harness = openHarness();
     harness.executorPipe.setCongested(true);
     const count = 2 * MAX_WAITING_CONTROL_FRAMES;
@@ -285,7 +285,7 @@ describe('limits', () => {
   });
 });
 
-test('a lost pipe ends handshakes and streams that cannot be resumed', async () => {
+test('a lost pipe ends handshakes and streams that cannot resume', async () => {
   let lost = 0;
   const harness = openHarness({ pipeLost: () => lost++ });
   await harness.connect('s');
@@ -300,7 +300,7 @@ test('a lost pipe ends handshakes and streams that cannot be resumed', async () 
 
 const never = () => new Promise<boolean>(() => {});
 
-/** A message with its length. */
+/** Returns a message with its length prefix. */
 function frameText(text: string): Buffer {
   const length = Buffer.alloc(4);
   length.writeUInt32BE(Buffer.byteLength(text));
@@ -313,7 +313,7 @@ function openHarness(options: Partial<ExecutorLinkOptions> = {}): RawHarness {
   return harness;
 }
 
-/** A harness that does what it is told, frame by frame, for any number of streams. */
+/** A harness that the test controls frame by frame, with any number of streams. */
 class RawHarness {
   readonly executor: TestExecutor;
   readonly pipe: MemoryPipe;
@@ -340,7 +340,7 @@ class RawHarness {
     this.send(streamId, { kind: 'data', seq, payload: sending.seal(plaintext) });
   }
 
-  /** Sends the first message. */
+  /** Sends message 1. */
   async start(streamId: string, payload: Buffer = Buffer.from('token')): Promise<InitiatorHandshake> {
     const initiator = await InitiatorHandshake.start({
       identity: harnessIdentity,
@@ -352,7 +352,7 @@ class RawHarness {
     return initiator;
   }
 
-  /** Waits for the second message and reads it. */
+  /** Waits for message 2 and processes it. */
   async finish(streamId: string, initiator: InitiatorHandshake): Promise<Channel> {
     const body = await waitFor(`the answer for ${streamId}`, () => {
       const of = this.received.find((frame) => frame.streamId === streamId)?.body;

@@ -4,7 +4,7 @@ import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts'
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { connectLinks, countOf, settle } from '../link-fixture.ts';
 
-/** What happens to one frame on its way. */
+/** A fault of one frame. */
 const fault = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ kind: 'none' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'drop' as const }) },
@@ -25,7 +25,7 @@ const HARMLESS = new Set(['none', 'double', 'delay', 'replay']);
 test.each([
   ['without acks', false],
   ['with acks', true],
-])('whatever happens to frames, only what was sent is read, in order: %s', async (_name, offerAcks) => {
+])('delivers only sent messages in order, whatever happens to frames: %s', async (_name, offerAcks) => {
   await fc.assert(
     fc.asyncProperty(fc.array(fault, { minLength: 5, maxLength: 20 }), async (faults) => {
       const { harness, harnessPipe, executor, executorPipe, served, events } = await connectLinks({
@@ -41,7 +41,7 @@ test.each([
         expect(read.length).toBe(messages.length);
         expect(served.events.closeReason).toBe(null);
       }
-      // Whoever ends a stream says so.
+      // A peer that ends a stream sends a reset.
       if (served.events.closeReason !== null) expect(countOf(executorPipe, 'reset')).toBeGreaterThan(0);
       executor.link.close({ code: CloseCode.goingAway, reason: '' });
       await events.untilClosed();
@@ -50,7 +50,7 @@ test.each([
   );
 });
 
-test('a tampered record of the executor ends the connection of the harness', async () => {
+test("a tampered record of the executor ends the harness's connection", async () => {
   const { executorPipe, served, events, harnessPipe } = await connectLinks();
   executorPipe.fault = (frame) => {
     const tampered = Buffer.from(frame);
@@ -64,7 +64,7 @@ test('a tampered record of the executor ends the connection of the harness', asy
   await served.events.untilClosed();
 });
 
-test('a frame that is none ends the connection of the harness, one of another stream does not', async () => {
+test("an invalid frame ends the harness's connection, a frame of another stream does not", async () => {
   const { harnessPipe, events, served } = await connectLinks();
   harnessPipe.inject(encodeFrame({ streamId: 'another', body: { kind: 'reset', reason: 'x' } }));
   served.transport.send('still here');
@@ -74,14 +74,14 @@ test('a frame that is none ends the connection of the harness, one of another st
   await served.events.untilClosed();
 });
 
-test('a handshake that the executor repeats ends the connection of the harness', async () => {
+test("a second handshake of the executor ends the harness's connection", async () => {
   const { harnessPipe, executorPipe, events, served } = await connectLinks();
   harnessPipe.inject(executorPipe.sent[0]!);
   expect((await events.untilClosed()).reason).toBe('the executor sent a second handshake');
   await served.events.untilClosed();
 });
 
-/** Does one thing after the other to the frames that pass. A frame that is delayed comes behind the next. */
+/** Applies a list of faults to the frames in order. A delayed frame arrives after the next one. */
 function applying(faults: readonly FrameFault[]): (frame: Uint8Array) => Uint8Array[] {
   const passed: Uint8Array[] = [];
   let late: Uint8Array[] = [];

@@ -27,14 +27,14 @@ afterEach(() => {
   for (const { link } of executors.splice(0)) link.close({ code: CloseCode.goingAway, reason: 'test over' });
 });
 
-/** Towards a peer like the reference: nothing is acknowledged. */
+/** Options of a peer without acks, like the reference. */
 const plain = { harness: { offerAcks: false } };
 
 describe.each([
   ['with acks', { harness: {} }],
   ['without acks', plain],
 ])('a stream %s', (_name, options) => {
-  test('carries messages both ways, small and large, text and bytes', async () => {
+  test('carries messages in both directions, small and large, text and bytes', async () => {
     const { harness, events, served } = await connectLinks(options);
     const large = 'ü'.repeat(500_000);
     harness.transport.send('{"id":1}');
@@ -60,7 +60,7 @@ describe.each([
     harness.transport.close({ code: CloseCode.normal, reason: '' });
   });
 
-  test('hands large messages over as bytes to an owner who takes them', async () => {
+  test('delivers large messages as bytes if the owner supports it', async () => {
     const sizes: number[] = [];
     const executor = new TestExecutor({
       accept: (transport) =>
@@ -86,7 +86,7 @@ describe.each([
     harness.transport.close({ code: CloseCode.normal, reason: '' });
   });
 
-  test('sends what it has before it closes, and then its reset', async () => {
+  test('sends queued messages before it closes, then its reset', async () => {
     const { harness, events, harnessPipe, executor, served } = await connectLinks(options);
     const messages = ['first', 'x'.repeat(1_000_000), 'last'];
     for (const message of messages) harness.transport.send(message);
@@ -101,7 +101,7 @@ describe.each([
     expect(executor.link.streamCount).toBe(0);
   });
 
-  test('is closed by the executor with a reset, and the pipe stays', async () => {
+  test('is closed by the executor with a reset, and keeps the pipe', async () => {
     const { executorPipe, events, served, executor } = await connectLinks(options);
     served.transport.send('bye');
     served.transport.close({ code: CloseCode.normal, reason: '' });
@@ -111,7 +111,7 @@ describe.each([
     expect(executor.link.streamCount).toBe(0);
   });
 
-  test('keeps messages until it is opened and while it is not read', async () => {
+  test('keeps messages until it is opened and while reading is paused', async () => {
     const { harness, served } = await connectLinks(options);
     served.transport.setReceiving(false);
     for (let index = 0; index < 20; index++) harness.transport.send(`m${index}`);
@@ -123,7 +123,7 @@ describe.each([
     harness.transport.close({ code: CloseCode.normal, reason: '' });
   });
 
-  test('asks its owner to hold back while the pipe takes nothing', async () => {
+  test('reports back-pressure while the pipe is congested', async () => {
     const { harness, events, harnessPipe, served } = await connectLinks(options);
     harnessPipe.setCongested(true);
     const message = 'x'.repeat(50_000);
@@ -140,7 +140,7 @@ describe.each([
     harness.transport.close({ code: CloseCode.normal, reason: '' });
   });
 
-  test('ends with a message that is too large', async () => {
+  test('ends at a message that is too large', async () => {
     const { harness, events } = await connectLinks(options);
     const part = Buffer.alloc(32 * 1024 * 1024, 'x');
     harness.transport.sendPart(part, false);
@@ -150,7 +150,7 @@ describe.each([
   });
 });
 
-test('calls are answered over it as over any transport', async () => {
+test('carries JSON-RPC calls like any transport', async () => {
   const options = { limits: DEFAULT_MESSAGE_LIMITS, outboundHighWaterBytes: 1_000_000 };
   const events = {
     notification: () => {},
@@ -180,7 +180,7 @@ test('calls are answered over it as over any transport', async () => {
   client.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('towards a peer without acks the frames are those of the reference', async () => {
+test("sends exactly the reference's frames to a peer without acks", async () => {
   const { harness, harnessPipe, executorPipe, served, events } = await connectLinks(plain);
   expect(harness.resumable).toBe(false);
   harness.transport.send('a');
@@ -195,7 +195,7 @@ test('towards a peer without acks the frames are those of the reference', async 
   harness.transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('the offer of acks is in the handshake alone, and accepted in kind', async () => {
+test('offers and accepts acks only in the handshake', async () => {
   const { harness, harnessPipe, executorPipe } = await connectLinks();
   expect(harness.resumable).toBe(true);
   expect(decodeFrame(harnessPipe.sent[0]!)).toMatchObject({ ack: 0, ackBits: 0 });
@@ -204,7 +204,7 @@ test('the offer of acks is in the handshake alone, and accepted in kind', async 
   harness.transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('two streams of one executor do not see each other', async () => {
+test('keeps two streams of one executor separate', async () => {
   const executor = new TestExecutor();
   executors.push(executor);
   const rendezvous = await twoHarnesses(executor);
@@ -221,7 +221,7 @@ test('two streams of one executor do not see each other', async () => {
   await executor.accepted[1]!.events.untilMessages(2);
 });
 
-test('a harness learns why it is not connected', async () => {
+test('reports to the harness why it cannot connect', async () => {
   const refusing = new TestExecutor({ validate: () => Promise.resolve(false) });
   executors.push(refusing);
   const connect = (options: Partial<typeof harnessOptions>, executor: TestExecutor | null) => {
@@ -267,7 +267,7 @@ test('a harness learns why it is not connected', async () => {
   await expect(garbage.link).rejects.toMatchObject({ kind: 'protocol' });
 });
 
-test('a harness waits so long for an answer, and keeps so many frames behind it', async () => {
+test('limits the time for the answer of the executor and the frames kept after it', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const [silentPipe] = createPipePair();
   const silent = HarnessLink.connect(silentPipe, harnessOptions);
@@ -289,7 +289,7 @@ test('a harness waits so long for an answer, and keeps so many frames behind it'
     const executor = new TestExecutor();
     executors.push(executor);
     const [harnessPipe, executorPipe] = createPipePair();
-    // The frames arrive in one turn with the answer, which takes some turns to read.
+    // The frames arrive together with the answer, which takes several event loop iterations to process.
     executorPipe.fault = (frame) => [frame, ...Array.from({ length: count }, () => heartbeat(frame))];
     executor.link.attach(executorPipe, REGISTRATION);
     const link = HarnessLink.connect(harnessPipe, harnessOptions);
@@ -301,7 +301,7 @@ test('a harness waits so long for an answer, and keeps so many frames behind it'
 const heartbeat = (frame: Uint8Array) =>
   encodeFrame({ streamId: decodeFrame(frame).streamId, body: { kind: 'heartbeat' } });
 
-/** Two harnesses whose pipes are joined into the executor's, as a rendezvous does. */
+/** Joins the pipes of two harnesses into the executor's pipe, as a rendezvous does. */
 async function twoHarnesses(executor: TestExecutor): Promise<[HarnessLink, HarnessLink]> {
   const [left, executorPipe] = createPipePair();
   executor.link.attach(executorPipe, REGISTRATION);

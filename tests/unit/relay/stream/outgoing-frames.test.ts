@@ -18,7 +18,7 @@ beforeEach(() => {
 
 const sentTexts = () => pipe.sent.map((frame) => Buffer.from(frame).toString());
 
-/** Has so many frames to send. */
+/** A source of a given number of frames. */
 function source(name: string, count: number, bytes = 1): FrameSource & { made: number } {
   const frames = { made: 0, nextFrame: () => (frames.made < count ? frame() : null) };
   const frame = () => {
@@ -28,7 +28,7 @@ function source(name: string, count: number, bytes = 1): FrameSource & { made: n
   return frames;
 }
 
-test('streams take turns', async () => {
+test('streams alternate', async () => {
   pipe.setCongested(true);
   outgoing.wake(source('a', 4));
   outgoing.wake(source('b', 2));
@@ -38,7 +38,7 @@ test('streams take turns', async () => {
   expect(sentTexts().join('')).toBe('aabcabcac');
 });
 
-test('frames beside records come first', async () => {
+test('sends control frames before records', async () => {
   pipe.setCongested(true);
   outgoing.wake(source('a', 3));
   outgoing.sendControl(Buffer.from('!'));
@@ -47,8 +47,8 @@ test('frames beside records come first', async () => {
   expect(sentTexts().join('')).toBe('a!aa');
 });
 
-describe('much to send', () => {
-  test('leaves in several turns of the event loop', async () => {
+describe('a large backlog', () => {
+  test('is sent in several iterations of the event loop', async () => {
     const large = source('a', 200, 60_000);
     outgoing.wake(large);
     const perTurn = Math.ceil(TICK_BYTES / (60_000 + FRAME_COST_BYTES));
@@ -62,7 +62,7 @@ describe('much to send', () => {
     expect(pipe.sent.length).toBe(200);
   });
 
-  test('is not made before there is room for it', async () => {
+  test('creates frames only when the pipe accepts them', async () => {
     const many = source('a', 10);
     pipe.setCongested(true);
     outgoing.wake(many);
@@ -71,7 +71,7 @@ describe('much to send', () => {
   });
 });
 
-test('frames that pile up are told of, until they are gone', async () => {
+test('reports a backlog of control frames until it is sent', async () => {
   pipe.setCongested(true);
   outgoing.wake(source('a', 1));
   for (let count = 1; count < MAX_WAITING_CONTROL_FRAMES; count++) outgoing.sendControl(Buffer.from('!'));
@@ -83,7 +83,7 @@ test('frames that pile up are told of, until they are gone', async () => {
   expect(backlog).toEqual([true, false]);
 });
 
-test('the end waits for frames beside records, also in the middle of sending', async () => {
+test('sends queued control frames before it closes the pipe, even while sending', async () => {
   outgoing.wake({
     nextFrame: () => {
       outgoing.sendControl(Buffer.from('last'));
@@ -98,7 +98,7 @@ test('the end waits for frames beside records, also in the middle of sending', a
   expect(sentTexts()).toEqual(['last']);
 });
 
-test('a new pipe gets the records that follow, and nothing that was meant for the old one', async () => {
+test('a new pipe receives later records, and no frames queued for the old pipe', async () => {
   const frames = source('a', 5);
   pipe.setCongested(true);
   outgoing.wake(frames);

@@ -20,7 +20,7 @@ const size = fc.oneof(
 );
 
 describe('messages', () => {
-  test('come out of records as they went in, however they were cut', () => {
+  test('survive being split into records and joined again', () => {
     fc.assert(
       fc.property(fc.array(fc.array(size, { minLength: 1, maxLength: 3 }), { maxLength: 6 }), (messages) => {
         const outbound = new OutboundRecords();
@@ -47,7 +47,7 @@ describe('messages', () => {
     );
   });
 
-  test('come out of bytes that are cut anywhere', () => {
+  test('are read from bytes that are split anywhere', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 }),
@@ -74,7 +74,7 @@ describe('messages', () => {
     );
   });
 
-  test('an announced length costs no memory before its bytes come', () => {
+  test('an announced length allocates no memory before its bytes arrive', () => {
     const assembler = new MessageAssembler();
     const length = Buffer.alloc(4);
     length.writeUInt32BE(MAX_MESSAGE_BYTES);
@@ -82,7 +82,7 @@ describe('messages', () => {
     expect(assembler.heldBytes).toBeLessThan(300_000);
   });
 
-  test.each([0, MAX_MESSAGE_BYTES + 1, 2 ** 32 - 1])('of %i bytes are not allowed', (length) => {
+  test.each([0, MAX_MESSAGE_BYTES + 1, 2 ** 32 - 1])('are rejected with a length of %i', (length) => {
     const bytes = Buffer.alloc(4);
     bytes.writeUInt32BE(length);
     expect(() => [...new MessageAssembler().push(bytes)]).toThrow('the length of a message is invalid');
@@ -90,7 +90,7 @@ describe('messages', () => {
 });
 
 describe('the reorder window', () => {
-  test('delivers each record once and in order, whatever comes when', () => {
+  test('delivers each record once and in order, whatever the order of arrival', () => {
     const arrivals = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 200 });
     fc.assert(
       fc.property(arrivals, (seqs) => {
@@ -112,7 +112,7 @@ describe('the reorder window', () => {
     );
   });
 
-  test('keeps 64 records ahead and 1 MiB of them', () => {
+  test('keeps up to 64 early records and 1 MiB', () => {
     const window = new ReorderWindow();
     expect(window.offer(REORDER_MAX_DISTANCE + 1, Buffer.of(1))).toBe('beyond');
     expect(window.offer(REORDER_MAX_DISTANCE, Buffer.of(1))).toBe('early');
@@ -124,7 +124,7 @@ describe('the reorder window', () => {
     expect(window.offer(2, Buffer.of(1))).toBe('next');
   });
 
-  test('does not keep the buffer that an early record is a part of', () => {
+  test('copies an early record out of its buffer', () => {
     const window = new ReorderWindow();
     const large = Buffer.alloc(100_000);
     window.offer(1, large.subarray(0, 10));
@@ -134,10 +134,10 @@ describe('the reorder window', () => {
   });
 });
 
-describe('memory of messages that are not read', () => {
+describe('memory limit of queued messages', () => {
   const key = () => Buffer.alloc(32, 5);
 
-  /** A peer whose messages nobody reads, one of 32 MiB after the other. */
+  /** A peer that sends messages of 32 MiB to a paused reader. */
   function unread(budget: ByteBudget) {
     const inbound = new InboundMessages(new RecordCipher(key()), budget);
     const cipher = new RecordCipher(key());
@@ -159,7 +159,7 @@ describe('memory of messages that are not read', () => {
     inbound.stop();
   });
 
-  test('of all streams together, until they are read or end', () => {
+  test('of all streams together, until messages are read or streams end', () => {
     const budget = new ByteBudget(MAX_MESSAGE_BYTES);
     const [first, second] = [unread(budget), unread(budget)];
     first.send();

@@ -26,13 +26,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Some messages of one record and some of several. */
+/** Messages of one record and messages of several. */
 const MESSAGES = Array.from(
   { length: 12 },
   (_, index) => `${index} ${'x'.repeat(index % 4 === 3 ? 150_000 : 10)}`,
 );
 
-/** Ends over a rendezvous that come back at once when their connection breaks; the executor sends back what it gets. */
+/** Peers over a rendezvous that reconnect immediately after a lost connection. The executor echoes messages. */
 async function connectThroughRendezvous() {
   const rendezvous = new TestRendezvous();
   const executor = new TestExecutor({
@@ -72,9 +72,9 @@ async function echoAll(cutAt: (frame: number) => CutSide | null): Promise<number
   return frames;
 }
 
-describe('a connection that breaks', () => {
+describe('a lost connection', () => {
   test.each<CutSide>(['harness', 'executor', 'both'])(
-    'at any frame loses nothing and repeats nothing to the reader: %s',
+    'loses and repeats no message, at whatever frame it breaks: %s',
     async (side) => {
       const frames = await echoAll(() => null);
       expect(frames).toBeGreaterThan(25);
@@ -82,7 +82,7 @@ describe('a connection that breaks', () => {
     },
   );
 
-  test('again and again, also while the ends agree where to go on', async () => {
+  test('is resumed repeatedly, even during a resume', async () => {
     const sides = ['harness', 'executor', 'both'] as const;
     for (const every of [3, 5, 7]) {
       let cuts = 0;
@@ -91,7 +91,7 @@ describe('a connection that breaks', () => {
     }
   });
 
-  test('while messages wait for their reader repeats none of them', async () => {
+  test('does not repeat queued messages', async () => {
     const { harness, harnessPipe, executor, served, events } = await connectLinks();
     served.transport.setReceiving(false);
     const expected = Array.from({ length: 50 }, (_, index) => `m${index}`);
@@ -111,7 +111,7 @@ describe('a connection that breaks', () => {
     await events.untilClosed();
   });
 
-  test('is asked about again when the answer gets lost, though acks come', async () => {
+  test('is resumed with another request when the answer is lost', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { harness, harnessPipe, executor, served, events } = await connectLinks();
     harness.transport.send('one');
@@ -134,7 +134,7 @@ describe('a connection that breaks', () => {
     await events.untilClosed();
   });
 
-  test('is not noticed by the owner, who may go on sending', async () => {
+  test('does not interrupt sending', async () => {
     const { rendezvous, harness, events, end } = await connectThroughRendezvous();
     rendezvous.cut('both');
     expect(harness.transport.send('while it is away')).toBe(true);
@@ -144,8 +144,8 @@ describe('a connection that breaks', () => {
   });
 });
 
-describe('a peer that does not come back', () => {
-  test('ends the stream after a while', async () => {
+describe('a peer that does not reconnect', () => {
+  test('ends the stream after the resume window', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let lost = 0;
     const { harness, events, harnessPipe, executor, served } = await connectLinks({
@@ -166,7 +166,7 @@ describe('a peer that does not come back', () => {
     expect(harness.transport.send('too late')).toBe(true);
   });
 
-  test('that has forgotten the stream ends it at once', async () => {
+  test('ends the stream immediately when it no longer knows it', async () => {
     const { harness, events, harnessPipe, executor } = await connectLinks();
     harnessPipe.cut();
     executor.link.close({ code: CloseCode.goingAway, reason: '' });
@@ -176,7 +176,7 @@ describe('a peer that does not come back', () => {
     expect((await events.untilClosed()).reason).toBe('the peer reset the stream');
   });
 
-  test('that stays silent is given up', async () => {
+  test('ends the stream when it stays silent', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { harness, events, harnessPipe } = await connectLinks();
     harnessPipe.fault = () => [];
@@ -189,7 +189,7 @@ describe('a peer that does not come back', () => {
     expect(countOf(harnessPipe, 'data')).toBe(8);
   });
 
-  test('does not outlive a close', async () => {
+  test('does not keep a closing stream open', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { harness, events, harnessPipe, served } = await connectLinks();
     harness.transport.send('unread');
@@ -204,8 +204,8 @@ describe('a peer that does not come back', () => {
   });
 });
 
-describe('a peer that is wanted', () => {
-  test('and away loses its stream, so that another can take its place', async () => {
+describe('probe', () => {
+  test('ends the stream of a disconnected peer immediately', async () => {
     const { harnessPipe, served, executor, harness, events } = await connectLinks();
     harnessPipe.cut();
     served.transport.probe?.();
@@ -216,7 +216,7 @@ describe('a peer that is wanted', () => {
     await events.untilClosed();
   });
 
-  test('has some time to answer', async () => {
+  test('gives a connected peer time to answer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { harnessPipe, served, harness } = await connectLinks();
     harness.transport.send('unacknowledged');
@@ -238,7 +238,7 @@ describe('a peer that is wanted', () => {
   });
 });
 
-describe('a pipe that loses, repeats and shuffles frames', () => {
+describe('a pipe that drops, duplicates and reorders frames', () => {
   test('loses no message', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     for (const percent of [3, 10]) {
@@ -258,7 +258,7 @@ describe('a pipe that loses, repeats and shuffles frames', () => {
       }
       expect(events.messages).toEqual(expected);
       expect(served.events.messages).toEqual(expected);
-      // Repeated records are the same bytes: nothing is ever encrypted twice under one number.
+      // Retransmitted records have the same bytes: a sequence number never encrypts two records.
       const records = new Map<number, string>();
       for (const body of bodies(harnessPipe)) {
         if (body.kind !== 'data') continue;
@@ -276,7 +276,7 @@ describe('a pipe that loses, repeats and shuffles frames', () => {
 });
 
 describe('acks', () => {
-  test('come alone when nothing is sent back, and ride on records otherwise', async () => {
+  test('are sent alone without outgoing records, and with records otherwise', async () => {
     const { harness, harnessPipe, executorPipe, served } = await connectLinks();
     harness.transport.send('one');
     await served.events.untilMessages(1);
@@ -291,7 +291,7 @@ describe('acks', () => {
     harness.transport.close({ code: CloseCode.normal, reason: '' });
   });
 
-  test('wait for the reader, so that a peer which is not read stops sending and loses nothing', async () => {
+  test('wait for the reader, so that an unread peer stops sending without loss', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { harness, harnessPipe, served, events } = await connectLinks();
     served.transport.setReceiving(false);
@@ -314,13 +314,13 @@ describe('acks', () => {
     vi.advanceTimersByTime(5_000);
   });
 
-  test('for what was never sent end the stream', async () => {
+  test('end the stream when they cover records that were never sent', async () => {
     const { harness, harnessPipe, events } = await connectLinks();
     harnessPipe.inject(encodeFrame({ streamId: harness.streamId, ack: 5, body: { kind: 'ack' } }));
     expect((await events.untilClosed()).reason).toContain('never sent');
   });
 
-  test('of a peer that was not told of them are ignored', async () => {
+  test('are ignored from a peer that did not negotiate them', async () => {
     const { harness, harnessPipe, events, served } = await connectLinks({ harness: { offerAcks: false } });
     const { streamId } = harness;
     harnessPipe.inject(encodeFrame({ streamId, ack: 5, ackBits: 7, body: { kind: 'ack' } }));
@@ -333,7 +333,7 @@ describe('acks', () => {
   });
 });
 
-test('a pipe that comes too late is closed', async () => {
+test('closes a pipe that arrives too late', async () => {
   const { harness, events, executor } = await connectLinks();
   executor.link.close({ code: CloseCode.goingAway, reason: '' });
   await events.untilClosed();
@@ -349,7 +349,7 @@ test('a pipe that comes too late is closed', async () => {
   plain.harness.transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('a new pipe takes over while the old one is still there', async () => {
+test('switches to a new pipe while the old one is open', async () => {
   const { harness, executor, harnessPipe, served, events } = await connectLinks();
   harnessPipe.fault = () => [];
   harness.transport.send('lost on the old pipe');
@@ -362,14 +362,14 @@ test('a new pipe takes over while the old one is still there', async () => {
   await events.untilClosed();
 });
 
-test('a record that got lost on the way is repeated as soon as a later one arrives', async () => {
+test('retransmits a lost record as soon as a later one arrives', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { harness, harnessPipe, served, executor } = await connectLinks();
   harness.transport.send('zero');
   await served.events.untilMessages(1);
   dropNextRecord(harnessPipe);
   for (const text of ['one', 'two', 'three']) harness.transport.send(text);
-  // No timer helps.
+  // Fake timers do not advance, so no timeout triggers the retransmission.
   await settle();
   expect(served.events.messages).toEqual(['zero', 'one', 'two', 'three']);
   expect(countOf(harnessPipe, 'data')).toBe(5);
@@ -383,7 +383,7 @@ function dropNextRecord(pipe: MemoryPipe): void {
   };
 }
 
-/** Loses so many percent of all frames, doubles as many, and delays as many behind the next; the same ones for the same seed. */
+/** Drops a percentage of frames, duplicates as many, and delays as many behind the next. Deterministic for a seed. */
 function unreliable(percent: number, seed: number): (frame: Uint8Array) => Uint8Array[] {
   let late: Uint8Array[] = [];
   let state = seed;

@@ -21,7 +21,7 @@ function repeats(buffer: SendBuffer): number[] {
 }
 
 describe('acks', () => {
-  test('free what they acknowledge, and are news only once', () => {
+  test('remove acknowledged records and report progress once', () => {
     const buffer = filled(3);
     expect(buffer.acknowledge(1, 0)).toBe(true);
     expect(buffer.acknowledge(1, 0)).toBe(false);
@@ -32,7 +32,7 @@ describe('acks', () => {
     expect(repeats(buffer)).toEqual([]);
   });
 
-  test('with gaps have the missing records repeated, once', () => {
+  test('with gaps retransmit the missing records once', () => {
     const buffer = filled(8);
     buffer.acknowledge(0, 0b10110);
     expect(repeats(buffer)).toEqual([1, 4]);
@@ -42,19 +42,19 @@ describe('acks', () => {
     expect(repeats(buffer)).toEqual([1]);
   });
 
-  test('know 32 bits', () => {
+  test('cover 32 bits', () => {
     const buffer = filled(40);
     buffer.acknowledge(0, 2 ** 31);
     expect(repeats(buffer)).toEqual(Array.from({ length: 31 }, (_, index) => index + 1));
   });
 
-  test('for what was never sent are refused', () => {
+  test('for records that were never sent are rejected', () => {
     for (const ack of [3, 2 ** 32 - 1]) expect(() => filled(3).acknowledge(ack, 0)).toThrow('never sent');
     expect(() => filled(3).resumeAt(4)).toThrow('never sent');
   });
 });
 
-test('a buffer takes so many records and bytes', () => {
+test('limits records and bytes', () => {
   const buffer = filled(MAX_UNACKNOWLEDGED_RECORDS - 1);
   expect(buffer.full).toBe(false);
   buffer.add(record(MAX_UNACKNOWLEDGED_RECORDS - 1));
@@ -66,7 +66,7 @@ test('a buffer takes so many records and bytes', () => {
   expect(large.full).toBe(true);
 });
 
-test('after a timeout ever more is repeated as acks come back', () => {
+test('doubles the retransmitted records with each ack after a timeout', () => {
   const buffer = filled(20);
   buffer.timedOut();
   expect(repeats(buffer)).toEqual([0]);
@@ -78,14 +78,14 @@ test('after a timeout ever more is repeated as acks come back', () => {
   expect(repeats(buffer)).toEqual([7, 8, 9, 10, 11, 12, 13, 14]);
 });
 
-test('when all have arrived and none is read, the first is repeated so that the peer answers', () => {
+test('retransmits the first record when all have arrived but none is acknowledged', () => {
   const buffer = filled(3);
   buffer.acknowledge(0, 0b11);
   buffer.timedOut();
   expect(repeats(buffer)).toEqual([1]);
 });
 
-test('a resume has everything from there on repeated; an old one changes nothing else', () => {
+test('a resume retransmits all records from its position; an outdated one changes nothing else', () => {
   const buffer = filled(5);
   buffer.acknowledge(0, 0b100);
   expect(repeats(buffer)).toEqual([1, 2]);
@@ -97,7 +97,7 @@ test('a resume has everything from there on repeated; an old one changes nothing
   expect(buffer.empty).toBe(true);
 });
 
-test('whatever acks say, nothing is forgotten that they do not acknowledge', () => {
+test('never removes a record that no ack acknowledges', () => {
   const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
   const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 30 }), uint32), { maxLength: 20 });
   fc.assert(

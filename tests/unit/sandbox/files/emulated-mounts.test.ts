@@ -27,7 +27,7 @@ describe('emulated mounts for absent paths', () => {
   const at = (name: string) => scratch.at(name);
 
   /** A workspace with an absent directory `.git` and an absent file `keep/secret`, and a link to it. */
-  async function guarded(hidden: NativePath[] = []): Promise<FileSystem> {
+  async function emulated(hidden: NativePath[] = []): Promise<FileSystem> {
     mkdirSync(at('ws/src'), { recursive: true });
     mkdirSync(at('ws/keep'));
     writeFileSync(at('ws/file'), 'content');
@@ -68,7 +68,7 @@ describe('emulated mounts for absent paths', () => {
     ['ws/over-there', READ_ONLY],
     ['ws/around', 'failed: Symbolic link loop (os error 40)'],
   ])('writing a file to %s: %s', async (path, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     symlinkSync('.git', at('ws/to-git'));
     symlinkSync(at('link/.git/config'), at('ws/to-config'));
     symlinkSync('to-config', at('ws/over-there'));
@@ -95,7 +95,7 @@ describe('emulated mounts for absent paths', () => {
     ['ws/keep/secret/x', true, READ_ONLY],
     ['ws/src/.git', true, 'done'],
   ])('creating a directory at %s (recursive: %s): %s', async (path, recursive, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     // Joining paths would resolve the dots.
     const spelled = path.startsWith('/') ? nativePathOfText(`${at('.')}${path}`) : at(path);
     expect(await outcome(files.createDirectory(spelled, { ...FOLLOW, recursive }))).toBe(expected);
@@ -110,12 +110,12 @@ describe('emulated mounts for absent paths', () => {
     ['ws/.git/x', false, NO_ENTRY],
     ['ws/file', false, 'done'],
   ])('removing %s (force: %s): %s', async (path, force, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     expect(await outcome(files.remove(at(path), { ...FOLLOW, recursive: true, force }))).toBe(expected);
   });
 
   test('keeps an entry that another process created at an absent path', async () => {
-    const files = await guarded();
+    const files = await emulated();
     mkdirSync(at('ws/.git'));
     writeFileSync(at('ws/.git/config'), 'theirs');
     await files.remove(at('ws/.git/config'), { ...FOLLOW, recursive: true, force: true });
@@ -133,7 +133,7 @@ describe('emulated mounts for absent paths', () => {
     ['ws/src', 'ws/keep', BUSY],
     ['ws/file', 'ws/renamed', 'done'],
   ])('renaming %s to %s: %s', async (source, destination, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     expect(await outcome(files.rename(at(source), at(destination)))).toBe(expected);
     expect(existsSync(at('ws/.git'))).toBe(false);
   });
@@ -150,7 +150,7 @@ describe('emulated mounts for absent paths', () => {
     ['a tree to a new place', 'tree', 'ws/new', 'done'],
     ['a tree into itself', 'ws', 'ws/src', expect.stringContaining('to itself or one of its descendants')],
   ])('copies %s', async (_name, source, destination, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     for (const name of ['tree/.git', 'nested/inner/.git', 'other/keep', 'plain/sub', 'ws/copy']) {
       mkdirSync(at(name), { recursive: true });
     }
@@ -171,14 +171,14 @@ describe('emulated mounts for absent paths', () => {
   });
 
   test('copying an empty directory with a protected name has no effect', async () => {
-    const files = await guarded();
+    const files = await emulated();
     mkdirSync(at('tree/.git'), { recursive: true });
     expect(await outcome(files.copy(at('tree'), at('ws'), { recursive: true }))).toBe('done');
     expect(existsSync(at('ws/.git'))).toBe(false);
   });
 
   test('reports the absent directory as existing', async () => {
-    const files = await guarded();
+    const files = await emulated();
     for (const path of [at('ws/.git'), at('link/.git')]) {
       expect(await files.getMetadata(path, FOLLOW)).toMatchObject({ isDirectory: true, isFile: false });
       expect(await files.canonicalize(path)).toBe(at('ws/.git'));
@@ -194,7 +194,7 @@ describe('emulated mounts for absent paths', () => {
   });
 
   test.each([FOLLOW, NO_FOLLOW])('lists it once (%j)', async (options) => {
-    const files = await guarded();
+    const files = await emulated();
     const names = async (name: string) =>
       (await files.readDirectory(at(name), options)).map(({ name: entry }) => entry).sort();
     expect(await names('ws')).toEqual(['.git', 'file', 'keep', 'src']);
@@ -204,7 +204,7 @@ describe('emulated mounts for absent paths', () => {
   });
 
   test('lists it in a directory that is reached through a link', async () => {
-    const files = await guarded();
+    const files = await emulated();
     expect((await files.readDirectory(at('link'))).map(({ name }) => name)).toContain('.git');
   });
 
@@ -214,7 +214,7 @@ describe('emulated mounts for absent paths', () => {
     ['.', { maxDepth: 0 }, ['ws']],
     ['ws/src', {}, ['y']],
   ])('a walk of %s includes it (%j)', async (root, options, expected) => {
-    const files = await guarded();
+    const files = await emulated();
     writeFileSync(at('ws/keep/x'), '');
     writeFileSync(at('ws/src/y'), '');
     const { entries } = await files.walk(at(root), { ...WALK, ...options }, new AbortController().signal);
@@ -236,7 +236,7 @@ describe('emulated mounts for absent paths', () => {
   });
 
   test('reports hidden paths as missing', async () => {
-    const files = await guarded([at('ws/src')]);
+    const files = await emulated([at('ws/src')]);
     writeFileSync(at('ws/src/inner'), 'x');
     const all = [
       files.readFile(at('ws/src/inner'), FOLLOW),

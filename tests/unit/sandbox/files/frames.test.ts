@@ -132,18 +132,18 @@ describe('frames', () => {
   });
 
   test('reports a request as sent when the sink has accepted all of it, or has failed', () => {
-    const told: string[] = [];
+    const sent: string[] = [];
     const send = (error: Error | null) => {
       const sink = new HeldSink();
       const writer = new FrameWriter(sink, () => {});
-      writer.onceSent(7, () => told.push('unknown'));
+      writer.onceSent(7, () => sent.push('unknown'));
       writer.send(MessageKind.request, 7, 'long', Buffer.alloc(3 * FRAME_CONTENT_BYTES));
-      writer.onceSent(7, () => told.push('sent'));
+      writer.onceSent(7, () => sent.push('sent'));
       sink.take();
       sink.take();
-      expect(told.splice(0)).toEqual(['unknown']);
+      expect(sent.splice(0)).toEqual(['unknown']);
       sink.take(error);
-      expect(told.splice(0)).toEqual(['sent']);
+      expect(sent.splice(0)).toEqual(['sent']);
     };
     send(null);
     send(new Error('broken'));

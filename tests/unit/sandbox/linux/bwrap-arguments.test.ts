@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import {
+  BWRAP_HEADROOM_ARGUMENTS,
   BWRAP_MAX_ARGUMENTS,
-  BWRAP_SPARE_ARGUMENTS,
   MAX_LATE_COVERS,
 } from '../../../../src/sandbox/limits.ts';
 import {
@@ -63,7 +63,7 @@ test('uses one descriptor for each empty file', () => {
 });
 
 test('refuses more arguments than bwrap accepts', () => {
-  const most = BWRAP_MAX_ARGUMENTS - BWRAP_SPARE_ARGUMENTS;
+  const most = BWRAP_MAX_ARGUMENTS - BWRAP_HEADROOM_ARGUMENTS;
   const fixed = argumentsOf([]).length;
   const binds = (count: number) => new Array<MountStep>(count).fill({ kind: 'bind', path, writable: false });
   const fitting = Math.floor((most - fixed) / 3);

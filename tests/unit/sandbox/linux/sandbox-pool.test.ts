@@ -40,7 +40,7 @@ let builder: LinuxSandboxBuilder;
 /** Every pre-built bwrap, dead or alive. */
 let prebuilt: Child[];
 /** Called before one is started. */
-let beforeReserve: () => void;
+let beforeBuild: () => void;
 /** Whether something was mounted or unmounted. */
 let mountsChanged: boolean;
 let descriptors: number;
@@ -53,14 +53,14 @@ beforeEach(async () => {
   more = {};
   spawner = new NativeSpawner(loadLibc());
   prebuilt = [];
-  beforeReserve = () => {};
+  beforeBuild = () => {};
   mountsChanged = false;
   const calls = {
     ...spawner.sandboxCalls,
     hasChanged: (fd: number) => spawner.sandboxCalls.hasChanged(fd) || mountsChanged,
   };
   sandboxes = new SandboxPool(async (spec) => {
-    beforeReserve();
+    beforeBuild();
     const child = await spawner.spawn(spec);
     prebuilt.push(child);
     return child;
@@ -385,7 +385,7 @@ describe('a pre-built sandbox', () => {
   });
 
   test('does not fail the program when it cannot be started', async () => {
-    beforeReserve = () => {
+    beforeBuild = () => {
       throw new Error('no more processes');
     };
     for (const word of ['one', 'two', 'three']) {

@@ -27,13 +27,13 @@ const FILES = [
 const MISSING = ['@/a/none', '@/a/b/none/deep', '@/d/.git', '@/none'];
 
 const files = fc.uniqueArray(fc.constantFrom(...FILES), { minLength: 4, maxLength: FILES.length });
-const places = FILES.map((file) => file.replace(/\/$/, ''));
+const paths = FILES.map((file) => file.replace(/\/$/, ''));
 const lines: fc.Arbitrary<Line[]> = fc
   .tuple(
     fc.constantFrom<Line[]>([], ['read /'], ['read /', 'minimal'], ['minimal'], ['write /'], ['read @']),
     fc.array(
       fc
-        .tuple(fc.constantFrom('read', 'write', 'deny'), fc.constantFrom('@', ...places, ...MISSING))
+        .tuple(fc.constantFrom('read', 'write', 'deny'), fc.constantFrom('@', ...paths, ...MISSING))
         .map(([access, path]): Line => `${access} ${path}`),
       { minLength: 1, maxLength: 6 },
     ),
@@ -72,7 +72,7 @@ describe('a program can do exactly what its policy allows', () => {
         // A policy without restrictions needs no sandbox.
         const disk = tree.disk(...policy, 'deny @/never/x');
         const enforced = tree.disk(...aliased(policy, use), 'deny @/never/x');
-        const tries = triesOf([...places, ...MISSING].map(tree.real));
+        const tries = triesOf([...paths, ...MISSING].map(tree.real));
         expect(await tryEverything(enforced, tries)).toEqual(expectedOf(disk, tries));
       }),
       { numRuns: 40 },

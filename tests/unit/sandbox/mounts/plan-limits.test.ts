@@ -8,7 +8,7 @@ import { describeSteps } from './describe-steps.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
-const told = (plan: MountPlan) => describeSteps(plan, tree);
+const steps = (plan: MountPlan) => describeSteps(plan, tree);
 
 describe('refusals', () => {
   test.each<[string, string[], Line[], RegExp]>([
@@ -68,7 +68,7 @@ describe('refusals', () => {
     tree.make('@/w/', ...files);
     const planned = tree
       .plan(tree.disk(...lines))
-      .then(told, (error: Error & { kind?: string }) => [
+      .then(steps, (error: Error & { kind?: string }) => [
         error.kind,
         error.message.replaceAll(tree.path, '@'),
       ]);
@@ -91,7 +91,7 @@ describe('refusals', () => {
     ['a link outside', ['@/l -> w/x', '@/w/x'], ['read /', 'write @/w', 'deny @/l'], 'emptyFile(0) /w/x'],
   ])('does not refuse %s', async (_, files, lines, step) => {
     tree.make('@/w/', ...files);
-    expect(told(await tree.plan(tree.disk(...lines)))).toContain(step);
+    expect(steps(await tree.plan(tree.disk(...lines)))).toContain(step);
   });
 
   test('a directory in a root that the server may not search', async () => {
@@ -106,7 +106,7 @@ describe('refusals', () => {
       message: expect.stringMatching(/not accessible/),
     });
     const outside = await planMounts(tree.disk('read /', 'write @/w/a', 'deny @/c/x'), probe, 'program');
-    expect(told(outside).filter((step) => step.includes('/c'))).toEqual([]);
+    expect(steps(outside).filter((step) => step.includes('/c'))).toEqual([]);
   });
 
   test('a disk error', async () => {
@@ -179,7 +179,7 @@ describe('deny globs', () => {
     const disk = tree.disk('read /', 'deny @/d/*.env');
     const [pattern] = disk.denyGlobs;
     const plan = await tree.plan({ ...disk, denyGlobs: [{ ...pattern!, maxDepth: 2 }] });
-    expect(told(plan)).toEqual(['emptyFile(0) /d/a/x.env', 'emptyFile(0) /d/x.env']);
+    expect(steps(plan)).toEqual(['emptyFile(0) /d/a/x.env', 'emptyFile(0) /d/x.env']);
   });
 });
 

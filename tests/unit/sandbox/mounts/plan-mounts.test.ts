@@ -12,7 +12,7 @@ import { describeSteps, protectedNames, readNames } from './describe-steps.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
-const told = (plan: MountPlan) => describeSteps(plan, tree);
+const steps = (plan: MountPlan) => describeSteps(plan, tree);
 
 describe('steps', () => {
   test.each<[string, string[], Line[], string[]]>([
@@ -139,7 +139,7 @@ describe('steps', () => {
   ])('%s', async (_, files, lines, expected) => {
     tree.make(...protectedNames('@/w'), ...protectedNames('@/b'), ...files);
     const plan = await tree.plan(tree.disk(...lines));
-    expect(told(plan)).toEqual(expected);
+    expect(steps(plan)).toEqual(expected);
     expect(plan.placeholders).toEqual([]);
   });
 
@@ -172,7 +172,7 @@ describe('steps', () => {
   test('pins the restricted paths and roots on a writable disk', async () => {
     tree.make('@/v/w/', '@/a/b/x');
     const plan = await tree.plan(tree.disk('write /', 'write @/v/w', 'read @/a/b/x'));
-    expect(told(plan)).toEqual([
+    expect(steps(plan)).toEqual([
       'write /',
       'write /a',
       'write /a/b',
@@ -235,7 +235,7 @@ describe('a missing path', () => {
   test('gets a placeholder in a plan for a program', async () => {
     tree.make('@/w/a/');
     const plan = await tree.plan(tree.disk(...lines));
-    expect(told(plan)).toEqual([
+    expect(steps(plan)).toEqual([
       'write /w',
       ...readNames('/w'),
       'write /w/a',
@@ -258,7 +258,7 @@ describe('a missing path', () => {
   test('is listed for the helper in a plan for files', async () => {
     tree.make('@/w/a/', '@/w/.git/');
     const plan = await tree.plan(tree.disk(...lines), 'files');
-    expect(told(plan)).toEqual(['write /w', 'read /w/.git']);
+    expect(steps(plan)).toEqual(['write /w', 'read /w/.git']);
     expect(plan.placeholders).toEqual([]);
     const byName = { access: 'read', byName: true };
     expect(plan.missing).toEqual([
@@ -303,7 +303,7 @@ describe('a missing path', () => {
     chmodSync(tree.real('@/r/f'), PLACEHOLDER_MODES.file);
     const lines: Line[] = ['read /', 'write @/w', 'write @/w/v', 'deny @/r/a/x', 'deny @/r/f'];
     const plan = await tree.plan(tree.disk(...lines));
-    expect(told(plan)).toEqual([
+    expect(steps(plan)).toEqual([
       'emptyFile(0) /r/a/x',
       'emptyFile(0) /r/f',
       'write /w',
@@ -329,14 +329,14 @@ describe('a missing path', () => {
   test('stays missing below a file, which is pinned', async () => {
     tree.make(...protectedNames('@/w'), '@/w/f', '@/g');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'deny @/w/f/x', 'deny @/g/x'));
-    expect(told(plan)).toEqual(['write /w', ...readNames('/w'), 'write /w/f']);
+    expect(steps(plan)).toEqual(['write /w', ...readNames('/w'), 'write /w/f']);
   });
 
   test('needs no placeholder in a directory that is not writable', async () => {
     tree.make('@/w/');
     const probe: FileProbe = { ...localProbe, mayCreateIn: async () => false };
     const plan = await planMounts(tree.disk('read /', 'write @/w', 'deny @/w/x'), probe, 'program');
-    expect(told(plan)).toEqual(['write /w']);
+    expect(steps(plan)).toEqual(['write /w']);
   });
 });
 
@@ -351,7 +351,7 @@ describe('a .git that is a file', () => {
     tree.make(...protectedNames('@/w/v').slice(0, 3), ...protectedNames('@/w'), '@/w/repo/mod/', '@/out/');
     writeFileSync(tree.real('@/w/v/.git'), tree.real(text));
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'write @/w/v'));
-    expect(told(plan)).toEqual([
+    expect(steps(plan)).toEqual([
       'write /w',
       ...readNames('/w'),
       ...(expected.length > 0 ? ['write /w/repo', ...expected] : []),
@@ -365,14 +365,14 @@ describe('a .git that is a file', () => {
     writeFileSync(tree.real('@/w/.git'), 'gitdir: mod\n');
     writeFileSync(tree.real('@/w/v/.git'), 'gitdir: mod\n');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'deny @/w/.git', 'deny @/w/v/.git'));
-    expect(told(plan)).toContain('read /w/mod');
-    expect(told(plan)).not.toContain('read /w/v/mod');
+    expect(steps(plan)).toContain('read /w/mod');
+    expect(steps(plan)).not.toContain('read /w/v/mod');
   });
 
   test('does not protect its directory from an explicit write entry', async () => {
     tree.make('@/w/repo/mod/', ...protectedNames('@/w').slice(0, 3), ...protectedNames('@/w/repo/mod'));
     writeFileSync(tree.real('@/w/.git'), 'gitdir: repo/mod\n');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'write @/w/repo/mod'));
-    expect(told(plan)).toContain('write /w/repo/mod');
+    expect(steps(plan)).toContain('write /w/repo/mod');
   });
 });

@@ -34,7 +34,7 @@ const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'wr
   (name) => `fs/${name}`,
 );
 const WEB = ['http/request', 'http/cancel', 'http/consumed'];
-const UNCONFINABLE = [
+const NOT_RESTRICTABLE = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
   'environmentConfig/read',
@@ -61,7 +61,7 @@ test.each<[string, Partial<Access>, readonly string[]]>([
 
 test('refuses methods that may leave the directory of a token', () => {
   const confined = access({ files: 'write', below: nativePathOfText('/srv') });
-  const methods = [...READING, ...WRITING].filter((name) => !UNCONFINABLE.includes(name));
+  const methods = [...READING, ...WRITING].filter((name) => !NOT_RESTRICTABLE.includes(name));
   expect(sorted(allowed(confined))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 

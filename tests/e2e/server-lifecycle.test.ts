@@ -27,7 +27,7 @@ describe('the listener', () => {
     await expect(TestClient.connect(`${server.url}/elsewhere`)).rejects.toThrow('404');
   });
 
-  test('refuses connections beyond the configured number and accepts again when one leaves', async () => {
+  test('refuses connections beyond the configured number, and accepts again after one is closed', async () => {
     const server = await startServer({ maxConnections: 2 });
     servers.push(server);
     const [first] = [await server.connect(), await server.connect()];
@@ -44,7 +44,7 @@ describe('the listener', () => {
   });
 });
 
-describe('shutting down', () => {
+describe('shutdown', () => {
   async function startStubborn(flags: readonly string[], mark: string): Promise<[ServerProcess, TestClient]> {
     const server = await startServerProcess(flags);
     const client = await server.connect();
@@ -54,7 +54,7 @@ describe('shutting down', () => {
     return [server, client];
   }
 
-  test('a server that drains is not ready and accepts nobody, but serves who is there', async () => {
+  test('a draining server is not ready and accepts no clients, but serves the connected ones', async () => {
     const [server, client] = await startStubborn(['--shutdown-grace-period', '60s'], '0.011');
     server.process.kill('SIGTERM');
     await waitFor('the drain', async () => (await status(server.url, '/readyz')) === 503);
@@ -72,7 +72,7 @@ describe('shutting down', () => {
     expect(server.process.exitCode).toBe(0);
   });
 
-  test('a second signal ends it at once, and still leaves nothing', async () => {
+  test('a second signal ends the server immediately and leaves no process', async () => {
     const mark = `0.0${process.pid}`;
     const [server] = await startStubborn(['--shutdown-grace-period', '60s'], mark);
     server.process.kill('SIGINT');
@@ -80,17 +80,17 @@ describe('shutting down', () => {
     server.process.kill('SIGTERM');
     await waitFor('the exit', () => server.process.exitCode !== null);
     expect(server.process.exitCode).toBe(1);
-    await waitFor('the program to be gone', () => processesWith(`sleep ${mark}`).length === 0);
+    await waitFor('the program to end', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('nothing but the URL was ever written to stdout', async () => {
+  test('writes nothing but the URL to stdout', async () => {
     const server = await startServerProcess(['--log-level', 'debug']);
     let stdout = '';
     server.process.stdout?.on('data', (chunk: Buffer) => {
       stdout += chunk;
     });
     const client = await server.connect();
-    client.notify('nonsense');
+    client.notify('unknown');
     await client.closed;
     await server.close();
     expect(stdout).toBe('');
@@ -108,8 +108,8 @@ describe('capabilities', () => {
     for (const [method, { capability }] of Object.entries(METHODS)) {
       if (capability === undefined) continue;
       expect(capabilities[capability]).toBe(true);
-      const answer = await client.request(method, 5).catch((error: { code: number }) => error.code);
-      expect(answer).toBe(-32602);
+      const code = await client.request(method, 5).catch((error: { code: number }) => error.code);
+      expect(code).toBe(-32602);
     }
   });
 });

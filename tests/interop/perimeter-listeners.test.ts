@@ -9,8 +9,8 @@ const missing = await ensureReference().then(
   () => true,
 );
 
-// What tests/e2e/perimeter-limits.test.ts shows closed here, shown open there.
-test.skipIf(missing)('idle connections keep everybody else from the reference', async () => {
+// This server resists the same attack: see tests/e2e/perimeter-limits.test.ts.
+test.skipIf(missing)('idle connections make the reference unreachable for other clients', async () => {
   const server = await startReference();
   const sockets = [];
   try {
