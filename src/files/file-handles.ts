@@ -23,6 +23,7 @@ export type Turn = Promise<void> | null;
  */
 export class FileHandles {
   readonly #buffers: BlockBuffers | undefined;
+  readonly #maxHandles: number;
   readonly #lanes = new Map<string, Lane>();
   /** The closes in progress. None of them rejects. */
   readonly #closing = new Set<Promise<unknown>>();
@@ -31,8 +32,9 @@ export class FileHandles {
   #disposed = false;
 
   /** Without `buffers` each block gets a new buffer. */
-  constructor(buffers?: BlockBuffers) {
+  constructor(buffers?: BlockBuffers, maxHandles = MAX_FILE_HANDLES) {
     this.#buffers = buffers;
+    this.#maxHandles = maxHandles;
   }
 
   /** Calls `open` and registers its file under the id. Fails when the id is in use or the connection has too many handles. */
@@ -123,10 +125,10 @@ export class FileHandles {
    * wait for later closes: they may wait for this open.
    */
   async #reserveHandle(closesBefore: readonly Promise<unknown>[]): Promise<void> {
-    if (this.#count >= MAX_FILE_HANDLES) await Promise.all(closesBefore);
+    if (this.#count >= this.#maxHandles) await Promise.all(closesBefore);
     this.#checkNotDisposed();
-    if (this.#count >= MAX_FILE_HANDLES) {
-      throw refused(`at most ${MAX_FILE_HANDLES} file handles may be open per connection`);
+    if (this.#count >= this.#maxHandles) {
+      throw refused(`at most ${this.#maxHandles} file handles may be open per connection`);
     }
     this.#count++;
   }

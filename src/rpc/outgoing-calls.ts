@@ -54,7 +54,9 @@ export class OutgoingCalls {
     params: unknown,
     { signal, reserved = false, trace = null }: CallOptions,
   ): Promise<unknown> {
-    if (this.#pending.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
+    // In one process the calls that are too many wait here; a peer on a network has to be told.
+    const inProcess = this.#transport.sendBytes !== undefined;
+    if (!inProcess && this.#pending.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
       return Promise.reject(new TooManyCallsError());
     if (signal?.aborted) return Promise.reject(signal.reason);
     const id = numericId(this.#nextId++);

@@ -219,6 +219,7 @@ export class ClientConnection {
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config),
       maxBodyBytes: config.maxHttpBodyBytes,
+      ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const services = {
       config,

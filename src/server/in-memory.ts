@@ -49,4 +49,7 @@ const IN_MEMORY_CONFIG: ExecServerConfig = Object.freeze({
   // Node's longest string bounds what the client can send.
   maxMessageBytes: constants.MAX_STRING_LENGTH,
   maxRequestBytesInFlight: 2 * constants.MAX_STRING_LENGTH,
+  // Only the system limits how many files the program may open, and the memory what it may ask for at a time.
+  maxFileHandles: Number.MAX_SAFE_INTEGER,
+  maxHttpBodyBytes: 8 * DEFAULT_CONFIG.maxHttpBodyBytes,
 });

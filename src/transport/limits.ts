@@ -57,3 +57,6 @@ export const BUFFER_POOL_IDLE_MS = 1_000;
 
 /** Pooled buffers are multiples of this size, so that messages of similar length can share them. */
 export const BUFFER_POOL_UNIT_BYTES = 256 * 1024;
+
+/** Requests that the ends of a transport in memory send at a time; the others wait until earlier ones are answered. */
+export const MEMORY_UNANSWERED_REQUESTS = 1_024;

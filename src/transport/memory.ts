@@ -1,3 +1,4 @@
+import { MEMORY_UNANSWERED_REQUESTS } from './limits.ts';
 import {
   type BytesMessage,
   CloseCode,
@@ -20,6 +21,7 @@ export function createMemoryPair({ carriesBytes = false } = {}): [MemoryTranspor
 export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
   readonly sendBytes?: (message: BytesMessage) => void;
+  readonly maxUnansweredRequests?: number;
   #events: TransportEvents | null = null;
   readonly #inbox: (string | BytesMessage | CloseReason)[] = [];
   #parts: Uint8Array[] = [];
@@ -31,6 +33,7 @@ export class MemoryTransport implements Transport {
   constructor(carriesBytes = false, peer?: MemoryTransport) {
     this.peer = peer ?? new MemoryTransport(carriesBytes, this);
     if (!carriesBytes) return;
+    this.maxUnansweredRequests = MEMORY_UNANSWERED_REQUESTS;
     this.sendBytes = (message) => {
       if (!this.#closed) this.peer.#deliver(message);
     };

@@ -37,6 +37,8 @@ interface RequestedSandbox {
 /** Receives the events of file watches. */
 interface FileEventPeer {
   readonly saturated: boolean;
+  /** Whether the client is in this process. */
+  readonly carriesBytes?: boolean;
   sendBulk(message: Uint8Array): void;
 }
 
@@ -46,7 +48,7 @@ export class ConnectionFiles {
   readonly #fileSystem: FileSystem;
   readonly order = new PathOrder();
   readonly blocks = BLOCKS;
-  readonly handles = new FileHandles(BLOCKS);
+  readonly handles: FileHandles;
   /** The server's search engine, shared by all connections. */
   readonly #search: () => Promise<ContentSearch>;
   readonly #fileSandboxes: FileSandboxes;
@@ -70,6 +72,8 @@ export class ConnectionFiles {
   ) {
     // Every waiting operation adds a listener; the dispatcher bounds their number.
     setMaxListeners(0, this.#ended.signal);
+    // A client in this process may open as many files as the process may.
+    this.handles = new FileHandles(BLOCKS, peer.carriesBytes ? Number.POSITIVE_INFINITY : undefined);
     const trees = new Semaphore(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);

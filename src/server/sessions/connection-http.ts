@@ -22,6 +22,8 @@ interface ConnectionHttpOptions {
   client(): Promise<HttpClient>;
   /** Bytes of bodies that all requests together may hold in memory for their responses. */
   readonly maxBodyBytes: number;
+  /** Requests that may be open at a time. */
+  readonly maxRequests?: number;
 }
 
 /** A response whose body has been read completely. `release` returns its bytes to the budget. */
@@ -160,10 +162,11 @@ export class ConnectionHttp {
   }
 
   #enter(requestId: string, window: number | null): ActiveRequest {
-    if (this.#active.size >= HTTP_REQUESTS_PER_CONNECTION) {
+    const { maxRequests = HTTP_REQUESTS_PER_CONNECTION } = this.#options;
+    if (this.#active.size >= maxRequests) {
       throw new NetworkError(
         'limit',
-        `${HTTP_REQUESTS_PER_CONNECTION} http requests are open on this connection, the maximum`,
+        `${maxRequests} http requests are open on this connection, the maximum`,
       );
     }
     const active = { requestId, window, ending: new AbortController(), wake: () => {} };

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { FileWatch } from '../../../src/client/backend.ts';
 import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
-import { MAX_WATCHES } from '../../../src/files/limits.ts';
+import { MAX_FILE_HANDLES, MAX_WATCHES } from '../../../src/files/limits.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { Scratch } from '../files/local/scratch.ts';
 
@@ -44,6 +44,22 @@ test('a file that opens after the caller has aborted is closed', async () => {
   giveUp.abort();
   await expect(first).rejects.toMatchObject({ kind: 'aborted' });
   await waitFor('the file to be closed', () => scratch.openFiles().length === 0);
+});
+
+test('any number of operations may be called at the same time', async () => {
+  writeFileSync(scratch.at('file'), 'content');
+  const calls = Array.from({ length: 1_500 }, () => files.readFileText(uri('file')));
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(['content']));
+});
+
+test('more files may be open than a connection over a network may have', async () => {
+  writeFileSync(scratch.at('file'), Buffer.alloc(2 * 1024 * 1024));
+  const streams = Array.from({ length: MAX_FILE_HANDLES + 20 }, () =>
+    files.readFileStream(uri('file'))[Symbol.asyncIterator](),
+  );
+  const first = await Promise.all(streams.map((stream) => stream.next()));
+  expect(first.every(({ done }) => done === false)).toBe(true);
+  await Promise.all(streams.map((stream) => stream.return?.()));
 });
 
 test('limits the number of watches, and frees the slot of a watch that is closed', async () => {
