@@ -112,7 +112,8 @@ async function ask<Answer>(
   const resume = time.pause();
   try {
     signal.throwIfAborted();
-    return await unlessAborted(question(), signal);
+    // A program in JavaScript may decide without a promise.
+    return await unlessAborted(Promise.resolve(question()), signal);
   } finally {
     resume();
   }

@@ -50,6 +50,13 @@ describe('approval', () => {
     expect(fixture.events).toEqual([]);
   });
 
+  test('may be decided without a promise', async () => {
+    const approve = (() => ({ approved: true })) as unknown as () => Promise<Approval>;
+    const fixture = new AgentFixture({ policy: { approve } });
+    await fixture.exec();
+    expect(fixture.backend.started).toHaveLength(1);
+  });
+
   test('pauses the time limits of other calls', async () => {
     let answer = (_: Approval) => {};
     const fixture = new AgentFixture({
