@@ -1,3 +1,4 @@
+import { isMainThread } from 'node:worker_threads';
 import type { CachedCalls } from './cached-calls.ts';
 import { nativeUnavailableReason } from './native-support.ts';
 
@@ -27,7 +28,8 @@ export class SharedCachedCalls {
 export const SHARED_CACHED_CALLS = new SharedCachedCalls();
 
 async function loadCalls(): Promise<CachedCalls | null> {
-  if (nativeUnavailableReason(true) !== null) return null;
+  // In a worker thread Node warns of each descriptor that it closes and has not opened.
+  if (!isMainThread || nativeUnavailableReason(true) !== null) return null;
   const { loadCachedCalls } = await import('./cached-calls.ts');
   return await loadCachedCalls();
 }

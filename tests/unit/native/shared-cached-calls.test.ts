@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { FileSystem } from '../../../src/files/file-system.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
@@ -57,4 +60,23 @@ test('does not load native calls when they are switched off', async () => {
   expect(await read(files)).toBe('content');
   expect(await read(files)).toBe('content');
   expect(load).not.toHaveBeenCalled();
+});
+
+test('does without native calls in a worker thread, where Node warns of descriptors that it has not opened', async () => {
+  const built = new URL('../../../dist/environment/index.js', import.meta.url);
+  const file = pathToFileURL(join(folder, 'file'));
+  const program = `
+    const { parentPort } = require('node:worker_threads');
+    const warnings = [];
+    process.on('warning', ({ message }) => warnings.push(message));
+    import(${JSON.stringify(built.href)}).then(async ({ LocalEnvironment }) => {
+      const environment = new LocalEnvironment();
+      for (let round = 0; round < 20; round++) await environment.files.readFile(${JSON.stringify(file.href)});
+      await environment.dispose();
+      setImmediate(() => parentPort.postMessage(warnings));
+    });`;
+  const worker = new Worker(program, { eval: true });
+  const [warnings] = await once(worker, 'message');
+  expect(warnings).toEqual([]);
+  await worker.terminate();
 });
