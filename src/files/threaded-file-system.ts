@@ -1,3 +1,4 @@
+import { isMainThread } from 'node:worker_threads';
 import { uptimeMs } from '../base/uptime.ts';
 import type { FileSystem } from './file-system.ts';
 import type { FileThreads } from './file-threads.ts';
@@ -84,8 +85,9 @@ class SmallFileRate {
 class SharedThreads implements ThreadSource {
   threads: FileThreads | null = null;
 
+  /** In a worker thread Node keeps a list of its descriptors, which those of other threads would falsify. */
   prepare(): void {
-    void this.#load();
+    if (isMainThread) void this.#load();
   }
 
   async #load(): Promise<void> {

@@ -62,7 +62,7 @@ test('does not load native calls when they are switched off', async () => {
   expect(load).not.toHaveBeenCalled();
 });
 
-test('does without native calls in a worker thread, where Node warns of descriptors that it has not opened', async () => {
+test('in a worker thread files are served without descriptors that Node does not know', async () => {
   const built = new URL('../../../dist/environment/index.js', import.meta.url);
   const file = pathToFileURL(join(folder, 'file'));
   const program = `
@@ -71,7 +71,11 @@ test('does without native calls in a worker thread, where Node warns of descript
     process.on('warning', ({ message }) => warnings.push(message));
     import(${JSON.stringify(built.href)}).then(async ({ LocalEnvironment }) => {
       const environment = new LocalEnvironment();
-      for (let round = 0; round < 20; round++) await environment.files.readFile(${JSON.stringify(file.href)});
+      const change = async (_, index) => {
+        await environment.files.writeFile(${JSON.stringify(file.href)} + index, 'text');
+        await environment.files.readFile(${JSON.stringify(file.href)} + index);
+      };
+      for (let round = 0; round < 8; round++) await Promise.all(Array.from({ length: 150 }, change));
       await environment.dispose();
       setImmediate(() => parentPort.postMessage(warnings));
     });`;
