@@ -54,7 +54,7 @@ export class OutgoingCalls {
     params: unknown,
     { signal, reserved = false, trace = null }: CallOptions,
   ): Promise<unknown> {
-    // In one process the calls that are too many wait here; a peer on a network has to be told.
+    // Within one process, calls beyond the limit wait here. On a network they are rejected.
     const inProcess = this.#transport.sendBytes !== undefined;
     if (!inProcess && this.#pending.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
       return Promise.reject(new TooManyCallsError());

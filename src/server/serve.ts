@@ -266,7 +266,7 @@ export class ExecServer {
 
   /** Ends every session and its processes. Clients stay connected and receive the last events. No session can be opened afterwards. */
   endSessions(): Promise<void> {
-    // The programs of a server in memory are killed at once: their owner does not need them any more.
+    // An in-memory server kills its programs immediately, because their owner no longer needs them.
     return this.#services.sessions.close(
       this.#inProcess ? null : SIGTERM,
       this.#config.shutdownGracePeriodMs,
