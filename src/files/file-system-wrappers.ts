@@ -1,3 +1,4 @@
+import { once } from '../base/once.ts';
 import {
   FILE_OPERATIONS,
   type FileContent,
@@ -103,13 +104,5 @@ function releasingFile(file: OpenFile, release: () => void): OpenFile {
     write: (position, bytes) => file.write(position, bytes),
     close: () => file.close().finally(release),
     discard: () => file.discard().finally(release),
-  };
-}
-
-function once(action: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (!isDone) action();
-    isDone = true;
   };
 }

@@ -12,7 +12,7 @@ export class Authority {
   /** The CA certificate that programs must trust, in PEM. */
   readonly certificate: string;
   readonly #issuer: Issuer;
-  /** One key for all hosts: whoever can read it can read the memory of this process. */
+  /** One key for all hosts. A program that can read it can read the memory of this process anyway. */
   readonly #leafKeys: KeyPair;
   /** By host, the least recently used first. */
   readonly #leaves = new Map<string, { readonly context: SecureContext; readonly renewAt: number }>();

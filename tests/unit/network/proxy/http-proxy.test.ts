@@ -365,7 +365,7 @@ describe('limits', () => {
     await Promise.all(sockets.map((socket) => once(socket, 'connect')));
     expect(await exchange(fixture.httpPort, ['GET / HTTP/1.1\r\n\r\n'])).toBe('');
     sockets[0]?.destroy();
-    await waitFor('room for a connection', async () =>
+    await waitFor('a free slot for a connection', async () =>
       (await ask(fixture, 'GET / HTTP/1.0')).startsWith('HTTP/1.1 400'),
     );
     for (const socket of sockets) socket.destroy();

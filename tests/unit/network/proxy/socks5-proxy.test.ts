@@ -277,6 +277,6 @@ describe('UDP', () => {
     expect((await associate(fixture)).port).toBeNull();
     expect(client.got).toEqual([]);
     control.destroy();
-    await waitFor('room for a relay', async () => (await associate(fixture)).port !== null);
+    await waitFor('a free slot for a relay', async () => (await associate(fixture)).port !== null);
   });
 });
