@@ -173,6 +173,8 @@ export class TreeSnapshot {
     const itself = await this.#check(directory.parent!, lastName(directory.path));
     if (directory.gone) return;
     const replaced = reason === 'replaced' || isReplacedBy(directory, itself);
+    // The check of its name in the parent may run at the same time and then sees the new inode already.
+    if (replaced) changes.add(directory.path, 'modified');
     directory.inode = itself?.inode ?? null;
     this.#watch(directory);
     const entries = await this.#list(directory, changes);

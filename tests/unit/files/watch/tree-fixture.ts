@@ -41,9 +41,18 @@ export class TreeFixture {
   async follow(path: string, options: Partial<TreeWatchOptions> = {}, means: TreeWatchContext = {}) {
     const copy = new WatchedCopy(path);
     await copy.look();
-    const watch = await watchTree(copy.root, { ...OPTIONS, ...options }, copy.apply, means);
+    let isHeld = false;
+    const ready = () => !isHeld && (means.ready?.() ?? true);
+    const watch = await watchTree(copy.root, { ...OPTIONS, ...options }, copy.apply, { ...means, ready });
     this.watches.push(watch);
-    return { copy, watch };
+    /** Makes changes that the watch checks together, however long they take. */
+    const together = async (makeChanges: () => Promise<void>): Promise<void> => {
+      isHeld = true;
+      await makeChanges();
+      isHeld = false;
+      watch.flush();
+    };
+    return { copy, watch, together };
   }
 
   /** Makes a change that is reported after all earlier ones, so that the watch has seen those. */

@@ -44,8 +44,10 @@ describe('limits', () => {
   });
 
   test('reports only an overflow when there are more changes than the limit', async () => {
-    const { copy } = await fixture.follow(root, { debounceMs: 200 }, { maxChanges: 10 });
-    for (let i = 0; i < 11; i++) await writeFile(join(root, `${i}`), '');
+    const { copy, together } = await fixture.follow(root, {}, { maxChanges: 10 });
+    await together(async () => {
+      for (let i = 0; i < 11; i++) await writeFile(join(root, `${i}`), '');
+    });
     await waitFor('an overflow', () => copy.overflows > 0);
     expect(copy.reported).toEqual([]);
     await writeFile(join(root, '3'), 'x');
@@ -53,8 +55,10 @@ describe('limits', () => {
   });
 
   test('reports an overflow when there are more pending names than the limit', async () => {
-    const { copy } = await fixture.follow(root, { debounceMs: 200 }, { maxPendingNames: 10 });
-    for (let i = 0; i < 30; i++) await writeFile(join(root, `${i}`), '');
+    const { copy, together } = await fixture.follow(root, {}, { maxPendingNames: 10 });
+    await together(async () => {
+      for (let i = 0; i < 30; i++) await writeFile(join(root, `${i}`), '');
+    });
     await waitFor('an overflow', () => copy.overflows > 0);
     await copy.settled();
     expect(copy.contradictions).toEqual([]);

@@ -1,9 +1,32 @@
 import { chmod, mkdir, rename, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Semaphore } from '../../../../src/base/semaphore.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { makeFile, TreeFixture } from './tree-fixture.ts';
 import { inotifyWatches } from './watched-copy.ts';
+
+/** Lets the next caller in only after the one behind it has finished. */
+class ReversedSlots extends Semaphore {
+  holdsNext = false;
+  #letIn: (() => void) | null = null;
+
+  override async acquire(signal?: AbortSignal): Promise<void> {
+    if (this.holdsNext) {
+      this.holdsNext = false;
+      await new Promise<void>((resolve) => {
+        this.#letIn = resolve;
+      });
+    }
+    return super.acquire(signal);
+  }
+
+  override release(): void {
+    super.release();
+    this.#letIn?.();
+    this.#letIn = null;
+  }
+}
 
 let fixture: TreeFixture;
 let root: string;
@@ -28,21 +51,23 @@ describe('watchTree reports', () => {
     expect(copy.contradictions).toEqual([]);
   });
 
-  test('changes of one file within the debounce time', async () => {
+  test('several changes of one file as one', async () => {
     await makeFile(root, 'changed-and-removed');
     await makeFile(root, 'removed-and-made');
     await makeFile(root, 'becomes-directory');
-    const { copy } = await fixture.follow(root, { debounceMs: 300 });
-    await writeFile(join(root, 'made-and-changed'), '1');
-    await writeFile(join(root, 'made-and-changed'), '2');
-    await writeFile(join(root, 'made-and-removed'), '1');
-    await rm(join(root, 'made-and-removed'));
-    await writeFile(join(root, 'changed-and-removed'), '2');
-    await rm(join(root, 'changed-and-removed'));
-    await rm(join(root, 'removed-and-made'));
-    await writeFile(join(root, 'removed-and-made'), '2');
-    await rm(join(root, 'becomes-directory'));
-    await mkdir(join(root, 'becomes-directory'));
+    const { copy, together } = await fixture.follow(root);
+    await together(async () => {
+      await writeFile(join(root, 'made-and-changed'), '1');
+      await writeFile(join(root, 'made-and-changed'), '2');
+      await writeFile(join(root, 'made-and-removed'), '1');
+      await rm(join(root, 'made-and-removed'));
+      await writeFile(join(root, 'changed-and-removed'), '2');
+      await rm(join(root, 'changed-and-removed'));
+      await rm(join(root, 'removed-and-made'));
+      await writeFile(join(root, 'removed-and-made'), '2');
+      await rm(join(root, 'becomes-directory'));
+      await mkdir(join(root, 'becomes-directory'));
+    });
     await waitFor('the changes', () => copy.reported.length > 0);
     expect(copy.reported.toSorted()).toEqual([
       'created becomes-directory',
@@ -112,9 +137,11 @@ describe('watchTree reports', () => {
     await makeFile(root, 'box', 'deep', 'old');
     await makeFile(outside, 'box', 'deep', 'same');
     await makeFile(outside, 'box', 'deep', 'new');
-    const { copy } = await fixture.follow(root, { debounceMs: 100 });
-    await rename(join(root, 'box'), join(outside, 'away'));
-    await rename(join(outside, 'box'), join(root, 'box'));
+    const { copy, together } = await fixture.follow(root);
+    await together(async () => {
+      await rename(join(root, 'box'), join(outside, 'away'));
+      await rename(join(outside, 'box'), join(root, 'box'));
+    });
     await copy.heard(
       'modified box',
       'deleted box/deep/old',
@@ -130,11 +157,28 @@ describe('watchTree reports', () => {
     expect(copy.contradictions).toEqual([]);
   });
 
+  test('a replaced directory whose own check comes before the check of its name', async () => {
+    await makeFile(root, 'box', 'same');
+    await makeFile(outside, 'box', 'same');
+    const slots = new ReversedSlots(8);
+    const { copy, together } = await fixture.follow(root, {}, { slots });
+    await together(async () => {
+      await rename(join(root, 'box'), join(outside, 'away'));
+      await rename(join(outside, 'box'), join(root, 'box'));
+      slots.holdsNext = true;
+    });
+    await copy.heard('modified box', 'modified box/same');
+    expect(slots.holdsNext).toBe(false);
+    expect(copy.contradictions).toEqual([]);
+  });
+
   test('changes in a directory that is removed and created again', async () => {
     await mkdir(join(root, 'box'));
-    const { copy } = await fixture.follow(root, { debounceMs: 100 });
-    await rmdir(join(root, 'box'));
-    await mkdir(join(root, 'box'));
+    const { copy, together } = await fixture.follow(root);
+    await together(async () => {
+      await rmdir(join(root, 'box'));
+      await mkdir(join(root, 'box'));
+    });
     await fixture.mark(copy);
     await writeFile(join(root, 'box/file'), '');
     await copy.heard('created box/file');
