@@ -1,6 +1,6 @@
-import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, sleep, timed } from './pace.mjs';
 import { FLOOD, MB, RAW_CAT } from './programs.mjs';
 
@@ -15,22 +15,18 @@ export const echo = [
   {
     name: 'echo-idle',
     title: 'terminal echo, nothing else running',
-    rows: [
-      { key: 'p50', label: 'echo p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.02) },
-      { key: 'p99', label: 'echo p99', unit: 'ms', better: 'lower' },
-    ],
+    rows: latencyRows('ms', { label: 'echo', p50: ratioAtMost(0.02) }),
     async run({ url, quick }) {
       const terminal = await EchoTerminal.open(await Connection.ready(url));
       const samples = await terminal.measure(quick);
-      return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99) };
+      return latency(samples, 'ms');
     },
   },
   {
     name: 'echo-flood',
     title: 'terminal echo while another process floods',
     rows: [
-      { key: 'p50', label: 'echo p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.3) },
-      { key: 'p99', label: 'echo p99', unit: 'ms', better: 'lower', goal: ratioAtMost(0.6) },
+      ...latencyRows('ms', { label: 'echo', p50: ratioAtMost(0.3), p99: ratioAtMost(0.6) }),
       { key: 'flood', label: 'flood meanwhile', unit: 'MB/s', better: 'higher' },
     ],
     async run({ url, quick }) {
@@ -43,7 +39,7 @@ export const echo = [
       const rate = (flood.bytes - bytes) / MB / ((now() - began) / 1000);
       await connection.call('process/terminate', { processId: 'flood' });
       await flood.finish({ exitCode: 137 });
-      return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99), flood: rate };
+      return { ...latency(samples, 'ms'), flood: rate };
     },
   },
 ];

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { MaskedTail } from '../wire/frames.mjs';
 import { peakResidentBytes } from '../wire/proc.mjs';
 import { base64Of, fileAnswer } from './file-answers.mjs';
 import { ratioAtMost, valueAtLeast } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, timed } from './pace.mjs';
 import { MB } from './programs.mjs';
 import { randomFile } from './work-files.mjs';
@@ -19,22 +19,19 @@ export const fileContents = [
   {
     name: 'files-read-1kb',
     title: 'fs/readFile of 1 KB',
-    rows: [
-      { key: 'p50', label: 'p50', unit: 'µs', better: 'lower', goal: ratioAtMost(1) },
-      { key: 'p99', label: 'p99', unit: 'µs', better: 'lower' },
-    ],
+    rows: latencyRows('µs', { p50: ratioAtMost(1), p99: ratioAtMost(1.2) }),
     async run(context) {
       const samples = await readFiles(context, KB, { warmUp: 500, min: 100, max: 5_000, seconds: 5 });
-      return { p50: percentile(samples, 0.5) * 1000, p99: percentile(samples, 0.99) * 1000 };
+      return latency(samples, 'µs');
     },
   },
   {
     name: 'files-read-1mb',
     title: 'fs/readFile of 1 MB',
-    rows: [{ key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.5) }],
+    rows: latencyRows('ms', { p50: ratioAtMost(0.5) }),
     async run(context) {
       const samples = await readFiles(context, MB, { warmUp: 20, min: 20, max: 500, seconds: 4 });
-      return { p50: percentile(samples, 0.5) };
+      return latency(samples, 'ms');
     },
   },
   {
@@ -42,18 +39,36 @@ export const fileContents = [
     title: 'fs/readFile of 100 MB',
     timeoutSeconds: 120,
     rows: [
-      { key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.2) },
+      ...latencyRows('ms', { p50: ratioAtMost(0.2) }),
       { key: 'peak', label: 'peak RSS', unit: 'MB', better: 'lower', goal: ratioAtMost(0.2) },
     ],
     async run(context) {
       const bytes = (context.quick ? 2 : 100) * MB;
       const samples = await readFiles(context, bytes, { min: 5, max: 15, seconds: 6 });
-      return { p50: percentile(samples, 0.5), peak: peakResidentBytes(context.pid) / MB };
+      return { ...latency(samples, 'ms'), peak: peakResidentBytes(context.pid) / MB };
     },
   },
-  writing('files-write-1kb', '1 KB', KB, 0.6, { warmUp: 200, min: 100, max: 3_000, seconds: 4 }),
-  writing('files-write-1mb', '1 MB', MB, 0.4, { warmUp: 10, min: 20, max: 2_000, seconds: 4 }),
-  writing('files-write-10mb', '10 MB', 10 * MB, 0.35, { warmUp: 2, min: 10, max: 40, seconds: 4 }),
+  writing(
+    'files-write-1kb',
+    '1 KB',
+    KB,
+    { p50: ratioAtMost(0.6), p99: ratioAtMost(1.2) },
+    { warmUp: 200, min: 100, max: 3_000, seconds: 4 },
+  ),
+  writing(
+    'files-write-1mb',
+    '1 MB',
+    MB,
+    { p50: ratioAtMost(0.4) },
+    { warmUp: 10, min: 20, max: 2_000, seconds: 4 },
+  ),
+  writing(
+    'files-write-10mb',
+    '10 MB',
+    10 * MB,
+    { p50: ratioAtMost(0.35) },
+    { warmUp: 2, min: 10, max: 40, seconds: 4 },
+  ),
   {
     name: 'files-write-40mb',
     title: 'fs/writeFile of 40 MB in one frame',
@@ -65,13 +80,13 @@ export const fileContents = [
 ];
 
 /** @returns {import('./index.mjs').Workload} */
-function writing(name, size, bytes, limit, pace) {
+function writing(name, size, bytes, goals, pace) {
   return {
     name,
     title: `fs/writeFile of ${size}`,
-    rows: [{ key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(limit) }],
+    rows: latencyRows('ms', goals),
     async run(context) {
-      return { p50: percentile(await writeFiles(context, bytes, pace), 0.5) };
+      return latency(await writeFiles(context, bytes, pace), 'ms');
     },
   };
 }

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
-import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, sleep, timed } from './pace.mjs';
 import { ENTRY_BYTES, entryName, isFolder, tree, treeEntries, wideFolder } from './work-files.mjs';
 
@@ -21,7 +21,7 @@ export const folders = [
   {
     name: 'files-directory-10k',
     title: 'fs/readDirectory of 10,000 entries',
-    rows: [{ key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.6) }],
+    rows: latencyRows('ms', { p50: ratioAtMost(0.6) }),
     async run({ url, quick, work }) {
       const count = quick ? 100 : 10_000;
       const params = { path: pathToFileURL(wideFolder(work, count)).href };
@@ -29,13 +29,13 @@ export const folders = [
       const samples = await timedAnswers(connection, 'fs/readDirectory', params, quick, (result) =>
         checkEntries(result, count),
       );
-      return { p50: percentile(samples, 0.5) };
+      return latency(samples, 'ms');
     },
   },
   {
     name: 'files-walk-31k',
     title: 'fs/walk over 31,000 entries',
-    rows: [{ key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.25) }],
+    rows: latencyRows('ms', { p50: ratioAtMost(0.25) }),
     async run({ url, quick, work }) {
       const size = quick ? [10, 5] : [1_000, 30];
       const params = { path: pathToFileURL(tree(work, size[0], size[1])).href, options: WALK_OPTIONS };
@@ -44,20 +44,14 @@ export const folders = [
       const samples = await timedAnswers(connection, 'fs/walk', params, quick, (result) =>
         checkWalk(result, expected, params.path),
       );
-      return { p50: percentile(samples, 0.5) };
+      return latency(samples, 'ms');
     },
   },
   {
     name: 'files-metadata-1000',
     title: '1,000 x fs/getMetadata',
     rows: [
-      {
-        key: 'p50',
-        label: '64 in flight, all answered p50',
-        unit: 'ms',
-        better: 'lower',
-        goal: ratioAtMost(0.8),
-      },
+      ...latencyRows('ms', { label: '64 in flight, all answered', p50: ratioAtMost(0.8) }),
       { key: 'oneWrite', label: 'answered, sent in one write', unit: 'count', better: 'higher' },
     ],
     async run({ url, quick, work }) {
@@ -66,7 +60,7 @@ export const folders = [
       const folder = pathToFileURL(wideFolder(work, count)).href;
       const queries = await MetadataQueries.open(url, folder, indexes);
       const samples = await timed(() => queries.run(IN_FLIGHT), paceOf(quick));
-      return { p50: percentile(samples, 0.5), oneWrite: await queries.answeredAtOnce() };
+      return { ...latency(samples, 'ms'), oneWrite: await queries.answeredAtOnce() };
     },
   },
 ];

@@ -2,6 +2,7 @@ import { echo } from './echo.mjs';
 import { fileBlocks } from './file-blocks.mjs';
 import { fileContents } from './file-contents.mjs';
 import { folders } from './folders.mjs';
+import { fresh } from './fresh.mjs';
 import { growth } from './growth.mjs';
 import { integrity } from './integrity.mjs';
 import { memory } from './memory.mjs';
@@ -50,6 +51,7 @@ export const WORKLOADS = [
   ...integrity,
   ...startup,
   ...memory,
+  ...fresh,
   ...requests,
   ...starts,
   ...shellState,

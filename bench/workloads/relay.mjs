@@ -1,8 +1,9 @@
 import { withRelay, withRelayedServer } from '../harness/relay-fixture.mjs';
-import { percentile } from '../harness/statistics.mjs';
+import { median } from '../harness/statistics.mjs';
 import { IdleExecutors } from '../wire/idle-executors.mjs';
 import { cpuSeconds, residentBytes } from '../wire/proc.mjs';
 import { CLIENT_BUSY, clientShare } from './client-share.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { concurrently, now, sleep, timed } from './pace.mjs';
 import { GB, MB, RAW_CAT, zeros } from './programs.mjs';
 
@@ -37,8 +38,7 @@ export const relay = [
     name: 'relay-echo',
     title: 'terminal echo through a relay',
     rows: [
-      { key: 'p50', label: 'echo p50', unit: 'ms', better: 'lower' },
-      { key: 'p99', label: 'echo p99', unit: 'ms', better: 'lower' },
+      ...latencyRows('ms', { label: 'echo' }),
       { key: 'direct', label: 'p50 without the relay', unit: 'ms', better: 'lower' },
       { key: 'share', label: 'of the p50 without', unit: 'x', better: 'lower' },
     ],
@@ -104,8 +104,9 @@ async function measureEcho({ direct, relayed }, { quick }) {
   const pace = { warmUp: quick ? 1 : 20, min: quick ? 5 : 50, max: quick ? 5 : 400, seconds: 6 };
   const without = await timed(await echoes(direct), pace);
   const through = await timed(await echoes(relayed), pace);
-  const [p50, p50Direct] = [percentile(through, 0.5), percentile(without, 0.5)];
-  return { p50, p99: percentile(through, 0.99), direct: p50Direct, share: p50 / p50Direct };
+  const measured = latency(through, 'ms');
+  const p50Direct = median(without);
+  return { ...measured, direct: p50Direct, share: measured.p50 / p50Direct };
 }
 
 /** Returns a function that presses a key on a terminal and measures its echo. */

@@ -1,8 +1,8 @@
-import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { cpuSeconds } from '../wire/proc.mjs';
 import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, timed } from './pace.mjs';
 
 /** The cheapest request: what remains is the round trip. */
@@ -20,10 +20,7 @@ export const requests = [
   {
     name: 'request-rtt',
     title: 'requests, one at a time',
-    rows: [
-      { key: 'p50', label: 'round trip p50', unit: 'µs', better: 'lower', goal: ratioAtMost(1) },
-      { key: 'p99', label: 'round trip p99', unit: 'µs', better: 'lower' },
-    ],
+    rows: latencyRows('µs', { label: 'round trip', p50: ratioAtMost(0.6), p99: ratioAtMost(1) }),
     async run({ url, quick }) {
       const connection = await Connection.ready(url);
       const step = () => new Promise((resolve, reject) => ask(connection, resolve, reject));
@@ -32,7 +29,7 @@ export const requests = [
         max: quick ? 100 : 10_000,
         seconds: 10,
       });
-      return { p50: percentile(samples, 0.5) * 1000, p99: percentile(samples, 0.99) * 1000 };
+      return latency(samples, 'µs');
     },
   },
   {

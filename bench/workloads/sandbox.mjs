@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { percentile } from '../harness/statistics.mjs';
+import { median } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, timed } from './pace.mjs';
 import { TRUE } from './programs.mjs';
 
@@ -15,7 +16,7 @@ export const sandbox = [
     title: 'start in a workspace-write sandbox',
     rows: [
       { key: 'more', label: 'extra time, p50', unit: 'ms', better: 'lower' },
-      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower' },
+      ...latencyRows('ms', { label: 'start → closed' }),
       {
         key: 'moreAcknowledged',
         label: 'extra time with immediate acks, p50',
@@ -35,10 +36,10 @@ export const sandbox = [
         const usual = await startTimes(context, workspace, { acknowledge: false });
         const acknowledged = await startTimes(context, workspace, { acknowledge: true });
         return {
-          p50: usual.sandboxed,
-          more: usual.sandboxed - usual.free,
-          p50Acknowledged: acknowledged.sandboxed,
-          moreAcknowledged: acknowledged.sandboxed - acknowledged.free,
+          ...latency(usual.sandboxed, 'ms'),
+          more: median(usual.sandboxed) - median(usual.free),
+          p50Acknowledged: median(acknowledged.sandboxed),
+          moreAcknowledged: median(acknowledged.sandboxed) - median(acknowledged.free),
         };
       }),
   },
@@ -46,7 +47,7 @@ export const sandbox = [
     name: 'sandbox-write',
     title: 'fs/writeFile of 1 KB in a sandbox',
     rows: [
-      { key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.05) },
+      ...latencyRows('ms', { p50: ratioAtMost(0.05) }),
       { key: 'first', label: 'first write of the server', unit: 'ms', better: 'lower' },
       {
         key: 'cold',
@@ -60,7 +61,7 @@ export const sandbox = [
   },
 ];
 
-/** The medians without and with a sandbox. The starts alternate, so that other load affects both equally. */
+/** How long starts take without and with a sandbox. The starts alternate, so that other load affects both equally. */
 async function startTimes({ url, quick }, workspace, { acknowledge }) {
   const connection = await Connection.ready(url, { acknowledge });
   const sandbox = workspaceWrite(workspace);
@@ -80,7 +81,7 @@ async function startTimes({ url, quick }, workspace, { acknowledge }) {
   const pace = { warmUp: quick ? 1 : 5, min: quick ? 2 : 20, max: quick ? 2 : 300, seconds: 5 };
   const sandboxed = await timed(step, pace);
   connection.close();
-  return { free: percentile(free, 0.5), sandboxed: percentile(sandboxed, 0.5) };
+  return { free, sandboxed };
 }
 
 async function writeTimes(context, workspace) {
@@ -95,7 +96,7 @@ async function writeTimes(context, workspace) {
   await writeIn(workspace);
   const first = now() - began;
   const pace = { warmUp: quick ? 0 : 5, min: quick ? 2 : 20, max: quick ? 2 : 2_000, seconds: 4 };
-  const p50 = percentile(await timed(() => writeIn(workspace), pace), 0.5);
+  const samples = await timed(() => writeIn(workspace), pace);
   // Each of these has its own policy.
   const inAnother = () =>
     inWorkspace(context, async (another) => {
@@ -103,8 +104,8 @@ async function writeTimes(context, workspace) {
       await writeIn(another);
       return now() - begun;
     });
-  const cold = percentile(await timed(inAnother, { max: quick ? 2 : 10, seconds: 4 }), 0.5);
-  return { first, p50, cold };
+  const cold = median(await timed(inAnother, { max: quick ? 2 : 10, seconds: 4 }));
+  return { first, ...latency(samples, 'ms'), cold };
 }
 
 /** The disk readable, the workspace writable, no network: the usual request of an agent. */

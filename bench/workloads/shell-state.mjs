@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost, valueAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { now, timed } from './pace.mjs';
 
 /** A login that takes as long as one with a few version managers. */
@@ -19,7 +19,7 @@ export const shellState = [
     rows: [
       { key: 'share', label: 'second as share of first', unit: 'x', better: 'lower', goal: valueAtMost(0.2) },
       { key: 'first', label: 'first → closed', unit: 'ms', better: 'lower' },
-      { key: 'p50', label: 'later → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.6) },
+      ...latencyRows('ms', { label: 'later → closed', p50: ratioAtMost(0.6) }),
     ],
     run: (context) => inHome(context, (home) => measure(context, home)),
   },
@@ -41,7 +41,7 @@ async function measure({ url, quick }, home) {
   const first = await took('first');
   const second = await took('second');
   const pace = { warmUp: quick ? 0 : 5, min: quick ? 2 : 20, max: quick ? 2 : 300, seconds: 4 };
-  return { first, share: second / first, p50: percentile(await timed(step, pace), 0.5) };
+  return { first, share: second / first, ...latency(await timed(step, pace), 'ms') };
 }
 
 async function inHome({ work }, run) {

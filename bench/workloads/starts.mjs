@@ -2,6 +2,7 @@ import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { cpuSeconds } from '../wire/proc.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
+import { latency, latencyRows } from './latency.mjs';
 import { concurrently, now, timed } from './pace.mjs';
 import { TRUE } from './programs.mjs';
 
@@ -11,7 +12,7 @@ export const starts = [
     name: 'start-pipe',
     title: 'start on pipes, one at a time',
     rows: [
-      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
+      ...latencyRows('ms', { label: 'start → closed', p50: ratioAtMost(0.04) }),
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
       { key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(25) },
       { key: 'first', label: 'first start of the server → closed', unit: 'ms', better: 'lower' },
@@ -22,7 +23,7 @@ export const starts = [
     name: 'start-tty',
     title: 'start on a terminal, one at a time',
     rows: [
-      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
+      ...latencyRows('ms', { label: 'start → closed', p50: ratioAtMost(0.04) }),
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
     ],
     run: (context) => measureStarts(context, true),
@@ -68,7 +69,7 @@ async function measureStarts({ url, quick }, tty) {
   const total = samples.reduce((sum, sample) => sum + sample, 0);
   return {
     first,
-    p50: percentile(samples, 0.5),
+    ...latency(samples, 'ms'),
     answered: percentile(answered.slice(-samples.length), 0.5),
     rate: samples.length / (total / 1000),
   };
