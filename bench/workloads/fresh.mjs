@@ -41,7 +41,9 @@ export const fresh = [
       dataBase64: randomBytes(KB).toString('base64'),
     };
     return {
-      step: () => connection.call('fs/writeFile', params),
+      step: async () => {
+        await connection.call('fs/writeFile', params);
+      },
       end: () => {
         if (readFileSync(path, 'base64') !== params.dataBase64) throw new Error('the file was not written');
         rmSync(path);
