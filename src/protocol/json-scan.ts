@@ -115,7 +115,8 @@ class Scanner {
 
   #countValue(): void {
     const { maxJsonValues } = this.#limits;
-    if (++this.#values > maxJsonValues) throw new MalformedMessageError(`more than ${maxJsonValues} JSON values`);
+    if (++this.#values > maxJsonValues)
+      throw new MalformedMessageError(`more than ${maxJsonValues} JSON values`);
   }
 
   /** Skips the string that starts at `start`. Returns the position after it. */
@@ -217,7 +218,9 @@ class Scanner {
     const token = this.#text.slice(start, end);
     if (!JSON_NUMBER.test(token) || isIntegerOf64Bits(token)) return;
     if (this.#fractions.length === MAX_REQUEST_FRACTIONS) {
-      throw new MalformedMessageError(`more than ${MAX_REQUEST_FRACTIONS} numbers that are not 64-bit integers`);
+      throw new MalformedMessageError(
+        `more than ${MAX_REQUEST_FRACTIONS} numbers that are not 64-bit integers`,
+      );
     }
     this.#fractions.push({ start, end });
   }

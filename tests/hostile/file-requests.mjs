@@ -74,7 +74,11 @@ export const FILE_REQUESTS = {
   ],
   'fs/readDirectory': [
     uris('path'),
-    { name: 'the widest directory', requests: (fixture) => [{ path: fixture.uri('wide') }], answer: 'result' },
+    {
+      name: 'the widest directory',
+      requests: (fixture) => [{ path: fixture.uri('wide') }],
+      answer: 'result',
+    },
   ],
   'fs/walk': [
     uris('path', { options: WALK }),
@@ -89,7 +93,7 @@ export const FILE_REQUESTS = {
     uris('path'),
     {
       name: 'a tree of many files',
-      before: async (client, fixture) => createTree(join(fixture.folder, 'scratch/removed'), 5_000),
+      before: async (_client, fixture) => createTree(join(fixture.folder, 'scratch/removed'), 5_000),
       requests: (fixture) => [{ path: fixture.uri('scratch/removed') }],
       answer: 'result',
     },
@@ -99,7 +103,7 @@ export const FILE_REQUESTS = {
     uris('destinationPath', { sourcePath: 'file:///nowhere/x', recursive: true }),
     {
       name: 'a tree of many files',
-      before: async (client, fixture) => createTree(join(fixture.folder, 'scratch/source'), 2_000),
+      before: async (_client, fixture) => createTree(join(fixture.folder, 'scratch/source'), 2_000),
       requests: (fixture) => [
         {
           sourcePath: fixture.uri('scratch/source'),
@@ -118,9 +122,7 @@ export const FILE_REQUESTS = {
     uris('path', { handleId: 'h' }),
     {
       name: 'a replacement in a wide directory',
-      requests: (fixture) => [
-        { handleId: 'h', path: fixture.uri('wide/replaced'), mode: 'atomicReplace' },
-      ],
+      requests: (fixture) => [{ handleId: 'h', path: fixture.uri('wide/replaced'), mode: 'atomicReplace' }],
       answer: 'result',
     },
   ],
@@ -150,7 +152,8 @@ export const FILE_REQUESTS = {
   'fs/watchMissing': [
     {
       name: 'hostile URIs',
-      requests: (fixture) => urisOf(fixture).map((uri, index) => ({ watchId: index + 1, missing: Array(8).fill(uri) })),
+      requests: (fixture) =>
+        urisOf(fixture).map((uri, index) => ({ watchId: index + 1, missing: Array(8).fill(uri) })),
     },
     {
       name: 'the most paths',

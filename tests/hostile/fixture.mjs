@@ -66,7 +66,10 @@ export class Fixture {
     symlinkSync('self', join(folder, 'self'));
     writeFileSync(join(folder, 'large'), '');
     truncateSync(join(folder, 'large'), LARGE_FILE_BYTES);
-    writeFileSync(join(folder, 'lines', 'many'), 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n'.repeat(200_000));
+    writeFileSync(
+      join(folder, 'lines', 'many'),
+      'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n'.repeat(200_000),
+    );
     writeFileSync(join(folder, 'lines', 'one'), 'a'.repeat(8 * MIB));
   }
 
@@ -91,7 +94,10 @@ export class Fixture {
     mkdirSync(codex, { recursive: true });
     symlinkSync(join(this.folder, 'capabilities', 'skills'), join(codex, 'skills'));
     writeFileSync(join(codex, 'config.toml'), hostileToml());
-    const functions = Array.from({ length: 2_000 }, (_, index) => `f${index}() { echo '${'x'.repeat(200)}'; }`);
+    const functions = Array.from(
+      { length: 2_000 },
+      (_, index) => `f${index}() { echo '${'x'.repeat(200)}'; }`,
+    );
     const variables = Array.from({ length: 2_000 }, (_, index) => `export V${index}='${'y'.repeat(300)}'`);
     writeFileSync(join(this.home, '.profile'), [...functions, ...variables].join('\n'));
   }
@@ -150,7 +156,10 @@ function hostileYaml() {
 
 /** A configuration file of the largest size with many tables, dotted keys and long strings. */
 function hostileToml() {
-  const tables = Array.from({ length: 6_000 }, (_, index) => `[a.b${index}.c.d.e.f.g.h]\nk = [${'1,'.repeat(20)}]`);
+  const tables = Array.from(
+    { length: 6_000 },
+    (_, index) => `[a.b${index}.c.d.e.f.g.h]\nk = [${'1,'.repeat(20)}]`,
+  );
   const dotted = `${Array.from({ length: 3_000 }, (_, index) => `k${index}`).join('.')} = 1`;
   return `${dotted}\ntext = "${'\\u0041'.repeat(30_000)}"\n${tables.join('\n')}\n`;
 }

@@ -50,8 +50,7 @@ export const JSON_MESSAGES = {
   'a long trace': () =>
     `{"id":1,"method":"environment/status","trace":{"traceparent":"${'t'.repeat(8 * MIB)}","tracestate":"${'a=b,'.repeat(2 * MIB)}"}}`,
   'a long answer without a request': () => `{"id":1,"result":[${'0,'.repeat(MAX_VALUES - 1)}0]}`,
-  'a long error without a request': () =>
-    `{"id":1,"error":{"code":1,"message":"${'m'.repeat(16 * MIB)}"}}`,
+  'a long error without a request': () => `{"id":1,"error":{"code":1,"message":"${'m'.repeat(16 * MIB)}"}}`,
   'a large notification': () => `{"method":"initialized","params":[${'0,'.repeat(MAX_VALUES - 1)}0]}`,
   'an unknown notification': () => `{"method":"${'n'.repeat(16 * MIB)}","params":{}}`,
   'base64 that belongs to no method': () => request(`{"dataBase64":"${'QUJD'.repeat(LARGEST / 4 - 20)}"}`),

@@ -303,7 +303,12 @@ export const PROCESS_REQUESTS = {
   'process/wait': [longId()],
   'process/snapshot': [
     { name: 'full streams', before: MUCH_OUTPUT, requests: () => [{ processId: 'p' }], answer: 'result' },
-    { name: 'many small chunks', before: MANY_CHUNKS, requests: () => [{ processId: 'p' }], answer: 'result' },
+    {
+      name: 'many small chunks',
+      before: MANY_CHUNKS,
+      requests: () => [{ processId: 'p' }],
+      answer: 'result',
+    },
     longId(),
   ],
   'process/list': [

@@ -32,7 +32,10 @@ export function hostileUris(base) {
 export const HOSTILE_GLOBS = Array.from({ length: 255 }, (_, index) => `${'*a'.repeat(100)}${index}b`);
 
 /** 255 globs that nearly match any path. */
-export const HOSTILE_PATH_GLOBS = Array.from({ length: 255 }, (_, index) => `${'**/a*/'.repeat(30)}${index}x`);
+export const HOSTILE_PATH_GLOBS = Array.from(
+  { length: 255 },
+  (_, index) => `${'**/a*/'.repeat(30)}${index}x`,
+);
 
 /** Objects and arrays at the limits of a message. */
 export const MAX_VALUES = 262_144 - 16;

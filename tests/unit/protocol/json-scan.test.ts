@@ -39,7 +39,11 @@ test.each([
   ['one level too many of objects', `${'{"a":'.repeat(128)}1${'}'.repeat(128)}`, /nested deeper/],
   ['one value too many', elements(limits.maxJsonValues - 1), /more than 262144 JSON values/],
   ['one key too many', objectOf(MAX_REQUEST_KEYS + 1), /more than 32768 keys/],
-  ['one fraction too many', fractions(MAX_REQUEST_FRACTIONS + 1), /more than 1024 numbers that are not 64-bit/],
+  [
+    'one fraction too many',
+    fractions(MAX_REQUEST_FRACTIONS + 1),
+    /more than 1024 numbers that are not 64-bit/,
+  ],
   ['a duplicate key', '{"a":1,"a":2}', /duplicate key/],
   ['a duplicate key at depth', '[{"x":[{"b":1,"c":2,"b":3}]}]', /duplicate key/],
   ['a duplicate key spelled with an escape', '{"a":1,"\\u0061":2}', /duplicate key/],
@@ -164,7 +168,13 @@ test.each<[string, (size: number) => string]>([
   ['deep nesting, over and over', (size) => `[${'[[[[[[[[]]]]]]]],'.repeat(size)}1]`],
   ['many keys in one object', (size) => objectOf(size)],
   ['many small objects', (size) => `[${Array(size).fill('{"a":1,"b":2}').join(',')}]`],
-  ['many fractions', (size) => `[${Array(size / 3).fill('1.5').join(',')}]`],
+  [
+    'many fractions',
+    (size) =>
+      `[${Array(size / 3)
+        .fill('1.5')
+        .join(',')}]`,
+  ],
   ['a number of many digits', (size) => `[1.${'1'.repeat(size)}]`],
   ['whitespace', (size) => ' '.repeat(size)],
   ['escaped keys', (size) => `{${Array.from({ length: size }, (_, i) => `"\\u0061${i}":0`).join(',')}}`],

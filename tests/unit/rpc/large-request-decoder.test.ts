@@ -115,14 +115,17 @@ test('a method with a bulk field gets the bytes beside its params', () => {
   expect(routed.params).toMatchObject({ handleId: 'h', offset: 3 });
 });
 
-test.each([10, 100_000, MAX_REQUEST_TEXT_BYTES - 100])('finds a base64 parameter behind %i bytes', (bytes) => {
-  const whole = Buffer.from(
-    `{"id":1,"method":"m","params":{"path":"${'x'.repeat(bytes)}","chunk": "${LARGE}"}}`,
-  );
-  for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32], [0.99, 0.991]]) {
-    expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
-  }
-});
+test.each([10, 100_000, MAX_REQUEST_TEXT_BYTES - 100])(
+  'finds a base64 parameter behind %i bytes',
+  (bytes) => {
+    const whole = Buffer.from(
+      `{"id":1,"method":"m","params":{"path":"${'x'.repeat(bytes)}","chunk": "${LARGE}"}}`,
+    );
+    for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32], [0.99, 0.991]]) {
+      expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
+    }
+  },
+);
 
 const FULL = 'x'.repeat(MAX_REQUEST_TEXT_BYTES);
 const FULL_BASE64 = 'QUJD'.repeat(MAX_REQUEST_TEXT_BYTES / 4);
