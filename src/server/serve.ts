@@ -7,7 +7,6 @@ import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
-import { useBase64Coder } from '../rpc/base64.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
@@ -300,7 +299,7 @@ export class ExecServer {
 
   async #prepare(): Promise<void> {
     const { pty } = await this.#spawner.prepare();
-    if (pty.available) await Promise.all([useNativeBase64(), this.#services.fastPaths.prepare()]);
+    if (pty.available) await this.#services.fastPaths.prepare();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
@@ -314,12 +313,6 @@ export class ExecServer {
     await this.#records.close();
     this.#resolveClosed();
   }
-}
-
-async function useNativeBase64(): Promise<void> {
-  const { loadBase64 } = await import('../native/base64.ts');
-  const coder = loadBase64();
-  if (coder !== null) useBase64Coder(coder);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';
