@@ -29,10 +29,10 @@ export const STREAM_BLOCK_BYTES = 192 * 1024;
 export const STREAM_POOLED_BUFFERS = 4;
 
 /**
- * Bytes encoded to base64 per step: a multiple of three, small enough for the young generation of the heap and for
- * the processor's cache.
+ * Bytes encoded to base64 per step: a multiple of three. The text has 64 KiB, half of what V8 allocates separately
+ * from the young generation of the heap, at an eighth of the speed.
  */
-export const BASE64_ENCODE_CHUNK_BYTES = 12 * 1024;
+export const BASE64_ENCODE_CHUNK_BYTES = 48 * 1024;
 
 /** Results of at least this size are encoded into pooled buffers. */
 export const POOLED_RESULT_MIN_BYTES = 256 * 1024;
@@ -49,5 +49,5 @@ export const POOLED_RESULTS_MAX = 4;
  */
 export const BULK_SEARCH_BYTES = 32 * 1024;
 
-/** Base64 characters decoded per step: a multiple of four, and strings of this size are cheap. */
+/** Base64 characters decoded per step: a multiple of four, and a text of the same size. */
 export const BASE64_DECODE_CHUNK_CHARACTERS = 64 * 1024;

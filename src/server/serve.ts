@@ -8,7 +8,6 @@ import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
-import { useBase64Coder } from '../rpc/base64.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
@@ -313,12 +312,7 @@ export class ExecServer {
 
 /** Enables the native calls that are available. The server works without them, but slower. */
 async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
-  const [{ loadBase64 }, { loadCpuAffinity }] = await Promise.all([
-    import('../native/base64.ts'),
-    import('../native/cpu-affinity.ts'),
-  ]);
-  const coder = loadBase64();
-  if (coder !== null) useBase64Coder(coder);
+  const { loadCpuAffinity } = await import('../native/cpu-affinity.ts');
   useCpuAffinity(loadCpuAffinity);
   if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
 }
