@@ -5,6 +5,12 @@
 export const CHECKS_PER_REQUEST_TIMEOUT = 4;
 
 /**
+ * HTTP requests that one connection may send. Probes and scrapers send one after the other; a client that sends many at a time
+ * would keep the event loop busy with a single read.
+ */
+export const MAX_REQUESTS_PER_CONNECTION = 16;
+
+/**
  * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this
  * many serve thousands of new clients per second.
  */

@@ -10,7 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
-import { CHECKS_PER_REQUEST_TIMEOUT } from './limits.ts';
+import { CHECKS_PER_REQUEST_TIMEOUT, MAX_REQUESTS_PER_CONNECTION } from './limits.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
@@ -50,6 +50,8 @@ export class WebServer {
   async listen(): Promise<AddressInfo | null> {
     const server = await this.#createServer();
     this.#server = server;
+    server.maxRequestsPerSocket = MAX_REQUESTS_PER_CONNECTION;
+    server.on('dropRequest', (_, socket) => socket.destroy());
     server.on('request', (request, response) => this.#handlers.request(request, response));
     server.on('upgrade', (request, socket, head) => this.#handlers.upgrade(request, socket, head));
     server.on('connection', (socket) => this.#connected(socket));

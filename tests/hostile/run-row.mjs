@@ -46,3 +46,18 @@ function messageSender(text, client) {
 function refusedAnswers({ entry }, answers) {
   return entry?.answer === 'result' ? answers.filter(({ kind }) => kind !== 'result') : [];
 }
+
+/** How long a flood lasts. */
+const FLOOD_MS = 1_000;
+
+/**
+ * Floods the server and measures how long another client waits.
+ * @param {(context: import('./floods.mjs').FloodContext) => Promise<void>} flood
+ * @param {{ url: string, fixture: import('./fixture.mjs').Fixture, watch: import('./loop-watch.mjs').LoopWatch }} context
+ */
+export function measureFlood(flood, { url, fixture, watch }) {
+  return watch.measure(() => {
+    const endsAt = performance.now() + FLOOD_MS;
+    return flood({ url, fixture, goesOn: () => performance.now() < endsAt });
+  });
+}
