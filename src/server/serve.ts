@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
@@ -293,6 +294,7 @@ export class ExecServer {
   }
 
   async #prepare(): Promise<void> {
+    FIRST_SESSION.publish(null);
     const { pty } = await this.#spawner.prepare();
     if (pty.available) await useNativeCalls({ busyPoll: !this.#inProcess });
     else this.#log.warn('terminals are not available', { reason: pty.reason });
@@ -316,6 +318,9 @@ async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Pro
   useCpuAffinity(loadCpuAffinity);
   if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
 }
+
+/** Lets the program store its compiled code after the start. */
+const FIRST_SESSION = channel('exec-server:first-session');
 
 const SHUTTING_DOWN = 'the server is shutting down';
 
