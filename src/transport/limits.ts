@@ -60,3 +60,9 @@ export const BUFFER_POOL_UNIT_BYTES = 256 * 1024;
 
 /** Requests that the ends of a transport in memory send at a time; the others wait until earlier ones are answered. */
 export const MEMORY_UNANSWERED_REQUESTS = 1_024;
+
+/**
+ * How long busy connections may use the event loop before it serves the others. A request of another client waits
+ * this long, and longer only while a single turn takes longer.
+ */
+export const TURNS_SLICE_MS = 4;
