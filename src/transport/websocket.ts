@@ -187,8 +187,7 @@ export class WebSocketTransport implements Transport {
     socket.on('data', (chunk: Buffer) => parser.take(chunk));
     // Without this, bytes that a paused socket still holds at its end would bypass the parser.
     socket.prependListener('close', () => {
-      const rest: Buffer | null = socket.read();
-      if (rest !== null) parser.take(rest);
+      for (let rest: Buffer | null = socket.read(); rest !== null; rest = socket.read()) parser.take(rest);
     });
     readDirectly(socket, parser);
   }
