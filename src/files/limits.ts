@@ -241,11 +241,12 @@ export const DISCOVERY_ROOT_BYTES = 16 * 1024 * 1024;
 export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /**
- * YAML of a skill: nesting depth and characters. Front matter has a few hundred characters; the parser takes about a second for a
- * megabyte.
+ * YAML of a skill: nesting depth, characters, and tokens (a name, a mark, a space, an end of line). Front matter has a few dozen
+ * tokens. The parser takes up to ten microseconds for each, and the event loop waits.
  */
 export const MAX_YAML_DEPTH = 32;
 export const MAX_YAML_LENGTH = 64 * 1024;
+export const MAX_YAML_TOKENS = 4_096;
 
 /** Characters of a skill's name: the reference's number. */
 export const MAX_SKILL_NAME_CHARACTERS = 64;

@@ -34,6 +34,9 @@ export const STREAM_POOLED_BUFFERS = 4;
  */
 export const BASE64_ENCODE_CHUNK_BYTES = 48 * 1024;
 
+/** Characters of a large result that are encoded in one turn of the event loop: about a millisecond. */
+export const ENCODED_PER_TURN_CHARACTERS = 256 * 1024;
+
 /** Results of at least this size are encoded into pooled buffers. */
 export const POOLED_RESULT_MIN_BYTES = 256 * 1024;
 

@@ -6,6 +6,7 @@ import { deferFileSystem } from '../../files/file-system-wrappers.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';
+import { encodeInTurns } from '../../rpc/encode-in-turns.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
 import type { HandlerServices } from './services.ts';
@@ -28,9 +29,11 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
     'capabilityRoots/discoverV1': ({ roots }, { park }) => {
       const sandboxedRoots = roots.map((root) => ({ ...root, files: filesOf(root) }));
       const paths = roots.flatMap(({ path }, index) => localPath(path, `roots.${index}.path`) ?? []);
-      return files.order.run(paths, 'read', park, async () => ({
-        roots: await discoverCapabilityRoots(files.under({}, 'read'), sandboxedRoots, files.ended, links),
-      }));
+      return files.order.run(paths, 'read', park, async () =>
+        encodeInTurns({
+          roots: await discoverCapabilityRoots(files.under({}, 'read'), sandboxedRoots, files.ended, links),
+        }),
+      );
     },
 
     // Few clients call this, so its code is loaded on the first call.
@@ -43,7 +46,7 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
         import('../../files/executor-config/config-locations.ts'),
       ]);
       const locations = await findConfigLocations(fileSystem, process.env);
-      return discoverInstalled(fileSystem, locations, files.ended, links);
+      return encodeInTurns(await discoverInstalled(fileSystem, locations, files.ended, links));
     },
   };
 }
