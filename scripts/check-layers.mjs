@@ -19,6 +19,9 @@ const PROCESS_NAMES =
   /\b(?:process\s*\.\s*(?:exit|argv|stdout)|console\s*\.\s*(?:log|info|debug|dir|table))\b/g;
 const PROCESS_IMPORTS = /\b(?:exit|argv|stdout)\b/;
 
+/** Signals that Node may collect as garbage before they abort. `TimeLimit` of src/base replaces them. */
+const COLLECTED_SIGNALS = /\bAbortSignal\s*\.\s*(?:any|timeout)\b/g;
+
 /**
  * Interfaces of Node that are not documented and differ between versions: its bindings, and members whose names begin with an
  * underscore, or are symbols that only reflection finds. Documented ones begin with an underscore too: what implementers of streams
@@ -127,6 +130,10 @@ function packageViolation(path, folder, specifier) {
 }
 
 function* nameViolations({ path, folder, code, imports }) {
+  for (const match of code.matchAll(COLLECTED_SIGNALS)) {
+    const reason = `${match[0].replace(/\s/g, '')} may never abort: use TimeLimit of src/base/time-limit.ts`;
+    yield { path, line: lineAt(code, match.index), reason };
+  }
   if (folder === 'cli') return;
   for (const match of code.matchAll(PROCESS_NAMES)) {
     yield {

@@ -65,6 +65,9 @@ export const SWEEP_REST_FACTOR = 4;
 /** Rounds of the watchdog after the server's death, 50 ms apart: ten seconds. What is left then cannot be killed. */
 export const WATCHDOG_ROUNDS = 200;
 
+/** Bytes for one entry in the list of removals: a page, which holds a path of 4,094 bytes. bwrap mounts at no longer one. */
+export const REMOVAL_SLOT_BYTES = 4_096;
+
 /** How long the watchdog may take to exit after it was dismissed before the server kills it. */
 export const WATCHDOG_EXIT_DEADLINE_MS = 1_000;
 /** Default number of processes of one caller, and how long a closed one stays readable: the reference's numbers. */

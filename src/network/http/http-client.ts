@@ -1,10 +1,10 @@
-import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { NetworkError } from '../errors.ts';
 import { keepReadableAfterWriteError } from '../failed-writes.ts';
-import { IDLE_CONNECTION_MS, MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
+import { IDLE_CONNECTION_MS, MAX_REDIRECTS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
   exchangeOverHttp1,
@@ -62,8 +62,6 @@ export class HttpClient {
     this.#policy = policy;
     this.#connections = new Connections(idleConnectionMs);
     this.#sessions = new Http2Sessions(idleConnectionMs);
-    // Every request adds a listener; callers limit the number of requests.
-    setMaxListeners(0, this.#closed.signal);
   }
 
   /** Resolves with the head of the response. Rejects with NetworkError. `signal` applies until the body has ended. */
@@ -71,7 +69,7 @@ export class HttpClient {
     const first = firstHop(request, this.#env);
     wireFields(first);
     requireHost(this.#policy, first.url);
-    const deadline = new RequestDeadline([signal, this.#closed.signal], request.timeoutMs);
+    const deadline = requestLimit([signal, this.#closed.signal], request.timeoutMs);
     try {
       return this.#finished(await this.#follow(first, request.redirect, deadline), deadline);
     } catch (error) {
@@ -87,7 +85,7 @@ export class HttpClient {
     this.#sessions.close();
   }
 
-  async #follow(first: Hop, redirect: 'follow' | 'stop', deadline: RequestDeadline): Promise<RawResponse> {
+  async #follow(first: Hop, redirect: 'follow' | 'stop', deadline: TimeLimit): Promise<RawResponse> {
     let hop = first;
     for (let redirects = 0; ; redirects++) {
       const answer = await this.#exchange(hop, deadline.signal);
@@ -167,7 +165,7 @@ export class HttpClient {
     return this.#authorities;
   }
 
-  #finished(answer: RawResponse, deadline: RequestDeadline): HttpResponse {
+  #finished(answer: RawResponse, deadline: TimeLimit): HttpResponse {
     const { status, fields, body } = answer;
     const abort = () => {
       // The body may never be read.
@@ -187,31 +185,9 @@ export class HttpClient {
 }
 
 /** Aborts a request after its timeout or when one of the signals aborts. */
-class RequestDeadline {
-  readonly signal: AbortSignal;
-  readonly #signals: readonly AbortSignal[];
-  readonly #abort: (event: { target: unknown }) => void;
-  readonly #timer: NodeJS.Timeout | undefined;
-
-  constructor(signals: readonly AbortSignal[], timeoutMs: number | null) {
-    const controller = new AbortController();
-    this.signal = controller.signal;
-    this.#signals = signals;
-    this.#abort = ({ target }) => controller.abort((target as AbortSignal).reason);
-    for (const signal of signals) {
-      if (signal.aborted) controller.abort(signal.reason);
-      else signal.addEventListener('abort', this.#abort);
-    }
-    if (timeoutMs === null || timeoutMs > MAX_TIMER_MS) return;
-    const timeUp = () => controller.abort(new RequestTimeoutError(`it took longer than ${timeoutMs} ms`));
-    if (timeoutMs === 0) timeUp();
-    else this.#timer = setTimeout(timeUp, timeoutMs);
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#abort);
-  }
+function requestLimit(signals: readonly AbortSignal[], timeoutMs: number | null): TimeLimit {
+  const timeUp = () => new RequestTimeoutError(`it took longer than ${timeoutMs} ms`);
+  return new TimeLimit(timeoutMs, signals, { timeUp });
 }
 
 /** The client's timeout has passed. */
@@ -271,7 +247,7 @@ function discardBody({ fields, body }: RawResponse): void {
 
 async function* pieces(
   { body, isWhole }: RawResponse,
-  deadline: RequestDeadline,
+  deadline: TimeLimit,
   cancel: () => void,
 ): AsyncGenerator<Buffer> {
   try {

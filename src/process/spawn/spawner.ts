@@ -122,11 +122,11 @@ export interface SandboxCalls {
    */
   lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /**
-   * Has the watchdog remove a directory entry if this process dies. It removes only an empty entry with the sticky bit on which no
-   * process holds a lock. The path is absolute, one byte per character.
+   * Has the watchdog remove a directory entry if this process dies, until the returned function is called. The watchdog removes only an
+   * empty entry with the sticky bit on which no process holds a lock. The path is absolute, one byte per character. Throws when the
+   * watchdog cannot be started or the path is too long.
    */
-  removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
-  forgetRemoval(path: string): void;
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): () => void;
   /** {@link CachedCalls.openPath}; also null while the calls are being loaded and where they are not available. */
   openCached: CachedCalls['openPath'];
   /** A file in memory with this content, executable and closed on exec. */

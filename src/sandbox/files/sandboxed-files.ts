@@ -1,5 +1,5 @@
-import { onAbort } from '../../base/abort.ts';
 import { Semaphore } from '../../base/semaphore.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { FileError } from '../../files/errors.ts';
 import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
@@ -220,19 +220,13 @@ export class SandboxedFiles {
     );
     if (this.#waiting >= MAX_WAITING_STARTS) throw tooMany;
     this.#waiting++;
-    // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect the timeout as garbage, and then it never fires.
-    const cancel = new AbortController();
-    const timer = setTimeout(() => cancel.abort(), waitMs);
-    const stop = onAbort(this.#closing.signal, () => cancel.abort());
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestIdle();
-      await this.#slots.acquire(cancel.signal);
+      await TimeLimit.run(waitMs, this.#closing.signal, (signal) => this.#slots.acquire(signal));
     } catch {
       this.#checkOpen();
       throw tooMany;
     } finally {
-      clearTimeout(timer);
-      stop();
       this.#waiting--;
     }
   }

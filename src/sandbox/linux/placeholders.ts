@@ -22,7 +22,7 @@ export class PlanOutdatedError extends Error {
   override readonly name = 'PlanOutdatedError';
 }
 
-type PlaceholderCalls = Pick<SandboxCalls, 'lock' | 'openCached' | 'removeAfterDeath' | 'forgetRemoval'>;
+type PlaceholderCalls = Pick<SandboxCalls, 'lock' | 'openCached' | 'removeAfterDeath'>;
 
 /** Placeholders that exist and are locked. */
 export interface HeldPlaceholders {
@@ -47,8 +47,6 @@ export class Placeholders {
   readonly #held = new Map<NativePath, HeldPlaceholder>();
   /** Includes those that were moved away or are being closed. */
   readonly #all = new Set<HeldPlaceholder>();
-  /** The paths that the watchdog knows, least recently used first. At most MAX_PLACEHOLDERS. */
-  readonly #announced = new Map<NativePath, Placeholder['kind']>();
 
   constructor(calls: PlaceholderCalls) {
     this.#calls = calls;
@@ -136,20 +134,28 @@ export class Placeholders {
   async #acquire(placeholder: Placeholder, parents: ParentDirectories): Promise<OpenPlaceholder> {
     const { path } = placeholder;
     const parent = await parents.take(parentPath(path));
-    this.#announce(placeholder);
+    let forget = () => {};
     try {
+      forget = this.#announce(placeholder);
       const entry = { directory: parent.fd, name: lastName(path) };
       for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
         const acquired = await this.#tryAcquire(placeholder, entry);
-        if (acquired !== null) return { parent, entry, ...acquired };
+        if (acquired !== null) return { parent, entry, forget, ...acquired };
         await delay(PLACEHOLDER_RETRY_MS);
       }
       throw new PlanOutdatedError(`${textOfNativePath(path)} keeps changing`);
     } catch (error) {
       parent.release();
-      this.#announced.delete(path);
-      this.#calls.forgetRemoval(path);
+      forget();
       throw error;
+    }
+  }
+
+  #announce({ path, kind }: Placeholder): () => void {
+    try {
+      return this.#calls.removeAfterDeath(path, kind);
+    } catch (error) {
+      throw failure(error, path);
     }
   }
 
@@ -163,6 +169,7 @@ export class Placeholders {
         return { fd, identity: await placeholderIdentity(placeholder, fd, made !== null) };
       }
     } catch (error) {
+      if (made !== null) await this.#removeUnused(entry, placeholder.kind, fd);
       closeSync(fd);
       throw error;
     }
@@ -172,31 +179,19 @@ export class Placeholders {
 
   /** Resolves when it is removed. Closes it in the background: the file system frees a removed file on close, which may take time. */
   async #remove(held: HeldPlaceholder): Promise<void> {
-    const { parent, entry, fd } = await held.file;
-    try {
-      if (this.#lock(fd, 'exclusive') && leadsTo(entry, fd)) await removeIfEmpty(entry, held.kind, fd);
-    } catch {
-      // Its directory may be gone or no longer accessible. That is not an error of the sandbox.
-    } finally {
-      close(fd, () => this.#all.delete(held));
-      parent.release();
-    }
+    const { parent, entry, fd, forget } = await held.file;
+    await this.#removeUnused(entry, held.kind, fd);
+    close(fd, () => this.#all.delete(held));
+    parent.release();
+    forget();
   }
 
-  /**
-   * Registers each path with the watchdog once, and leaves it registered after the placeholder is removed, because the next program will
-   * probably need it again. The watchdog does nothing if the path is missing, is another entry, or is in use by another server.
-   */
-  #announce({ path, kind }: Placeholder): void {
-    if (this.#announced.get(path) !== kind) this.#calls.removeAfterDeath(path, kind);
-    this.#announced.delete(path);
-    this.#announced.set(path, kind);
-    if (this.#announced.size <= MAX_PLACEHOLDERS) return;
-    for (const oldest of this.#announced.keys()) {
-      if (this.#held.has(oldest)) continue;
-      this.#announced.delete(oldest);
-      this.#calls.forgetRemoval(oldest);
-      return;
+  /** Removes the open entry unless another server uses it. Opens nothing, so that it works without free descriptors. */
+  async #removeUnused(entry: Entry, kind: Placeholder['kind'], fd: number): Promise<void> {
+    try {
+      if (this.#lock(fd, 'exclusive') && leadsTo(entry, fd)) await removeIfEmpty(entry, kind, fd);
+    } catch {
+      // Its directory may be gone or no longer accessible. That is not an error of the sandbox.
     }
   }
 
@@ -232,6 +227,8 @@ interface Entry {
 interface OpenPlaceholder extends AcquiredFile {
   readonly parent: SharedDirectory;
   readonly entry: Entry;
+  /** Tells the watchdog that it is removed. */
+  readonly forget: () => void;
 }
 
 /** An open parent directory. Each of its placeholders releases it once. */
@@ -293,6 +290,8 @@ async function make(
   try {
     return { fd: openSync(made, OPEN_FLAGS.directory) };
   } catch (error) {
+    // Most likely no descriptor is left. Without one, no lock can be taken either.
+    if (errorCode(error) !== 'ENOENT') await rmdir(made).catch(() => {});
     return { fd: unlessVanished(error, path) };
   }
 }

@@ -106,6 +106,22 @@ const violations: readonly { name: string; files: Record<string, string>; report
     ],
   },
   {
+    name: 'signals that Node may collect before they abort',
+    files: {
+      'src/relay/a.ts': [
+        '// Not AbortSignal.any.',
+        'const limited = AbortSignal.any([AbortSignal',
+        '  .timeout(5)]);',
+        'const aborted = AbortSignal.abort();',
+        '',
+      ].join('\n'),
+    },
+    report: [
+      'src/relay/a.ts:2: AbortSignal.any may never abort: use TimeLimit of src/base/time-limit.ts',
+      'src/relay/a.ts:2: AbortSignal.timeout may never abort: use TimeLimit of src/base/time-limit.ts',
+    ],
+  },
+  {
     name: 'undocumented interfaces of Node',
     files: {
       'src/transport/a.ts': [

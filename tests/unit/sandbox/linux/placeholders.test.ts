@@ -23,8 +23,8 @@ import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
 import { Placeholders, PlanOutdatedError } from '../../../../src/sandbox/linux/placeholders.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
+import { withFreeDescriptors } from '../../../support/descriptor-limit.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { removedAreClosed } from './sandboxed-programs.ts';
 
 const libc = loadLibc();
 const cached = await loadCachedCalls();
@@ -34,17 +34,17 @@ let descriptors: number;
 /** The placeholders of one server. Records the paths that it registers with the watchdog. */
 function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
   const watched = new Set<string>();
-  const announced: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
     openCached: cached.openPath,
     removeAfterDeath: (path) => {
-      announced.push(path);
       watched.add(path);
+      return () => {
+        watched.delete(path);
+      };
     },
-    forgetRemoval: (path) => void watched.delete(path),
   };
-  return { placeholders: new Placeholders(calls), watched, announced };
+  return { placeholders: new Placeholders(calls), watched };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -80,32 +80,7 @@ describe('a held placeholder', () => {
     }
     await release();
     expect(readdirSync(folder)).toEqual([]);
-  });
-
-  test('is registered with the watchdog once, until MAX_PLACEHOLDERS others were used after it', async () => {
-    const { placeholders, watched, announced } = server();
-    const use = async (...wanted: Placeholder[]) => {
-      await (await placeholders.hold(wanted)).release();
-      // Until then they count for the limit.
-      await removedAreClosed();
-    };
-    await use(at('.git'));
-    await use(at('.git'));
-    expect(announced).toEqual([at('.git').path]);
-    const held = await placeholders.hold([at('.aws')]);
-    await use(...Array.from({ length: MAX_PLACEHOLDERS - 2 }, (_, index) => at(`p${index}`)));
-    expect(watched.size).toBe(MAX_PLACEHOLDERS);
-    await use(at('.git'));
-    await use(at('one more'));
-    expect(watched.size).toBe(MAX_PLACEHOLDERS);
-    // The least recently used path that is not in use is forgotten.
-    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => watched.has(path))).toEqual([
-      true,
-      true,
-      false,
-      true,
-    ]);
-    await held.release();
+    expect(watched.size).toBe(0);
   });
 
   test('has its mode regardless of the umask', async () => {
@@ -258,6 +233,30 @@ describe('entries of other users are left alone', () => {
 });
 
 describe('a placeholder that cannot be held', () => {
+  test('leaves nothing, whenever the descriptors run out', async () => {
+    mkdirSync(join(folder, 'sub'));
+    const { placeholders, watched } = server();
+    const wanted = [at('.git'), at('.env', 'file'), at('.aws'), at('sub/.codex')];
+    let held = 0;
+    for (let free = 0; free < 12; free++) {
+      const outcome = await withFreeDescriptors(free, () =>
+        placeholders.hold(wanted).catch((error: Error) => error),
+      );
+      if (outcome instanceof Error) {
+        expect(outcome.message).toContain('EMFILE');
+      } else {
+        held++;
+        await outcome.release();
+      }
+      expect(readdirSync(folder)).toEqual(['sub']);
+      expect(readdirSync(join(folder, 'sub'))).toEqual([]);
+      expect(watched.size).toBe(0);
+      await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
+    }
+    // Six descriptors are enough: four entries and two directories.
+    expect(held).toBe(6);
+  });
+
   test('releases the others', async () => {
     mkdirSync(join(folder, 'theirs'));
     const { placeholders, watched } = server();
