@@ -212,13 +212,14 @@ export class ClientConnection {
     const files = new ConnectionFiles(
       this.#connection,
       search,
-      () => quotas.enterFileHandle(),
+      () => quotas.enterFileHandle(session),
       access.restrict(servedFiles(config.nativeSpawn)),
       sandboxEnforcer.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config),
       maxBodyBytes: config.maxHttpBodyBytes,
+      enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const services = {
