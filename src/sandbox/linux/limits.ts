@@ -38,6 +38,9 @@ export const PROBE_OUTPUT_BYTES = 2_048;
 /** Pre-built sandboxes, one for each plan and pool key. Four are enough for two workspaces, with and without stdin. */
 export const MAX_POOLED_SANDBOXES = 4;
 
+/** Descriptors of a pre-built sandbox: three streams, the report pipe, the launcher, and the pipe for instructions. */
+export const DESCRIPTORS_PER_POOLED_SANDBOX = 6;
+
 /**
  * How long an unused pre-built sandbox is kept: about as long as an agent thinks before its next command. It costs half a megabyte of
  * kernel memory and no CPU time.

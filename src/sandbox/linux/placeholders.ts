@@ -64,7 +64,7 @@ export class Placeholders {
    * Resolves when all of them exist. They count for the owner, who may hold a fair share of them; nothing is created beyond it. Rejects
    * with PlanOutdatedError when another entry is at the path, and with SandboxError when the placeholder cannot be created.
    */
-  async hold(placeholders: readonly Placeholder[], owner: Owner = this): Promise<HeldPlaceholders> {
+  async hold(placeholders: readonly Placeholder[], owner: Owner = {}): Promise<HeldPlaceholders> {
     const hold: Hold = {
       owner,
       parents: new ParentDirectories(this.#calls),

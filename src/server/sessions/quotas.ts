@@ -36,7 +36,10 @@ export class Quotas {
 
   constructor(limits: QuotaLimits) {
     this.#limits = limits;
-    this.descriptors = new FairShares(limits.descriptors, 'file descriptors for programs and files (RLIMIT_NOFILE)');
+    this.descriptors = new FairShares(
+      limits.descriptors,
+      'file descriptors for programs and files (RLIMIT_NOFILE)',
+    );
   }
 
   /** Takes a slot for one running process and its descriptors. Throws ProcessError when none is free. */
@@ -87,7 +90,8 @@ export function descriptorsOfStart(
   io: ChildIo,
   uses: { readonly sandbox: boolean; readonly network: boolean; readonly loginShell: boolean },
 ): number {
-  const streams = io.kind === 'pipe' && io.stdin === 'open' ? MAX_STREAM_DESCRIPTORS : MAX_STREAM_DESCRIPTORS - 1;
+  const streams =
+    io.kind === 'pipe' && io.stdin === 'open' ? MAX_STREAM_DESCRIPTORS : MAX_STREAM_DESCRIPTORS - 1;
   const sandbox = uses.sandbox ? SANDBOXED_START_DESCRIPTORS : 0;
   const network = uses.network ? PROGRAM_NETWORK_DESCRIPTORS : 0;
   const loginShell = uses.loginShell ? MAX_STREAM_DESCRIPTORS - 1 + sandbox : 0;
