@@ -118,7 +118,15 @@ export class SandboxedFiles {
   async #acquire(key: string, disk: DiskPolicy, owner: Owner): Promise<FileHelper> {
     let policy = this.#policies.get(key);
     if (policy === undefined) {
-      policy = { disk, current: null, checking: null, nextCheck: null, acquiring: 0, permits: 0 };
+      policy = {
+        disk,
+        current: null,
+        checking: null,
+        nextCheck: null,
+        acquiring: 0,
+        permits: 0,
+        waiting: new Map(),
+      };
       this.#policies.set(key, policy);
       // Looks them up while the plan is made.
       void this.#findPrograms().catch(() => {});
@@ -140,10 +148,7 @@ export class SandboxedFiles {
 
   /** Null when the helper has died, was ended to free its slot, or needs a permit after all. */
   async #tryAcquire(policy: PolicyState, owner: Owner): Promise<FileHelper | null> {
-    // A helper that is in use, or will be in a moment, has a permit, which others can join.
-    const joins = policy.permits > 0 || policy.current?.helper.isIdle === false;
-    const permit = joins ? null : await this.#takePermit(owner);
-    if (permit !== null) policy.permits++;
+    const permit = await this.#permitFor(policy, owner);
     try {
       const helper = await this.#checkedHelper(policy);
       return helper?.acquire(owner, permit) ? helper : null;
@@ -153,6 +158,24 @@ export class SandboxedFiles {
         permit.leave(owner);
       }
     }
+  }
+
+  /** Counts the permit. Null when none is needed: the helper is in use or will be in a moment. Then it has a permit, which others can join. */
+  async #permitFor(policy: PolicyState, owner: Owner): Promise<SharedUnits | null> {
+    const { waiting } = policy;
+    for (;;) {
+      if (policy.permits > 0 || policy.current?.helper.isIdle === false) return null;
+      const taking = waiting.get(owner);
+      if (taking === undefined) break;
+      await taking;
+    }
+    const taking = this.#takePermit(owner).finally(() => waiting.delete(owner));
+    const counted = taking.then((permit) => {
+      policy.permits++;
+      return permit;
+    });
+    waiting.set(owner, counted);
+    return await counted;
   }
 
   /** Waits until the owner may use one more helper. */
@@ -347,6 +370,8 @@ interface PolicyState {
   /** Operations that are about to use the helper, and how many of them have a permit for one that is not in use. */
   acquiring: number;
   permits: number;
+  /** One operation of each owner waits for such a permit, and the others for that operation. */
+  readonly waiting: Map<Owner, Promise<SharedUnits>>;
 }
 
 /** Refuses a policy under which sandboxed programs could replace bwrap: they could escape through it. */
