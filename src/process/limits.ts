@@ -13,6 +13,12 @@ export const FULL_READS_PER_TURN = 4;
 /** Capacity of the pipe of a program that fills it faster than the server reads it; saves context switches. */
 export const FLOODED_PIPE_BYTES = 1024 * 1024;
 
+/**
+ * Pipes that have this capacity at a time: a quarter of what Linux allows a user without privileges (64 MiB, pipe(7)). At that limit
+ * every new pipe of the user, in any program, would hold only 8 KiB.
+ */
+export const MAX_WIDENED_PIPES = 16;
+
 /** The output buffer of a Linux terminal is full at this size. */
 export const FULL_TERMINAL_BYTES = 4_095;
 

@@ -25,6 +25,15 @@ export const MAX_REQUEST_ID = 2n ** 63n - 1n;
  */
 export const MAX_KEY_LENGTH = 16_383;
 
+/**
+ * Keys of all objects of one request. Unlike other values each new key costs the engine a microsecond. The largest real
+ * requests have an environment of some thousand variables. Results may have as many keys as values.
+ */
+export const MAX_REQUEST_KEYS = 32_768;
+
+/** Numbers of one request that are no 64-bit integers. No parameter takes one, so they are only accepted where they are ignored. */
+export const MAX_REQUEST_FRACTIONS = 1_024;
+
 // The lengths of strings in requests, in UTF-16 units. Every string of a request has one of these limits or is data. The
 // parsers behind them (URLs, international host names, globs, regular expressions) are then never given more.
 

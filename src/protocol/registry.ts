@@ -318,6 +318,7 @@ export const METHODS = {
     ...exec,
     origin: 'legacy',
     capability: 'legacyCommandExec',
+    bulk: 'chunk',
     params: legacy.CommandExecWriteParams,
     result: legacy.CommandExecWriteResult,
     summary: 'Writes to the stdin of a terminal process; anything else is an error.',

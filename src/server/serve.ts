@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
 import type { FairShares } from '../base/fair-shares.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
@@ -299,6 +300,7 @@ export class ExecServer {
   }
 
   async #prepare(): Promise<void> {
+    FIRST_SESSION.publish(null);
     const { pty } = await this.#spawner.prepare();
     if (pty.available) await this.#services.fastPaths.prepare();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
@@ -315,6 +317,9 @@ export class ExecServer {
     this.#resolveClosed();
   }
 }
+
+/** Lets the program store its compiled code after the start. */
+const FIRST_SESSION = channel('exec-server:first-session');
 
 const SHUTTING_DOWN = 'the server is shutting down';
 
