@@ -34,6 +34,18 @@ export const FRAME_POOL_SIZE = 16;
  */
 export const READ_ENVELOPE_BYTES = 96;
 
+/** Largest page of `process/read`: more than the default settings retain. It is encoded in one turn of the event loop. */
+export const READ_PAGE_BYTES = 8 * 1024 * 1024;
+
+/** Largest page of `process/list`. One page holds a thousand ordinary processes; ids and paths can be long. */
+export const LIST_PAGE_BYTES = 1024 * 1024;
+
+/** Bytes of one stream in the result of `process/snapshot`, more than the default settings retain. */
+export const SNAPSHOT_STREAM_BYTES = 2 * 1024 * 1024;
+
+/** JSON of the result of `process/snapshot` besides the bytes of its streams, rounded up. */
+export const SNAPSHOT_ENVELOPE_BYTES = 1024;
+
 /**
  * Files up to this size are sent in one response; larger ones are read while they are sent. It is a multiple of three, so that the
  * base64 texts of the first part and of the rest can be concatenated.
