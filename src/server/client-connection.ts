@@ -193,6 +193,7 @@ export class ClientConnection {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
     this.#stopInitializeTimer();
+    this.#connection.peerInitialized();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
     this.#attachment = { session, tools: null };
@@ -215,14 +216,15 @@ export class ClientConnection {
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
-      search,
-      () => quotas.enterFileHandle(),
+      async (...asked) => (await search()).search(...asked, session),
+      () => quotas.enterFileHandle(session),
       access.restrict(fastPaths.files),
-      sandboxEnforcer.files(access.below),
+      sandboxEnforcer.files(access.below, session),
     );
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config),
       maxBodyBytes: config.maxHttpBodyBytes,
+      enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const services = {
