@@ -71,6 +71,9 @@ export const SMALL_WRITE_BYTES = 128 * 1024;
 export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 
+/** Bytes of a `file:` URI. A path of PATH_MAX, 4,096 bytes, has 12,288 when every byte is percent-encoded. */
+export const MAX_URI_BYTES = 16 * 1024;
+
 /** Longest path of a file that a thread writes: PATH_MAX of Linux. */
 export const WRITE_SLOT_PATH_BYTES = 4_096;
 

@@ -1,5 +1,6 @@
 import { normalize } from 'node:path/posix';
 import { parseUrl } from '../base/parse-url.ts';
+import { MAX_URI_BYTES } from './limits.ts';
 import { type NativePath, nativePathOfBytes } from './native-path.ts';
 
 /**
@@ -78,6 +79,10 @@ function isPlain(bytes: string): boolean {
 }
 
 function parse(text: string): URL {
+  // The schema limits characters. A character of several bytes takes the parser as long as that many.
+  if (Buffer.byteLength(text) > MAX_URI_BYTES) {
+    throw new PathUriError('syntax', `invalid URI: longer than ${MAX_URI_BYTES} bytes`);
+  }
   // The URL standard reads a bar after a letter as a drive; the reference reads it as a character in an absolute path.
   const url = parseUrl(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
   if (url === null) throw new PathUriError('syntax', invalidUri(text));
@@ -104,10 +109,30 @@ function invalidUri(text: string): string {
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
 function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
-  return pathname.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
+  const bytes = Buffer.allocUnsafe(pathname.length);
+  let length = 0;
+  for (let at = 0; at < pathname.length; at++) {
+    const code = pathname.charCodeAt(at);
+    const byte = code === PERCENT ? escapedByte(pathname, at + 1) : null;
+    bytes[length++] = byte ?? code;
+    if (byte !== null) at += 2;
+  }
+  return bytes.toString('latin1', 0, length);
 }
+
+/** The value of two hexadecimal digits; null for other characters. */
+function escapedByte(text: string, at: number): number | null {
+  const high = HEX_DIGITS[text.charCodeAt(at)];
+  const low = HEX_DIGITS[text.charCodeAt(at + 1)];
+  return high === undefined || low === undefined ? null : high * 16 + low;
+}
+
+const PERCENT = 0x25;
+/** Digits by character code. */
+const HEX_DIGITS: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const digit = Number.parseInt(String.fromCharCode(code), 16);
+  return Number.isNaN(digit) ? undefined : digit;
+});
 
 /** Also resolves the dot segments that appear after a slash is decoded. */
 function normalized(path: string): NativePath {

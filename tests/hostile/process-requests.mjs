@@ -27,7 +27,7 @@ function urisOf(fixture) {
 const MANY_ARGUMENTS = ['/bin/true', ...Array(60_000).fill('x')];
 const LONG_ARGUMENTS = ['/bin/sleep', '1000', ...Array(15).fill('x'.repeat(127 * KIB))];
 const MANY_VARIABLES = Object.fromEntries(
-  Array.from({ length: 16_000 }, (_, index) => [`VARIABLE_${index}`, 'x']),
+  Array.from({ length: 8_000 }, (_, index) => [`VARIABLE_${index}`, 'x']),
 );
 
 /** A sandbox that allows reading everything, with more entries. */
@@ -132,8 +132,8 @@ export const PROCESS_REQUESTS = {
               ignoreDefaultExcludes: false,
               exclude: [],
               includeOnly: [],
-              set: { [`A${'a'.repeat(9_000)}`]: 'x' },
-              [filter]: Array.from({ length: 50 }, (_, index) => `${'*a'.repeat(80)}${index}b`),
+              set: { [`A${'a'.repeat(6_000)}`]: 'x' },
+              [filter]: Array.from({ length: 50 }, (_, index) => `*${'a'.repeat(20)}${index}b`),
             },
           }),
         ),
