@@ -222,7 +222,7 @@ export class ClientConnection {
       sandboxEnforcer.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {
-      client: () => openHttpClient(config),
+      client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
