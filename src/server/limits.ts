@@ -1,8 +1,14 @@
 /** Smallest number of slots kept for new clients, however few descriptors the system allows. */
 export const MIN_SLOTS_FOR_NEW_CLIENTS = 2;
 
-/** Descriptors of a running program: three pipes, or two for a terminal. */
-export const DESCRIPTORS_PER_PROCESS = 3;
+/** Descriptors for the streams of a program: three pipes; two without stdin, and two for a terminal. */
+export const MAX_STREAM_DESCRIPTORS = 3;
+
+/** Further descriptors of a start in a sandbox: the report pipe, the launcher, and the pipe for the arguments of bwrap. */
+export const SANDBOXED_START_DESCRIPTORS = 4;
+
+/** Further descriptors of a program with its own network: two listeners, and the socket pair that they arrive through. */
+export const PROGRAM_NETWORK_DESCRIPTORS = 4;
 
 /**
  * After a client has ended its input, its open requests are aborted when no response, and no part of a response or body, was sent for

@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
+import type { FairShares } from '../base/fair-shares.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
@@ -134,7 +135,7 @@ export class ExecServer {
       proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths),
+        () => loadSandbox(this.#spawner, fastPaths, this.#services.quotas.descriptors),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {
@@ -354,9 +355,13 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   }, TOKEN_EXPIRY_CHECK_MS);
 }
 
-async function loadSandbox(spawner: LazySpawner, { prebuildSandboxes }: FastPaths): Promise<Sandbox> {
+async function loadSandbox(
+  spawner: LazySpawner,
+  { prebuildSandboxes: prebuild }: FastPaths,
+  descriptors: FairShares,
+): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env, { prebuild: prebuildSandboxes });
+  return createSandbox(await spawner.prepare(), process.env, { prebuild, descriptors });
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {
