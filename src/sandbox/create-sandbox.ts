@@ -12,15 +12,16 @@ import type { Sandbox } from './sandbox.ts';
  */
 export function createSandbox(spawner: Spawner, env: Readonly<Record<string, string | undefined>>): Sandbox {
   const { arch } = process;
-  if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
+  const { sandboxCalls: calls } = spawner;
+  if (calls == null || (arch !== 'x64' && arch !== 'arm64')) {
     throw unenforceable(
       'programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn',
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const pool = new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls);
-  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool);
-  const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
+  const pool = new SandboxPool((spec) => spawner.spawn(spec), calls);
+  const programs = new LinuxSandboxBuilder(calls, bwrap, arch, pool);
+  const files = new SandboxedFiles({ spawner, calls, bwrap, architecture: arch, env });
   return {
     get works() {
       return bwrap.works;
