@@ -1,5 +1,5 @@
 // Enforces the layering of src/: which folder may import which, and which may load native code or websockets or use the
-// process. Prints each violation as `file:line: reason` and exits 1 if there is one.
+// process. Also refuses undocumented interfaces of Node. Prints each violation as `file:line: reason` and exits 1 if there is one.
 //
 //   node scripts/check-layers.mjs [ROOT]     ROOT contains src/; the project itself by default
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -19,6 +19,20 @@ const PROCESS_NAMES =
   /\b(?:process\s*\.\s*(?:exit|argv|stdout)|console\s*\.\s*(?:log|info|debug|dir|table))\b/g;
 const PROCESS_IMPORTS = /\b(?:exit|argv|stdout)\b/;
 
+/** Signals that Node may collect as garbage before they abort. `TimeLimit` of src/base replaces them. */
+const COLLECTED_SIGNALS = /\bAbortSignal\s*\.\s*(?:any|timeout)\b/g;
+
+/**
+ * Interfaces of Node that are not documented and differ between versions: its bindings, and members whose names begin with an
+ * underscore, or are symbols that only reflection finds. Documented ones begin with an underscore too: what implementers of streams
+ * override, and what zod offers to libraries.
+ */
+const UNDOCUMENTED =
+  /\b(?:process\s*\.\s*binding|internalBinding|getOwnPropertySymbols|_handle)\b|\.\s*_(?!handle\b|(?:read|write|writev|final|destroy|construct|transform|flush|zod|default)\b)\w+/g;
+/** The libraries that native code may be loaded from. `null` would be the Node binary itself. */
+const LIBRARY_LOADS = /\bkoffi\s*\.\s*load\s*\((?!\s*'libc\.so\.6'\s*\))/g;
+const NOT_CHECKED = new Set(['src/transport/direct-reads.ts']);
+
 /** Folders that must load in a browser, and the modules that prevent it when they are imported, directly or indirectly. */
 const PORTABLE = ['protocol', 'client'];
 const NOT_PORTABLE = new Set(['node:child_process', 'koffi', 'node:fs', 'node:fs/promises']);
@@ -34,7 +48,11 @@ const CALL = /\b(?:import|require)\s*\(\s*(?<quote>['"])(?<specifier>[^'"\n]+)\k
 const root = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '..'));
 const sources = new Map(listSources(join(root, 'src')).map((path) => [path, readSource(path)]));
 const violations = [
-  ...[...sources.values()].flatMap((source) => [...folderViolations(source), ...nameViolations(source)]),
+  ...[...sources.values()].flatMap((source) => [
+    ...folderViolations(source),
+    ...nameViolations(source),
+    ...undocumentedViolations(source),
+  ]),
   ...cycleViolations(),
   ...portabilityViolations(),
 ];
@@ -57,7 +75,7 @@ function listSources(folder) {
 function readSource(path) {
   const text = readFileSync(path, 'utf8');
   const masked = maskSource(text);
-  return { path, folder: folderOf(path), code: masked.code, imports: findImports(masked, path) };
+  return { path, folder: folderOf(path), ...masked, imports: findImports(masked, path) };
 }
 
 /** Static and dynamic imports, re-exports and require calls, each with the file it resolves to if it is in src. */
@@ -112,6 +130,10 @@ function packageViolation(path, folder, specifier) {
 }
 
 function* nameViolations({ path, folder, code, imports }) {
+  for (const match of code.matchAll(COLLECTED_SIGNALS)) {
+    const reason = `${match[0].replace(/\s/g, '')} may never abort: use TimeLimit of src/base/time-limit.ts`;
+    yield { path, line: lineAt(code, match.index), reason };
+  }
   if (folder === 'cli') return;
   for (const match of code.matchAll(PROCESS_NAMES)) {
     yield {
@@ -123,6 +145,17 @@ function* nameViolations({ path, folder, code, imports }) {
   for (const { specifier, names, line } of imports) {
     const name = /^(?:node:)?process$/.test(specifier) && PROCESS_IMPORTS.exec(names)?.[0];
     if (name) yield { path, line, reason: `only src/cli may use process.${name}` };
+  }
+}
+
+function* undocumentedViolations({ path, code, withStrings }) {
+  if (NOT_CHECKED.has(display(path))) return;
+  for (const { 0: name, index } of code.matchAll(UNDOCUMENTED)) {
+    const reason = `${name.replace(/\s|^\./g, '')} is not a documented interface`;
+    yield { path, line: lineAt(code, index), reason };
+  }
+  for (const { index } of withStrings.matchAll(LIBRARY_LOADS)) {
+    yield { path, line: lineAt(code, index), reason: 'native code may only be loaded from libc.so.6' };
   }
 }
 

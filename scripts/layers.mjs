@@ -16,17 +16,14 @@ export const LAYERS = {
     imports: [],
   },
   observability: { subject: 'logs, metrics, traces, redaction', imports: [] },
-  native: {
-    subject: 'calls to the C library and to functions of Node that have no JavaScript interface',
-    imports: [],
-  },
+  native: { subject: 'calls to the C library', imports: [] },
   transport: {
     subject: 'carries messages: websocket, stdio lines, in-memory pair',
     imports: ['protocol', 'observability'],
   },
   rpc: {
     subject: 'matches requests and answers: connection, dispatcher, outbox; large messages',
-    imports: ['transport', 'protocol', 'observability', 'types:native'],
+    imports: ['transport', 'protocol', 'observability'],
   },
   process: {
     subject: 'starts, reads, signals and ends programs; output log, stdin, process tag, resource limits',

@@ -24,6 +24,8 @@ export const AUDIT_PENDING_LOW_PRIORITY_RECORDS = 8_192;
  * a day under any load.
  */
 export const REJECTED_CONNECTIONS_PER_WINDOW = 600;
+/** How many of them may be of one token or address, so that one client cannot hide the others. */
+export const REJECTED_CONNECTIONS_PER_SOURCE = 60;
 export const REJECTED_CONNECTIONS_WINDOW_MS = 60_000;
 
 /** Interval of retries after a failed write. */

@@ -13,9 +13,6 @@ export const IDLE_CONNECTION_MS = 4_000;
 /** Idle connections that one client keeps to one web server. */
 export const MAX_IDLE_CONNECTIONS = 8;
 
-/** Longest time that a timer can be set to, 24 days. Node fires a longer one immediately. */
-export const MAX_TIMER_MS = 2 ** 31 - 1;
-
 /** Largest CA certificate file: a hundred times the size of a system's bundle. */
 export const MAX_CA_FILE_BYTES = 32 * 1024 * 1024;
 

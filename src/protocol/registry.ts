@@ -6,6 +6,7 @@ import * as environmentConfig from './environment-config.ts';
 import * as files from './files.ts';
 import * as http from './http.ts';
 import * as legacy from './legacy.ts';
+import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
@@ -142,9 +143,10 @@ export const METHODS = {
     origin: 'extension',
     lane: 'control',
     capability: 'processList',
-    params: environment.EnvironmentStatusParams,
+    params: process.ProcessListParams,
     result: process.ProcessListResult,
-    summary: 'Lists the processes of the session.',
+    summary:
+      'Lists the processes of the session in the order of their starts, as many as fit into a megabyte.',
   }),
   'fs/readFile': method({
     ...filesystem,
@@ -317,6 +319,7 @@ export const METHODS = {
     ...exec,
     origin: 'legacy',
     capability: 'legacyCommandExec',
+    bulk: 'chunk',
     params: legacy.CommandExecWriteParams,
     result: legacy.CommandExecWriteResult,
     summary: 'Writes to the stdin of a terminal process; anything else is an error.',
@@ -417,5 +420,5 @@ export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTI
 
 /** Whether the name is a method of the table. */
 export function isMethod(name: string): name is Method {
-  return Object.hasOwn(METHODS, name);
+  return name.length <= MAX_METHOD_LENGTH && Object.hasOwn(METHODS, name);
 }

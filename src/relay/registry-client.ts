@@ -1,6 +1,7 @@
 import { type IncomingMessage, request as requestPlain } from 'node:http';
 import { request as requestSecure } from 'node:https';
 import { unlessAborted } from '../base/abort.ts';
+import { TimeLimit } from '../base/time-limit.ts';
 import { printable } from '../protocol/errors.ts';
 import { RelayError } from './errors.ts';
 import {
@@ -120,10 +121,22 @@ export class RegistryClient {
     return { url, registrationId: textOf(action, answer, 'executor_registration_id') };
   }
 
-  async #post(action: Action, body: unknown, limits: Limits, moreHeaders: Headers = {}): Promise<string> {
+  #post(action: Action, body: unknown, limits: Limits, moreHeaders: Headers = {}): Promise<string> {
+    return TimeLimit.run(limits.timeoutMs, limits.signal, (signal) =>
+      this.#send(action, body, limits, moreHeaders, signal),
+    );
+  }
+
+  /** `signal` combines the limits. */
+  async #send(
+    action: Action,
+    body: unknown,
+    limits: Limits,
+    moreHeaders: Headers,
+    signal: AbortSignal,
+  ): Promise<string> {
     const { url: base, environmentId, auth } = this.#options;
     const path = `${base.pathname.replace(/\/+$/, '')}/cloud/environment/${environmentId}/${action}`;
-    const signal = AbortSignal.any([limits.signal, AbortSignal.timeout(limits.timeoutMs)]);
     const headers = {
       'content-type': 'application/json',
       accept: '*/*',

@@ -1,6 +1,7 @@
+import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
+import type { FairShares } from '../base/fair-shares.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
@@ -8,7 +9,6 @@ import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
-import { useBase64Coder } from '../rpc/base64.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
@@ -16,10 +16,10 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
-import { SHARED_BUSY_POLL } from './busy-poll.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
+import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
@@ -120,16 +120,23 @@ export class ExecServer {
     });
     this.#resolveClosed = resolveClosed;
     this.#descriptors = shareDescriptors(descriptorLimit(), config.maxConnections);
-    this.#spawner = new LazySpawner(config.nativeSpawn, config.protectMemory);
+    const fastPaths = fastPathsFor(config, { inProcess });
+    this.#spawner = new LazySpawner({
+      native: config.nativeSpawn,
+      protectServer: config.protectMemory,
+      openCached: fastPaths.openCached,
+    });
+    const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
+      fastPaths,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
-      quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyResources(),
+      quotas,
+      proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner),
+        () => loadSandbox(this.#spawner, fastPaths, quotas.descriptors),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {
@@ -294,8 +301,9 @@ export class ExecServer {
   }
 
   async #prepare(): Promise<void> {
+    FIRST_SESSION.publish(null);
     const { pty } = await this.#spawner.prepare();
-    if (pty.available) await useNativeCalls({ busyPoll: !this.#inProcess });
+    if (pty.available) await this.#services.fastPaths.prepare();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
@@ -311,17 +319,8 @@ export class ExecServer {
   }
 }
 
-/** Enables the native calls that are available. The server works without them, but slower. */
-async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
-  const [{ loadBase64 }, { loadCpuAffinity }] = await Promise.all([
-    import('../native/base64.ts'),
-    import('../native/cpu-affinity.ts'),
-  ]);
-  const coder = loadBase64();
-  if (coder !== null) useBase64Coder(coder);
-  useCpuAffinity(loadCpuAffinity);
-  if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
-}
+/** Lets the program store its compiled code after the start. */
+const FIRST_SESSION = channel('exec-server:first-session');
 
 const SHUTTING_DOWN = 'the server is shutting down';
 
@@ -357,9 +356,13 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   }, TOKEN_EXPIRY_CHECK_MS);
 }
 
-async function loadSandbox(spawner: LazySpawner): Promise<Sandbox> {
+async function loadSandbox(
+  spawner: LazySpawner,
+  { prebuildSandboxes: prebuild }: FastPaths,
+  descriptors: FairShares,
+): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env);
+  return createSandbox(await spawner.prepare(), process.env, { prebuild, descriptors });
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {

@@ -23,8 +23,8 @@ import {
 } from '../support/host-tree.ts';
 
 /** Policies that are tried per user, and operations under each. A policy starts a helper, which takes a quarter of a second. */
-const POLICIES = 10;
-const OPERATIONS = 18;
+const POLICIES = 14;
+const OPERATIONS = 20;
 
 /** Names in the directory of a run. */
 const NAMES = [
@@ -56,7 +56,11 @@ const LINKS: Readonly<Record<string, string>> = {
 };
 
 const name = fc.constantFrom(...NAMES);
-const access = fc.constantFrom('read', 'write', 'deny' as const) as fc.Arbitrary<'read' | 'write' | 'deny'>;
+const access: fc.Arbitrary<'read' | 'write' | 'deny'> = fc.oneof(
+  { weight: 4, arbitrary: fc.constant('write' as const) },
+  { weight: 1, arbitrary: fc.constant('read' as const) },
+  { weight: 1, arbitrary: fc.constant('deny' as const) },
+);
 
 /** An entry of a policy. `F` stands for the fixture's directory, `M` for its directory in /dev/shm. */
 type Rule =
@@ -305,12 +309,12 @@ describe.each(SERVER_USERS)('file operations under random policies of a server r
       endOnFailure: true,
     });
     // Otherwise the test proves nothing.
-    expect(successes).toBeGreaterThan(10);
-    expect(refusals).toBeGreaterThan(10);
+    expect(successes).toBeGreaterThan(20);
+    expect(refusals).toBeGreaterThan(20);
   });
 });
 
-const SEED = 20;
+const SEED = 3;
 
 /** The places of an operation on the host, before it is performed. */
 interface Places {

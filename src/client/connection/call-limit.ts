@@ -1,13 +1,13 @@
-import { onAbort, unlessAborted } from '../../base/abort.ts';
+import { unlessAborted } from '../../base/abort.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
 import type { CallOptions } from '../backend.ts';
 import { ClientError, type ClientErrorKind } from '../errors.ts';
-import { MAX_TIMER_MS } from '../limits.ts';
 
 /** Combines a caller's signal and timeout into one signal whose reason is a ClientError. */
 export class CallLimit {
   /** Undefined when the operation has no limit. */
   readonly signal: AbortSignal | undefined;
-  #end: () => void = () => {};
+  readonly #limit: TimeLimit | null = null;
 
   /** `timeUp` sets the kind and hint of the timeout error. */
   constructor(
@@ -17,29 +17,19 @@ export class CallLimit {
   ) {
     const { signal, timeoutMs } = options;
     if (signal === undefined && timeoutMs === undefined) return;
-    const controller = new AbortController();
-    this.signal = controller.signal;
-    const abort = () =>
-      controller.abort(new ClientError('aborted', `${what} was aborted`, { cause: signal?.reason }));
-    const stop = () => {
-      const { kind, hint } = timeUp;
-      controller.abort(
-        new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true }),
-      );
-    };
-    const unlimited = timeoutMs === undefined || timeoutMs > MAX_TIMER_MS;
-    const timer = unlimited ? undefined : setTimeout(stop, timeoutMs);
-    const unsubscribe = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
-    this.#end = () => {
-      clearTimeout(timer);
-      unsubscribe?.();
-    };
-    if (signal?.aborted) abort();
+    this.#limit = new TimeLimit(timeoutMs ?? null, signal === undefined ? [] : [signal], {
+      aborted: (cause) => new ClientError('aborted', `${what} was aborted`, { cause }),
+      timeUp: () => {
+        const { kind, hint } = timeUp;
+        return new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true });
+      },
+    });
+    this.signal = this.#limit.signal;
   }
 
   /** Removes the listener from the caller's signal and clears the timer. */
   end(): void {
-    this.#end();
+    this.#limit?.end();
   }
 
   /** Waits for the work until the limit is reached. Does not stop the work itself. */

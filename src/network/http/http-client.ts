@@ -1,10 +1,10 @@
-import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { NetworkError } from '../errors.ts';
 import { keepReadableAfterWriteError } from '../failed-writes.ts';
-import { IDLE_CONNECTION_MS, MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
+import { IDLE_CONNECTION_MS, MAX_REDIRECTS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
   exchangeOverHttp1,
@@ -13,7 +13,13 @@ import {
   type RawResponse,
   StaleConnectionError,
 } from './exchange.ts';
-import { type HeaderField, type Variables, valuesOf, withField } from './header-fields.ts';
+import {
+  type HeaderField,
+  type HeaderVariables,
+  type Variables,
+  valuesOf,
+  withField,
+} from './header-fields.ts';
 import { type HostPolicy, requireHost } from './host-policy.ts';
 import { Http2Sessions } from './http2-sessions.ts';
 import { openSocket } from './open-socket.ts';
@@ -34,6 +40,8 @@ export interface HttpResponse {
 interface HttpClientOptions {
   /** Provides proxies, the CA certificate file and values of headers. */
   readonly env: Variables;
+  /** Which variables of `env` headers may use. */
+  readonly headerVariables: HeaderVariables;
   readonly policy: HostPolicy;
   /** How long an idle connection is kept; {@link IDLE_CONNECTION_MS} when absent. */
   readonly idleConnectionMs?: number;
@@ -44,6 +52,7 @@ interface HttpClientOptions {
 /** Sends requests to web servers. Keeps connections for later requests and closes them with the client. */
 export class HttpClient {
   readonly #env: Variables;
+  readonly #headerVariables: HeaderVariables;
   readonly #sharedOpeningMs: number;
   readonly #policy: HostPolicy;
   readonly #connections: Connections;
@@ -53,25 +62,25 @@ export class HttpClient {
 
   constructor({
     env,
+    headerVariables,
     policy,
     idleConnectionMs = IDLE_CONNECTION_MS,
     sharedOpeningMs = SHARED_OPENING_MS,
   }: HttpClientOptions) {
     this.#env = env;
+    this.#headerVariables = headerVariables;
     this.#sharedOpeningMs = sharedOpeningMs;
     this.#policy = policy;
     this.#connections = new Connections(idleConnectionMs);
     this.#sessions = new Http2Sessions(idleConnectionMs);
-    // Every request adds a listener; callers limit the number of requests.
-    setMaxListeners(0, this.#closed.signal);
   }
 
   /** Resolves with the head of the response. Rejects with NetworkError. `signal` applies until the body has ended. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
-    const first = firstHop(request, this.#env);
+    const first = firstHop(request, this.#env, this.#headerVariables);
     wireFields(first);
     requireHost(this.#policy, first.url);
-    const deadline = new RequestDeadline([signal, this.#closed.signal], request.timeoutMs);
+    const deadline = requestLimit([signal, this.#closed.signal], request.timeoutMs);
     try {
       return this.#finished(await this.#follow(first, request.redirect, deadline), deadline);
     } catch (error) {
@@ -87,7 +96,7 @@ export class HttpClient {
     this.#sessions.close();
   }
 
-  async #follow(first: Hop, redirect: 'follow' | 'stop', deadline: RequestDeadline): Promise<RawResponse> {
+  async #follow(first: Hop, redirect: 'follow' | 'stop', deadline: TimeLimit): Promise<RawResponse> {
     let hop = first;
     for (let redirects = 0; ; redirects++) {
       const answer = await this.#exchange(hop, deadline.signal);
@@ -167,7 +176,7 @@ export class HttpClient {
     return this.#authorities;
   }
 
-  #finished(answer: RawResponse, deadline: RequestDeadline): HttpResponse {
+  #finished(answer: RawResponse, deadline: TimeLimit): HttpResponse {
     const { status, fields, body } = answer;
     const abort = () => {
       // The body may never be read.
@@ -187,31 +196,9 @@ export class HttpClient {
 }
 
 /** Aborts a request after its timeout or when one of the signals aborts. */
-class RequestDeadline {
-  readonly signal: AbortSignal;
-  readonly #signals: readonly AbortSignal[];
-  readonly #abort: (event: { target: unknown }) => void;
-  readonly #timer: NodeJS.Timeout | undefined;
-
-  constructor(signals: readonly AbortSignal[], timeoutMs: number | null) {
-    const controller = new AbortController();
-    this.signal = controller.signal;
-    this.#signals = signals;
-    this.#abort = ({ target }) => controller.abort((target as AbortSignal).reason);
-    for (const signal of signals) {
-      if (signal.aborted) controller.abort(signal.reason);
-      else signal.addEventListener('abort', this.#abort);
-    }
-    if (timeoutMs === null || timeoutMs > MAX_TIMER_MS) return;
-    const timeUp = () => controller.abort(new RequestTimeoutError(`it took longer than ${timeoutMs} ms`));
-    if (timeoutMs === 0) timeUp();
-    else this.#timer = setTimeout(timeUp, timeoutMs);
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#abort);
-  }
+function requestLimit(signals: readonly AbortSignal[], timeoutMs: number | null): TimeLimit {
+  const timeUp = () => new RequestTimeoutError(`it took longer than ${timeoutMs} ms`);
+  return new TimeLimit(timeoutMs, signals, { timeUp });
 }
 
 /** The client's timeout has passed. */
@@ -271,7 +258,7 @@ function discardBody({ fields, body }: RawResponse): void {
 
 async function* pieces(
   { body, isWhole }: RawResponse,
-  deadline: RequestDeadline,
+  deadline: TimeLimit,
   cancel: () => void,
 ): AsyncGenerator<Buffer> {
   try {

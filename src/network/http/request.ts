@@ -1,6 +1,8 @@
+import { parseUrl } from '../../base/parse-url.ts';
 import { NetworkError } from '../errors.ts';
 import {
   type HeaderField,
+  type HeaderVariables,
   isToken,
   type RequestedHeader,
   requestFields,
@@ -32,11 +34,11 @@ export interface Hop {
 }
 
 /** The first hop of a request. Throws NetworkError when the request is invalid. */
-export function firstHop(request: HttpRequest, env: Variables): Hop {
+export function firstHop(request: HttpRequest, env: Variables, usable: HeaderVariables): Hop {
   const { method, headers, body } = request;
   if (!isToken(method)) throw invalid('http/request method is invalid: invalid HTTP method');
   const url = parsedUrl(request.url);
-  let fields = requestFields(headers, env);
+  let fields = requestFields(headers, env, usable);
   if ((url.username !== '' || url.password !== '') && valuesOf(fields, 'authorization').length === 0) {
     fields = [{ name: 'authorization', value: basicCredentials(url) }, ...fields];
   }
@@ -112,12 +114,8 @@ function endingInChunked(encodings: readonly string[]): string {
 }
 
 function parsedUrl(text: string): URL {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
-    throw invalid('http/request url is invalid: it is not an absolute URL');
-  }
+  const url = parseUrl(text);
+  if (url === null) throw invalid('http/request url is invalid: it is not an absolute URL');
   const scheme = url.protocol.slice(0, -1);
   if (scheme !== 'http' && scheme !== 'https') {
     throw invalid(`http/request only supports http and https URLs, got ${scheme}`);

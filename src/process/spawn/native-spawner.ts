@@ -1,10 +1,10 @@
 import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
-import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { ResourceLimiter } from '../resources/resource-limiter.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
+import { RemovalList } from '../tree/removal-list.ts';
 import { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { WatchdogProcess, WatchdogProgram } from '../tree/watchdog.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
@@ -37,19 +37,28 @@ export class NativeSpawner implements Spawner {
   readonly #reaper: Reaper;
   readonly #tagger: ProcessTagger;
   readonly #supervisor: Supervisor;
+  readonly #removals: RemovalList;
   readonly #limiter: ResourceLimiter;
   readonly #launchCache = new LaunchCache(() => performance.now());
 
-  constructor(libc: Libc, findGroups = findControlGroups) {
+  constructor(
+    libc: Libc,
+    findGroups = findControlGroups,
+    openCached: SandboxCalls['openCached'] = () => null,
+  ) {
     this.#libc = libc;
     this.#tagger = new ProcessTagger(libc);
     this.#limiter = new ResourceLimiter(libc, this.#tagger.read, findGroups);
     this.#reaper = new Reaper(libc, this.#tagger.isOurs);
-    this.#supervisor = new Supervisor(this.#tagger, (program) => this.#startWatchdog(program));
+    this.#removals = new RemovalList(() => libc.memoryFile(Buffer.alloc(0)));
+    this.#supervisor = new Supervisor(
+      this.#tagger,
+      (program) => this.#startWatchdog(program),
+      this.#removals,
+    );
     this.sandboxCalls = {
       lock: (fd, mode) => libc.lock(fd, mode),
       removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
-      forgetRemoval: (path) => this.#supervisor.forgetRemoval(path),
       openCached,
       memoryFile: (bytes) => libc.memoryFile(bytes),
       createPipe: () => libc.createPipe(),
@@ -92,6 +101,7 @@ export class NativeSpawner implements Spawner {
   async close(): Promise<void> {
     await this.#supervisor.close();
     this.#reaper.close();
+    this.#removals.close();
     await this.#limiter.close();
   }
 
@@ -170,12 +180,13 @@ export class NativeSpawner implements Spawner {
     return { ...started, reaped: false };
   }
 
-  #startWatchdog(program: WatchdogProgram): WatchdogProcess {
+  #startWatchdog({ removals, ...program }: WatchdogProgram): WatchdogProcess | null {
     const { readEnd, writeEnd } = this.#libc.createPipe();
     const exitListeners: (() => void)[] = [];
     let exited = false;
     try {
-      const stdio = [{ fd: readEnd }, DEV_NULL_OUT, DEV_NULL_OUT] as const;
+      const more = removals === null ? [] : [{ fd: removals }];
+      const stdio = [{ fd: readEnd }, DEV_NULL_OUT, DEV_NULL_OUT, ...more] as const;
       const pid = this.#tagger.startUntagged(() => this.#libc.spawn({ ...program, stdio }));
       const onExit = () => {
         exited = true;
@@ -189,19 +200,13 @@ export class NativeSpawner implements Spawner {
       };
     } catch (error) {
       closeSync(writeEnd);
+      if (/^(?:ENOENT|EACCES)$/.test((error as NodeJS.ErrnoException).code ?? '')) return null;
       throw error;
     } finally {
       closeSync(readEnd);
     }
   }
 }
-
-const openCached: SandboxCalls['openCached'] = (path, links) => {
-  const { calls } = SHARED_CACHED_CALLS;
-  if (calls !== null) return calls.openPath(path, links);
-  SHARED_CACHED_CALLS.prepare();
-  return null;
-};
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
 type TerminalSize = { readonly rows: number; readonly cols: number };

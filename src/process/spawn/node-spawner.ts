@@ -89,7 +89,8 @@ function exitStatus(code: number | null, signal: NodeJS.Signals | null): ExitSta
   return signal === null ? { code, signal: null } : { code: null, signal: constants.signals[signal] };
 }
 
-function startWatchdog(program: WatchdogProgram): WatchdogProcess {
+/** child_process reports why it did not start only later. Programs then run without a watchdog. */
+function startWatchdog(program: WatchdogProgram): WatchdogProcess | null {
   const [argv0 = '', ...args] = program.argv;
   const env = Object.fromEntries(program.env.map((entry) => entry.split('=', 2)));
   const watchdog = spawn(program.path, args, {
@@ -101,7 +102,7 @@ function startWatchdog(program: WatchdogProgram): WatchdogProcess {
   });
   const { pid } = watchdog;
   watchdog.on('error', () => {});
-  if (pid === undefined) throw new SpawnError('EIO', 'the watchdog could not be started');
+  if (pid === undefined) return null;
   watchdog.unref();
   (watchdog.stdin as Socket).unref();
   return {

@@ -1,3 +1,4 @@
+import type { Owner } from '../../base/fair-shares.ts';
 import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
 import type { ResourceLimits, SessionLimits } from '../resources/resource-limits.ts';
@@ -22,6 +23,8 @@ export interface SpawnSpec {
   readonly resources?: ResourceLimits;
   /** What the program and others of its session may use together. No limit when absent or null. */
   readonly sessionLimits?: SessionLimits | null;
+  /** Who the program belongs to. What it uses of pools that all sessions share counts for this owner. */
+  readonly owner?: Owner;
   /** Open files for descriptor 3 and following; none when absent. */
   readonly inherited?: readonly InheritedDescriptor[];
   /**
@@ -122,11 +125,11 @@ export interface SandboxCalls {
    */
   lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /**
-   * Has the watchdog remove a directory entry if this process dies. It removes only an empty entry with the sticky bit on which no
-   * process holds a lock. The path is absolute, one byte per character.
+   * Has the watchdog remove a directory entry if this process dies, until the returned function is called. The watchdog removes only an
+   * empty entry with the sticky bit on which no process holds a lock. The path is absolute, one byte per character. Throws when the
+   * watchdog cannot be started or the path is too long.
    */
-  removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
-  forgetRemoval(path: string): void;
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): () => void;
   /** {@link CachedCalls.openPath}; also null while the calls are being loaded and where they are not available. */
   openCached: CachedCalls['openPath'];
   /** A file in memory with this content, executable and closed on exec. */

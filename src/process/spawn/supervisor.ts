@@ -2,8 +2,9 @@ import { withTimeout } from '../../base/with-timeout.ts';
 import { KILL_TREE_DEADLINE_MS } from '../limits.ts';
 import { TreeKiller } from '../tree/kill-tree.ts';
 import { trySignal } from '../tree/process-table.ts';
+import type { RemovalList } from '../tree/removal-list.ts';
 import { type StartWatchdog, Watchdog } from '../tree/watchdog.ts';
-import { cancelled } from './launch-checks.ts';
+import { cancelled, describeLaunchFailure } from './launch-checks.ts';
 import { type ChildParts, SpawnedChild } from './spawned-child.ts';
 import type { Child, ExitStatus } from './spawner.ts';
 
@@ -18,19 +19,26 @@ export class Supervisor {
   readonly #tags: ProcessTags | null;
   readonly #killer: TreeKiller;
   readonly #watchdog: Watchdog;
+  readonly #removals: RemovalList | null;
   readonly #living = new Set<SpawnedChild>();
   #closed = false;
 
-  constructor(tags: ProcessTags | null, startWatchdog: StartWatchdog) {
+  /** `removals` is null where nothing needs to be removed. */
+  constructor(tags: ProcessTags | null, startWatchdog: StartWatchdog, removals: RemovalList | null = null) {
     this.#tags = tags;
     this.#killer = new TreeKiller((pid) => tags?.read(pid) ?? null);
-    this.#watchdog = new Watchdog(tags?.serverTag ?? null, startWatchdog);
+    this.#removals = removals;
+    this.#watchdog = new Watchdog(tags?.serverTag ?? null, startWatchdog, removals);
   }
 
-  /** Must be called before every start, in the same turn. Throws SpawnError once closed. */
+  /** Must be called before every start, in the same turn. Throws SpawnError once closed and when there can be no watchdog. */
   prepareStart(): void {
     if (this.#closed) throw cancelled('the server is shutting down');
-    this.#watchdog.ensureRunning();
+    try {
+      this.#watchdog.ensureRunning();
+    } catch (error) {
+      throw describeLaunchFailure(error, 'the watchdog process');
+    }
   }
 
   /**
@@ -51,15 +59,10 @@ export class Supervisor {
     return { child, exited };
   }
 
-  /** See SandboxCalls. */
-  removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
-    // The entry is created before the first program starts.
-    if (!this.#closed) this.#watchdog.ensureRunning();
-    this.#watchdog.removeAfterDeath(path, kind);
-  }
-
-  forgetRemoval(path: string): void {
-    this.#watchdog.forgetRemoval(path);
+  /** See SandboxCalls. The entry is created before the first program starts. */
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): () => void {
+    this.prepareStart();
+    return this.#removals?.add(path, kind) ?? (() => {});
   }
 
   /** Kills all programs and their descendants and dismisses the watchdog. Resolves when they are gone or cannot be killed. */

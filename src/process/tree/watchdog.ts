@@ -1,48 +1,52 @@
 import { WATCHDOG_EXIT_DEADLINE_MS, WATCHDOG_ROUNDS } from '../limits.ts';
 import type { InputSink } from '../spawn/spawner.ts';
 import { killProcess } from './process-table.ts';
+import type { RemovalList } from './removal-list.ts';
 
 /**
  * A shell that outlives the server and kills what the server leaves behind, however it died. It reads a pipe that only the server
  * holds. When the pipe closes without a dismissal it kills every process with the server's tag and every registered process group.
- * Then it removes the registered empty files and directories. There is at most one per server, started with the first program.
+ * Only then it reads the list of entries to remove. There is at most one watchdog per server, started with the first program.
  */
 export class Watchdog {
   readonly #serverTag: bigint | null;
   readonly #start: StartWatchdog;
+  readonly #removals: RemovalList | null;
   /** Groups of programs without a tag. */
   readonly #groups = new Set<number>();
-  /** Paths, one byte per character, to the line that registers each. */
-  readonly #removals = new Map<string, string>();
   #running: WatchdogProcess | null = null;
 
-  /** Without a server tag the watchdog kills only registered groups. */
-  constructor(serverTag: bigint | null, start: StartWatchdog) {
+  /** Without a server tag the watchdog kills only registered groups, and without a list it removes nothing. */
+  constructor(serverTag: bigint | null, start: StartWatchdog, removals: RemovalList | null = null) {
     this.#serverTag = serverTag;
     this.#start = start;
+    this.#removals = removals;
   }
 
-  /** Starts the watchdog, or restarts it if it died. A system without a shell has no watchdog. */
+  /** Starts the watchdog, or restarts it if it died. Throws when the system has no resources for it. */
   ensureRunning(): void {
     if (this.#running !== null) return;
-    let watchdog: WatchdogProcess;
-    try {
-      watchdog = this.#start({
-        path: SHELL,
-        argv: ['sh', '-c', WATCHDOG_SCRIPT, 'exec-server-watchdog', String(this.#serverTag ?? '')],
-        env: [`PATH=/usr/bin:/bin:${process.env.PATH ?? ''}`, 'LC_ALL=C'],
-        cwd: '/',
-      });
-    } catch {
-      return;
-    }
+    const watchdog = this.#start({
+      path: SHELL,
+      argv: [
+        'sh',
+        '-c',
+        WATCHDOG_SCRIPT,
+        'exec-server-watchdog',
+        String(this.#serverTag ?? ''),
+        REMOVE_SCRIPT,
+      ],
+      env: [`PATH=/usr/bin:/bin:${process.env.PATH ?? ''}`, 'LC_ALL=C'],
+      cwd: '/',
+      removals: this.#removals?.fd ?? null,
+    });
+    if (watchdog === null) return;
     this.#running = watchdog;
     watchdog.onExit(() => {
       watchdog.stdin.destroy();
       if (this.#running === watchdog) this.#running = null;
     });
     for (const group of this.#groups) this.#send(`+${group}`);
-    for (const line of this.#removals.values()) this.#send(line);
   }
 
   /** Registers a process group to kill with the server; for programs without a tag. */
@@ -54,18 +58,6 @@ export class Watchdog {
   /** Must be called before the kernel can reuse the number of the group. */
   forgetGroup(group: number): void {
     if (this.#groups.delete(group)) this.#send(`-${group}`);
-  }
-
-  /** See SandboxCalls. A path with a newline cannot be registered and is not removed. */
-  removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
-    if (path.includes('\n')) return;
-    const line = `${kind === 'directory' ? 'd' : 'f'}${path}`;
-    this.#removals.set(path, line);
-    this.#send(line);
-  }
-
-  forgetRemoval(path: string): void {
-    if (this.#removals.delete(path)) this.#send(`x${path}`);
   }
 
   /** Dismisses the watchdog. Resolves when it is reaped. */
@@ -85,8 +77,11 @@ export class Watchdog {
   }
 }
 
-/** Starts a program without a tag that does not keep the event loop alive and has only a pipe as its stdin. Throws on failure. */
-export type StartWatchdog = (program: WatchdogProgram) => WatchdogProcess;
+/**
+ * Starts a program without a tag that does not keep the event loop alive. Its stdin is a pipe. Returns null when the program does not
+ * exist: a system without a shell has no watchdog. Throws when the system has no resources.
+ */
+export type StartWatchdog = (program: WatchdogProgram) => WatchdogProcess | null;
 
 /** The watchdog's command line. */
 export interface WatchdogProgram {
@@ -94,6 +89,8 @@ export interface WatchdogProgram {
   readonly argv: readonly string[];
   readonly env: readonly string[];
   readonly cwd: string;
+  /** The open file for descriptor 3, or null. */
+  readonly removals: number | null;
 }
 
 /** A running watchdog. `onExit` may be called several times and after the exit. */
@@ -106,29 +103,20 @@ export interface WatchdogProcess {
 const SHELL = '/bin/sh';
 
 /**
- * `$1` is the server's tag. Zombies keep their limits, but must not keep the loop running. The positional parameters then hold the
- * registered removals. An entry that another server uses is locked and stays; without flock(1) everything stays. A locked entry is
- * tried twice more: a dying server closes the pipe first and releases its own locks a moment later.
+ * `$1` is the server's tag, `$2` the script that removes entries. Zombies keep their limits, but must not keep the loop running. The list
+ * of removals has a NUL after each entry, and more of them where slots are unused. An entry that another server uses is locked and
+ * stays. A locked entry is tried twice more: a dying server closes the pipe first and releases its own locks a moment later.
  */
 const WATCHDOG_SCRIPT = `
 trap '' TERM INT HUP QUIT
 tag=$1
-shift
+remove=$2
 groups=' '
 while IFS= read -r line; do
   case $line in
     bye) exit 0 ;;
     +*) groups="$groups\${line#+} " ;;
     -*) groups="\${groups%% \${line#-} *} \${groups#* \${line#-} }" ;;
-    d/*|f/*) set -- "$@" "$line" ;;
-    x/*)
-      count=$#
-      while [ $count -gt 0 ]; do
-        entry=$1
-        shift
-        [ "\${entry#?}" = "\${line#x}" ] || set -- "$@" "$entry"
-        count=$((count - 1))
-      done ;;
   esac
 done
 for group in $groups; do kill -9 "-$group" 2>/dev/null; done
@@ -148,17 +136,23 @@ kill_tagged() {
   done
 }
 [ -z "$tag" ] || kill_tagged
+[ -e /proc/self/fd/3 ] || exit 0
 remove_all() {
-  left=
-  for entry in "$@"; do
-    path=\${entry#?}
-    [ -k "$path" ] && [ ! -h "$path" ] || continue
-    case $entry in
-      d*) flock -xn "$path" rmdir "$path" || left=yes ;;
-      f*) [ -s "$path" ] || flock -xn "$path" rm -f "$path" || left=yes ;;
-    esac
-  done 2>/dev/null
-  [ -z "$left" ]
+  tr -s '\\000' </proc/self/fd/3 | xargs -0 sh -c "$remove" sh
 }
-remove_all "$@" || { sleep 0.2; remove_all "$@"; } || { sleep 1; remove_all "$@"; }
+remove_all || { sleep 0.2; remove_all; } || { sleep 1; remove_all; }
+`;
+
+/** Removes the entries of its arguments that are empty, carry the sticky bit and are not locked. Without flock(1) everything stays. */
+const REMOVE_SCRIPT = `
+left=
+for entry do
+  path=\${entry#?}
+  [ -k "$path" ] && [ ! -h "$path" ] || continue
+  case $entry in
+    d/*) [ ! -d "$path" ] || { flock -xn 9 && rmdir "$path"; } 9<"$path" || left=yes ;;
+    f/*) [ ! -f "$path" ] || [ -s "$path" ] || { flock -xn 9 && rm -f "$path"; } 9<"$path" || left=yes ;;
+  esac
+done 2>/dev/null
+[ -z "$left" ]
 `;

@@ -1,3 +1,4 @@
+import { TimeLimit } from '../../base/time-limit.ts';
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
 import { BufferedMessage } from '../../transport/growable-buffer.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
@@ -24,14 +25,16 @@ export interface ForwardTarget {
 export async function forwardStream(stream: Transport, { url, tls }: ForwardTarget): Promise<void> {
   let socket: FrameSocket;
   try {
-    socket = await connectFrameSocket(url, {
-      text: 'accept',
-      maxMessageBytes: MAX_MESSAGE_BYTES,
-      pingIntervalMs: PING_INTERVAL_MS,
-      peerSilenceTimeoutMs: PEER_SILENCE_MS,
-      signal: AbortSignal.timeout(SOCKET_CONNECT_TIMEOUT_MS),
-      ...(tls !== undefined && { tls }),
-    });
+    socket = await TimeLimit.run(SOCKET_CONNECT_TIMEOUT_MS, null, (signal) =>
+      connectFrameSocket(url, {
+        text: 'accept',
+        maxMessageBytes: MAX_MESSAGE_BYTES,
+        pingIntervalMs: PING_INTERVAL_MS,
+        peerSilenceTimeoutMs: PEER_SILENCE_MS,
+        signal,
+        ...(tls !== undefined && { tls }),
+      }),
+    );
   } catch (error) {
     rejectStream(stream, 'cannot connect to the server');
     throw error;

@@ -1,5 +1,6 @@
 import { sleep as sleepFor } from '../../base/abort.ts';
 import { Backoff, lengtheningJitter } from '../../base/backoff.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { ExecServerClient } from '../../client/client.ts';
 import type { SessionOptions, TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
@@ -106,8 +107,12 @@ export class RelaySource implements TransportSource {
   }
 
   /** Retries temporary failures for a limited time, because the caller waits. */
-  async #askForBundle(signal: AbortSignal): Promise<Bundle> {
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_TOTAL_TIMEOUT_MS)]);
+  #askForBundle(signal: AbortSignal): Promise<Bundle> {
+    return TimeLimit.run(BUNDLE_TOTAL_TIMEOUT_MS, signal, (limited) => this.#retryBundle(limited, signal));
+  }
+
+  /** `limited` aborts with `signal` or when the time is up. */
+  async #retryBundle(limited: AbortSignal, signal: AbortSignal): Promise<Bundle> {
     const backoff = newBackoff();
     let last: unknown;
     for (let retries = 0; ; retries++) {

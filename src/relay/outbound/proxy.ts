@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import { unescape as unescapePercents } from 'node:querystring';
 import type { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { TimeLimit } from '../../base/time-limit.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { TUNNEL_TIMEOUT_MS } from '../limits.ts';
 
@@ -26,11 +27,12 @@ export async function openTunnel(
   if (proxy === null) return undefined;
   const secure = target.protocol === 'https:' || target.protocol === 'wss:';
   const port = target.port || (secure ? '443' : '80');
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(TUNNEL_TIMEOUT_MS)]);
-  const socket = await askProxy(proxy, `${target.hostname}:${port}`, limited);
-  if (!secure) return socket;
-  // TLS would otherwise check the certificate against the proxy's name.
-  return wrapTls({ socket, ...identityOf(target), ...(tls as object) }, limited);
+  return TimeLimit.run(TUNNEL_TIMEOUT_MS, signal, async (limited) => {
+    const socket = await askProxy(proxy, `${target.hostname}:${port}`, limited);
+    if (!secure) return socket;
+    // TLS would otherwise check the certificate against the proxy's name.
+    return wrapTls({ socket, ...identityOf(target), ...(tls as object) }, limited);
+  });
 }
 
 function askProxy(proxy: URL, authority: string, signal: AbortSignal): Promise<Duplex> {

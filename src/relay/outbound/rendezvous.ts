@@ -1,3 +1,4 @@
+import { TimeLimit } from '../../base/time-limit.ts';
 import {
   connectFrameSocket,
   type FrameSocket,
@@ -14,18 +15,25 @@ interface RendezvousOptions extends OutboundOptions {
 }
 
 /** Opens a websocket to the rendezvous. The URL contains the credential. Rejects with UpgradeRefusedError when refused. */
-export async function openRendezvous(
+export function openRendezvous(
+  url: string,
+  options: RendezvousOptions,
+  signal: AbortSignal,
+): Promise<FrameSocket> {
+  return TimeLimit.run(SOCKET_CONNECT_TIMEOUT_MS, signal, (limited) => connect(url, options, limited));
+}
+
+async function connect(
   url: string,
   { headers = {}, text, ...outbound }: RendezvousOptions,
   signal: AbortSignal,
 ): Promise<FrameSocket> {
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(SOCKET_CONNECT_TIMEOUT_MS)]);
-  const connection = await openTunnel(new URL(url), outbound, limited);
+  const connection = await openTunnel(new URL(url), outbound, signal);
   const connecting = connectFrameSocket(url, {
     headers,
     text,
     zeroMask: isConfidential(new URL(url)),
-    signal: limited,
+    signal,
     maxMessageBytes: MAX_FRAME_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
     peerSilenceTimeoutMs: PEER_SILENCE_MS,

@@ -36,17 +36,22 @@ export const REGISTRATION_MS = 30 * 24 * 60 * 60_000;
 /** Replaced executors kept per environment, so that none of them can register again. */
 export const MAX_SUPERSEDED_KEYS = 32;
 
-/** Pending authorizations at a node without a shared store, about 300 bytes each. */
+/**
+ * Pending authorizations at a node without a shared store, about 300 bytes each: in total, and of one environment, four for each of its
+ * harnesses. Above it, the oldest of the environment is dropped. If all together exceed the total, the environment with the most loses
+ * its oldest.
+ */
 export const MAX_AUTHORIZATIONS = 65_536;
+export const MAX_AUTHORIZATIONS_PER_ENVIRONMENT = 1_024;
 
 /**
- * Requests per call and environment within a period. Allows many harnesses to reconnect together, but stops a tight request loop. Also
- * bounds the authorizations in a shared store.
+ * Requests per call and environment within a period, and websockets per role and environment. Allows many harnesses to reconnect
+ * together, but stops a tight request loop. Also bounds the authorizations in a shared store, and the commands that wait for it.
  */
 export const REQUESTS_PER_PERIOD = 600;
 export const REQUEST_PERIOD_MS = 10_000;
 
-/** Request counters, up to three per environment. Above it, the oldest is evicted. */
+/** Request counters, up to five per environment. Above it, the oldest is evicted. */
 export const MAX_REQUEST_COUNTS = 60_000;
 
 /** Timeout of the store. Shorter than the timeouts of clients, whose requests wait for the store. */
@@ -80,6 +85,12 @@ export const MAX_CONNECTIONS_PER_ADDRESS = 4_096;
 export const MAX_HARNESSES_PER_ENVIRONMENT = 256;
 
 /**
+ * Websockets of an environment: its executor and harnesses, and as many that are being closed, because a newer executor has taken over.
+ * A relay with few connections allows an environment at most half of them.
+ */
+export const MAX_SOCKETS_PER_ENVIRONMENT = 2 * (1 + MAX_HARNESSES_PER_ENVIRONMENT);
+
+/**
  * Streams per environment (as above) and per harness (as many as an executor accepts). As many streams of disconnected harnesses are
  * kept in addition.
  */
@@ -89,7 +100,11 @@ export const MAX_STREAMS_PER_HARNESS = 128;
 /** Longest stream id. The ids of all known harnesses have 36 characters. */
 export const MAX_STREAM_ID_CHARS = 256;
 
-/** Queued bytes per socket, per environment and in total, above which reading from the senders pauses. It resumes at half. */
+/**
+ * Queued bytes per socket, per environment and in total, above which reading from the senders pauses. It resumes at half. While the
+ * total is exceeded, only environments with more than their share are paused: half of the total, divided by the connected executors. So
+ * an environment whose peers read is never paused because of others, and all together exceed the total by half at most.
+ */
 export const SOCKET_WINDOW_BYTES = 1024 * 1024;
 export const ENVIRONMENT_WINDOW_BYTES = 8 * 1024 * 1024;
 export const RELAY_WINDOW_BYTES = 256 * 1024 * 1024;

@@ -12,6 +12,7 @@ import { Seal } from './access/sealed-text.ts';
 import { Tickets } from './access/tickets.ts';
 import { Calls, RequestBudget } from './http/calls.ts';
 import { RelayListener } from './http/relay-listener.ts';
+import { Tenants } from './http/tenants.ts';
 import { Upgrades } from './http/upgrades.ts';
 import { DEFAULT_MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS } from './limits.ts';
 import { NodeUrls } from './node-urls.ts';
@@ -115,7 +116,9 @@ class Relay {
     });
     const tokens = new AccessTokens(seal, revocations, now);
     const budget = new RequestBudget(() => performance.now());
-    const upgrades = new Upgrades(tickets, this.#rendezvous, store);
+    const limits = connectionLimits(config.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    const tenants = new Tenants(limits.maxConnections);
+    const upgrades = new Upgrades({ tickets, rendezvous: this.#rendezvous, store, budget, tenants });
     this.#listener = new RelayListener({
       address: config.address,
       tls: config.tls,
@@ -126,7 +129,7 @@ class Relay {
       log,
       isReady: () => store.available,
       admit: (...request) => upgrades.admit(...request),
-      ...connectionLimits(config.maxConnections ?? DEFAULT_MAX_CONNECTIONS),
+      ...limits,
     });
   }
 

@@ -126,6 +126,15 @@ export const SESSION_SETTINGS = {
     max: 256 * MIB,
     description: 'Largest incoming message.',
   },
+  maxUnfinishedBytes: {
+    group: 'Messages',
+    type: 'bytes',
+    default: 512 * MIB,
+    min: KIB,
+    max: 16 * GIB,
+    description:
+      'Bytes of incoming messages that are not complete yet, over all connections. Beyond that the connection with the oldest of them closes with 1013. Never less than `maxMessageBytes`.',
+  },
   maxJsonDepth: {
     group: 'Messages',
     type: 'integer',
@@ -208,6 +217,13 @@ export const SESSION_SETTINGS = {
     default: true,
     description:
       'Start programs through libc. When off, the server uses child_process, which has no terminals.',
+  },
+  fastPaths: {
+    group: 'Sessions and processes',
+    type: 'boolean',
+    default: true,
+    description:
+      'Use busy polling, cached file calls, file threads and pre-built sandboxes. When off, everything works, but slower.',
   },
   protectMemory: {
     group: 'Sessions and processes',

@@ -1,4 +1,4 @@
-import { MAX_TIMER_MS } from '../../network/limits.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { ANSWER_GRACE_MS, MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../network/proxy/limits.ts';
 import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol/network.ts';
 import { CLIENT_METHODS } from '../../protocol/registry.ts';
@@ -31,10 +31,11 @@ export class PolicyRequests {
     const peer = this.#peer();
     if (peer === null || this.#open >= MAX_OPEN_POLICY_REQUESTS) return DENIED;
     this.#open++;
-    const timeout = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_GRACE_MS, MAX_TIMER_MS));
     try {
-      const options = { signal: AbortSignal.any([signal, timeout]) };
-      return checked(await peer.call('network/policyRequest', { processId, request }, options));
+      const answer = await TimeLimit.run(timeoutMs + ANSWER_GRACE_MS, signal, (limited) =>
+        peer.call('network/policyRequest', { processId, request }, { signal: limited }),
+      );
+      return checked(answer);
     } catch {
       return DENIED;
     } finally {

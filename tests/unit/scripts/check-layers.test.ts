@@ -106,6 +106,45 @@ const violations: readonly { name: string; files: Record<string, string>; report
     ],
   },
   {
+    name: 'signals that Node may collect before they abort',
+    files: {
+      'src/relay/a.ts': [
+        '// Not AbortSignal.any.',
+        'const limited = AbortSignal.any([AbortSignal',
+        '  .timeout(5)]);',
+        'const aborted = AbortSignal.abort();',
+        '',
+      ].join('\n'),
+    },
+    report: [
+      'src/relay/a.ts:2: AbortSignal.any may never abort: use TimeLimit of src/base/time-limit.ts',
+      'src/relay/a.ts:2: AbortSignal.timeout may never abort: use TimeLimit of src/base/time-limit.ts',
+    ],
+  },
+  {
+    name: 'undocumented interfaces of Node',
+    files: {
+      'src/transport/a.ts': [
+        'const { _handle: handle } = socket;',
+        "handle.owner = process.binding('fs') ?? internalBinding('tcp');",
+        'socket._readableState.length = 0;',
+        'socket._write = (_chunk, _encoding, done) => done();',
+        'const [hidden] = Object.getOwnPropertySymbols(socket);',
+        '',
+      ].join('\n'),
+      'src/native/b.ts': "koffi.load('libc.so.6');\nkoffi.load(null);\nkoffi.load('libuv.so');\n",
+    },
+    report: [
+      'src/native/b.ts:2: native code may only be loaded from libc.so.6',
+      'src/native/b.ts:3: native code may only be loaded from libc.so.6',
+      'src/transport/a.ts:1: _handle is not a documented interface',
+      'src/transport/a.ts:2: process.binding is not a documented interface',
+      'src/transport/a.ts:2: internalBinding is not a documented interface',
+      'src/transport/a.ts:3: _readableState is not a documented interface',
+      'src/transport/a.ts:5: getOwnPropertySymbols is not a documented interface',
+    ],
+  },
+  {
     name: 'a cycle between folders',
     files: {
       'src/testing/a.ts': "import '../server/b.ts';\n",

@@ -22,7 +22,7 @@ export interface HarnessTicket {
   readonly harnessKeyHash: string;
 }
 
-type Ticket = ExecutorTicket | HarnessTicket;
+export type Ticket = ExecutorTicket | HarnessTicket;
 
 /** Creates and checks the tickets in websocket URLs. A ticket is the only credential of an upgrade request. */
 export class Tickets {

@@ -48,15 +48,13 @@ export class Calls {
       throw new RequestError(405, 'method_not_allowed', 'use POST for this call');
     const token = this.authorize(request, ROLE_FOR[name], environmentId);
     const call: CallFacts = { call: name, token, address };
+    // Counts each call separately: harnesses in a request loop must not block the executor's registration.
+    if (!budget.spend(`${name} ${environmentId}`)) {
+      records.calledTooOften(name);
+      const reason = 'too many requests for this environment; try again later';
+      throw new RequestError(429, 'too_many_requests', reason, token.id);
+    }
     try {
-      // Counts each call separately: harnesses in a request loop must not block the executor's registration.
-      if (!budget.spend(`${name} ${environmentId}`)) {
-        throw new RequestError(
-          429,
-          'too_many_requests',
-          'too many requests for this environment; try again later',
-        );
-      }
       const { body, facts } = await registry[name](environmentId, token, await readJsonObject(request));
       records.called(call, 200, facts);
       return body;

@@ -29,7 +29,7 @@ interface RelayListenerOptions extends ConnectionLimits {
   /** Whether the node accepts new work. */
   isReady(): boolean;
   /** Authorizes an upgrade request. Throws RequestError. */
-  admit(environmentId: string, ticket: string, address: string | null): Promise<Admission>;
+  admit(environmentId: string, ticket: string, socket: Duplex): Promise<Admission>;
 }
 
 /** The HTTP server of a relay: registry calls, health probes, metrics and websocket upgrades. */
@@ -107,7 +107,7 @@ export class RelayListener {
     socket.on('error', () => socket.destroy());
     const address = addressOf(socket);
     try {
-      const admission = await this.#admit(request, socket, address);
+      const admission = await this.#admit(request, socket);
       let accepted = false;
       this.#upgrader.upgrade(request, socket, head, (frames) => {
         accepted = true;
@@ -121,7 +121,7 @@ export class RelayListener {
     }
   }
 
-  async #admit(request: IncomingMessage, socket: Duplex, address: string | null): Promise<Admission> {
+  async #admit(request: IncomingMessage, socket: Duplex): Promise<Admission> {
     refuseBrowsers(request);
     const environmentId = RENDEZVOUS.exec(this.#pathOf(request))?.[1];
     if (environmentId === undefined || request.method !== 'GET') throw notFound();
@@ -131,7 +131,7 @@ export class RelayListener {
     const limit = this.#server.slots.limitReached(socket);
     if (limit !== null) throw new RequestError(503, 'too_many_connections', limit);
     const ticket = new URLSearchParams(request.url?.split('?')[1]).get('ticket') ?? '';
-    const admission = await this.#options.admit(environmentId, ticket, address);
+    const admission = await this.#options.admit(environmentId, ticket, socket);
     try {
       this.#refuseWhileDraining();
       return admission;

@@ -1,9 +1,12 @@
+import type { Duplex } from 'node:stream';
+import { addressOf } from '../../../listener/web-server.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
-import type { ExecutorTicket, HarnessTicket, Tickets } from '../access/tickets.ts';
+import type { ExecutorTicket, HarnessTicket, Ticket, Tickets } from '../access/tickets.ts';
 import { RequestError } from '../registry/request-error.ts';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import { type Lease, type Store, StoreUnavailableError } from '../store/store.ts';
-import { storeUnavailable, UnknownCredentialError } from './calls.ts';
+import { type RequestBudget, storeUnavailable, UnknownCredentialError } from './calls.ts';
+import type { Tenants } from './tenants.ts';
 
 /** An accepted upgrade request. The listener calls exactly one of the two. */
 export interface Admission {
@@ -12,20 +15,33 @@ export interface Admission {
   abandon(): void;
 }
 
+/** Dependencies of {@link Upgrades}. */
+interface UpgradesOptions {
+  readonly tickets: Tickets;
+  readonly rendezvous: Rendezvous;
+  readonly store: Store;
+  readonly budget: RequestBudget;
+  readonly tenants: Tenants;
+}
+
 /** Authorizes websockets by the ticket in their URL. */
 export class Upgrades {
   readonly #tickets: Tickets;
   readonly #rendezvous: Rendezvous;
   readonly #store: Store;
+  readonly #budget: RequestBudget;
+  readonly #tenants: Tenants;
 
-  constructor(tickets: Tickets, rendezvous: Rendezvous, store: Store) {
+  constructor({ tickets, rendezvous, store, budget, tenants }: UpgradesOptions) {
     this.#tickets = tickets;
     this.#rendezvous = rendezvous;
     this.#store = store;
+    this.#budget = budget;
+    this.#tenants = tenants;
   }
 
   /** Throws RequestError. At 401 clients ask the registry for a new URL; at 503 they retry with the same URL. */
-  async admit(environmentId: string, text: string, address: string | null): Promise<Admission> {
+  async admit(environmentId: string, text: string, socket: Duplex): Promise<Admission> {
     const ticket = this.#tickets.check(text);
     if (ticket === null) throw new UnknownCredentialError('the URL was not issued by this relay');
     if ('problem' in ticket) {
@@ -35,9 +51,23 @@ export class Upgrades {
     }
     if (ticket.environmentId !== environmentId)
       throw new UnknownCredentialError('the URL is for another environment');
+    this.#checkShare(ticket, socket);
+    const address = addressOf(socket);
     return ticket.role === 'executor'
       ? await this.#admitExecutor(ticket, text, address)
       : this.#admitHarness(ticket, address);
+  }
+
+  /** Throws when the environment opens websockets too often, or has too many. */
+  #checkShare({ role, environmentId, tokenId }: Ticket, socket: Duplex): void {
+    if (!this.#budget.spend(`${role} ${environmentId}`)) {
+      const reason = `the ${role}s of this environment connect too often; try again later`;
+      throw new RequestError(503, 'too_many_requests', reason, tokenId);
+    }
+    if (!this.#tenants.add(environmentId, socket)) {
+      const reason = 'the environment has too many connections; try again later';
+      throw new RequestError(503, 'too_many_connections', reason, tokenId);
+    }
   }
 
   async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Admission> {

@@ -43,6 +43,11 @@ export class RelayRecords {
     this.#record({ event: call, environmentId, tokenId, address, status, ...facts });
   }
 
+  /** Counts a call above the limit. The audit log has it as a rejected connection: an environment must not fill it with calls. */
+  calledTooOften(call: CallFacts['call']): void {
+    this.metrics.requests.add({ call, status: '429' });
+  }
+
   /** Records a rejected connection. `tokenId` is the insufficient token, if any. */
   connectionRejected(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics.refusals.add({ status: String(status) });

@@ -24,6 +24,8 @@ export type DropCause = 'invalid' | 'noStream' | 'refusedStream';
 interface ExecutorSessionHost {
   /** Bytes queued in all environments. */
   readonly window: ByteBudget;
+  /** Bytes that each environment may queue while all together exceed their limit. */
+  shareBytes(): number;
   forwarded(sender: Sender, bytes: number): void;
   dropped(sender: Sender, cause: DropCause): void;
   /** A socket was disconnected because it blocked the others. */
@@ -46,6 +48,7 @@ export class ExecutorSession {
   /** Key hashes of disconnected harnesses by the streams that they may resume, oldest first. */
   readonly #resumable = new Map<string, string>();
   readonly #window = new ByteBudget(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
+  #congested = false;
   /** Runs while the queued bytes of all sockets together exceed a limit. */
   #congestionTimer: NodeJS.Timeout | null = null;
   #ended = false;
@@ -105,7 +108,8 @@ export class ExecutorSession {
 
   /** Pauses or resumes reading from the sockets. Also called when the limit of all environments is reached or cleared. */
   updateReading(): void {
-    const congested = this.#window.full || this.#host.window.full;
+    const congested = this.#isCongested();
+    this.#congested = congested;
     const readExecutor = !congested && ![...this.#harnesses].some(({ peer }) => peer.full);
     const readHarnesses = !congested && !this.#executor.full;
     this.#executor.setReading(readExecutor);
@@ -217,6 +221,13 @@ export class ExecutorSession {
       if (bytes > 0) window.add(bytes);
       else window.remove(-bytes);
     }
+    if (this.#congested !== this.#isCongested()) this.updateReading();
+  }
+
+  /** Whether the environment has too many queued bytes, or more than its share while all environments together have too many. */
+  #isCongested(): boolean {
+    const { window, shareBytes } = this.#host;
+    return this.#window.full || (window.full && this.#window.bytes > shareBytes());
   }
 
   #watchCongestion(congested: boolean): void {

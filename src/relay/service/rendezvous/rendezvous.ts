@@ -55,6 +55,7 @@ export class Rendezvous {
     const socketGone = records.socketOpened(facts);
     const session = new ExecutorSession(socket, {
       window: this.#window,
+      shareBytes: () => RELAY_WINDOW_BYTES / 2 / this.#all.size,
       forwarded: (sender, bytes) => records.forwarded(sender, bytes),
       dropped: (sender, cause) => records.dropped(sender, cause),
       slowDisconnected: () => records.slowDisconnected(environmentId),

@@ -1,12 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { NoisePublicKey } from '../../noise/public-key.ts';
-import {
-  AUTHORIZATION_MS,
-  LEASE_MS,
-  MAX_AUTHORIZATIONS,
-  MAX_ENVIRONMENTS,
-  MAX_SUPERSEDED_KEYS,
-} from '../limits.ts';
+import { LEASE_MS, MAX_ENVIRONMENTS, MAX_SUPERSEDED_KEYS } from '../limits.ts';
+import { PendingGrants } from './pending-grants.ts';
 import type { RegistrationFile } from './registration-file.ts';
 import {
   type Grant,
@@ -36,8 +31,7 @@ export class MemoryStore implements Store {
   /** Ordered by last use, oldest first. */
   readonly #environments = new Map<string, StoredEnvironment>();
   readonly #leases = new Map<string, { readonly lease: Lease; readonly expiresAtMs: number }>();
-  /** By hash, oldest first, which is also the order of expiry. */
-  readonly #grants = new Map<string, Grant & { readonly expiresAtMs: number }>();
+  readonly #grants: PendingGrants;
   #epoch = 0;
 
   /** `now` is a monotonic clock in milliseconds. */
@@ -48,6 +42,7 @@ export class MemoryStore implements Store {
   ) {
     this.#file = file;
     this.#now = now;
+    this.#grants = new PendingGrants(now);
     for (const environment of known) this.#add(environment);
   }
 
@@ -108,25 +103,11 @@ export class MemoryStore implements Store {
   }
 
   async grant(environmentId: string, authorization: string, grant: Grant): Promise<void> {
-    const nowMs = this.#now();
-    for (const [key, { expiresAtMs }] of this.#grants) {
-      if (expiresAtMs > nowMs) break;
-      this.#grants.delete(key);
-    }
-    if (this.#grants.size >= MAX_AUTHORIZATIONS) {
-      throw new StoreUnavailableError('too many authorizations are pending');
-    }
-    this.#grants.set(grantKey(environmentId, authorization), {
-      ...grant,
-      expiresAtMs: nowMs + AUTHORIZATION_MS,
-    });
+    this.#grants.add(environmentId, hashAuthorization(authorization), grant);
   }
 
   async take(environmentId: string, authorization: string): Promise<Grant | null> {
-    const key = grantKey(environmentId, authorization);
-    const grant = this.#grants.get(key);
-    this.#grants.delete(key);
-    return grant === undefined || this.#now() >= grant.expiresAtMs ? null : grant;
+    return this.#grants.take(environmentId, hashAuthorization(authorization));
   }
 
   async close(): Promise<void> {
@@ -158,8 +139,4 @@ export class MemoryStore implements Store {
   #hold(lease: Lease): void {
     this.#leases.set(lease.registration.environmentId, { lease, expiresAtMs: this.#now() + LEASE_MS });
   }
-}
-
-function grantKey(environmentId: string, authorization: string): string {
-  return `${environmentId} ${hashAuthorization(authorization)}`;
 }

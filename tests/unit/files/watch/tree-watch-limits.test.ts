@@ -1,6 +1,9 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FairShares } from '../../../../src/base/fair-shares.ts';
+import { GLOB_STEPS_PER_TURN } from '../../../../src/files/limits.ts';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { WatchEventQueue } from '../../../../src/files/watch/event-queue.ts';
 import { watchTree } from '../../../../src/files/watch/tree-watch.ts';
 import { WatchBudget } from '../../../../src/files/watch/watch-budget.ts';
@@ -54,6 +57,31 @@ describe('limits', () => {
     await copy.heard('modified 3');
   });
 
+  test('gives other requests their turns while it compares long names with many globs', async () => {
+    const globs = Array.from({ length: 255 }, (_, index) => `*${'a'.repeat(25)}b${index}`);
+    for (let i = 0; i < 400; i++) await writeFile(join(root, `${'a'.repeat(240)}${i}`), '');
+    let turns = 0;
+    const count = () => {
+      turns++;
+      ticking = setImmediate(count);
+    };
+    let ticking = setImmediate(count);
+    const watch = await watchTree(nativePathOfText(root), { ...OPTIONS, exclude: globs }, () => {});
+    clearImmediate(ticking);
+    watch.close();
+    // 400 names of 240 characters, and a step per 32 characters of the globs.
+    const steps = 400 * 240 * ((255 * 28) / 32);
+    expect(turns).toBeGreaterThan(steps / GLOB_STEPS_PER_TURN / 2);
+  });
+
+  test('refuses globs that take too long for the tree', async () => {
+    for (let i = 0; i < 10; i++) await writeFile(join(root, `${i}`), '');
+    const watch = watchTree(nativePathOfText(root), { ...OPTIONS, exclude: ['x'] }, () => {}, {
+      maxMatchSteps: 9,
+    });
+    await expect(watch).rejects.toThrow('the globs in `exclude` are too long for a tree of this size');
+  });
+
   test('reports an overflow when there are more pending names than the limit', async () => {
     const { copy, together } = await fixture.follow(root, {}, { maxPendingNames: 10 });
     await together(async () => {
@@ -74,6 +102,21 @@ describe('limits', () => {
       message: expect.stringContaining(text),
     });
     await expect(fixture.follow(outside, {}, { budget })).resolves.toBeDefined();
+  });
+
+  test('leaves watches of the system to other connections', async () => {
+    const system = new FairShares(8, 'watched directories (fs.inotify.max_user_watches)');
+    const [one, two] = [new WatchBudget(100, 100, system), new WatchBudget(100, 100, system)];
+    for (const name of ['a', 'b', 'c', 'd']) await makeFile(root, name, 'file');
+    await expect(fixture.follow(root, {}, { budget: one })).rejects.toMatchObject({
+      kind: 'refused',
+      message: expect.stringContaining('has 4 of its share of 4'),
+    });
+    expect(system.free).toBe(8);
+    await rm(join(root, 'd'), { recursive: true });
+    await fixture.follow(root, {}, { budget: one });
+    expect(system.free).toBe(4);
+    await fixture.follow(outside, {}, { budget: two });
   });
 
   test('reports an overflow while a tree exceeds its limit, until it fits again', async () => {

@@ -15,6 +15,7 @@ import {
   shell,
   TERMINAL,
 } from '../../../support/children.ts';
+import { withFreeDescriptors } from '../../../support/descriptor-limit.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
@@ -285,10 +286,9 @@ describe('a failed start', () => {
   test.each([0, 2, 3, 4])(
     'with %i free descriptors: reports EMFILE and closes what it opened',
     async (free) => {
-      const [soft, hard] = libc.readLimit(0, RLIMIT_NOFILE)?.slice() ?? [];
-      libc.writeLimit(RLIMIT_NOFILE, BigInt(nthFreeDescriptor(free)), hard!);
-      const failure = await spawner.spawn({ ...sh, io: INPUT }).catch((error: unknown) => error);
-      libc.writeLimit(RLIMIT_NOFILE, soft!, hard!);
+      const failure = await withFreeDescriptors(free, () =>
+        spawner.spawn({ ...sh, io: INPUT }).catch((error: unknown) => error),
+      );
       expect(failure).toMatchObject({ name: 'SpawnError', code: 'EMFILE' });
     },
   );
@@ -346,13 +346,3 @@ test('kills its children on close and starts no more', async () => {
   await expect(own.spawn(shell('exit 0'))).rejects.toMatchObject({ code: 'ECANCELED' });
   child.release();
 });
-
-const RLIMIT_NOFILE = 7;
-
-/** A limit under which exactly `count` descriptors can be opened. */
-function nthFreeDescriptor(count: number): number {
-  const opened: number[] = [];
-  for (let index = 0; index <= count; index++) opened.push(openSync('/dev/null', 'r'));
-  opened.forEach(closeSync);
-  return opened.at(-1)!;
-}

@@ -25,12 +25,16 @@ function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): bo
   return executor.sent.length > before;
 }
 
-function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
+function createSession(
+  window = new ByteBudget(RELAY_WINDOW_BYTES, () => {}),
+  shareBytes = RELAY_WINDOW_BYTES / 2,
+) {
   const slowDisconnected = vi.fn();
   const ended = vi.fn();
   const executor = new FakeSocket();
   const session = new ExecutorSession(executor.asSocket, {
     window,
+    shareBytes: () => shareBytes,
     forwarded: () => {},
     dropped: () => {},
     slowDisconnected,
@@ -103,17 +107,29 @@ test('limits the queued bytes of all harnesses together', () => {
   expect(Math.max(...harnesses.map(([, socket]) => socket.pendingBytes))).toBeLessThan(SOCKET_WINDOW_BYTES);
 });
 
-test('pauses all environments when their queued bytes together reach the limit', () => {
+test('pauses environments with more than their share when all together reach the limit, and no others', () => {
   const sessions: ReturnType<typeof createSession>[] = [];
-  const window = new ByteBudget(2 * CHUNK, () => {
+  const window = new ByteBudget(4 * CHUNK, () => {
     for (const { session } of sessions) session.updateReading();
   });
-  sessions.push(createSession(window), createSession(window));
+  sessions.push(createSession(window, CHUNK + 1_000), createSession(window, CHUNK + 1_000));
   const [one, other] = sessions as [(typeof sessions)[0], (typeof sessions)[0]];
-  const harness = one.join('a');
+  const [harness, another] = [one.join('a'), other.join('b')];
   flood(one.executor, 'a');
-  expect([one.executor.receiving, other.executor.receiving]).toEqual([false, false]);
-  harness.drain();
+  expect([one.executor.receiving, other.executor.receiving]).toEqual([false, true]);
+  // The other environment may use its share for as long as its harness reads.
+  for (let count = 0; count < 10; count++) {
+    other.executor.arrive('b', CHUNK);
+    expect(other.executor.receiving).toBe(true);
+    another.drain();
+  }
+  for (let count = 0; count < 2; count++) other.executor.arrive('b', CHUNK);
+  expect(other.executor.receiving).toBe(false);
+  vi.advanceTimersByTime(STALL_TIMEOUT_MS - 1);
+  another.drain();
+  expect(other.executor.receiving).toBe(true);
+  vi.advanceTimersByTime(1);
+  expect([harness.closed, another.closed]).toEqual([{ code: 1006, reason: '' }, null]);
   expect([one.executor.receiving, other.executor.receiving]).toEqual([true, true]);
 });
 

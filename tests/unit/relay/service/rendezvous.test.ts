@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { PEER_LOST_REASON, resumeMarker } from '../../../../src/relay/frames/frame-markers.ts';
 import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
@@ -12,6 +12,7 @@ import {
   HARNESS_TICKET_MS,
   MAX_HARNESSES_PER_ENVIRONMENT,
   MAX_STREAMS_PER_HARNESS,
+  REQUESTS_PER_PERIOD,
 } from '../../../../src/relay/service/limits.ts';
 import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
 import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
@@ -37,6 +38,19 @@ async function refusalOf(url: string): Promise<number> {
   );
   if (error instanceof UpgradeRefusedError) return error.status;
   throw new Error(`the upgrade was not refused: ${error}`);
+}
+
+/** Waits until the relay has a free slot for the websocket. */
+function untilAccepted(url: string): Promise<unknown> {
+  return waitFor('a free slot', () =>
+    connectFrameSocket(url).then(
+      (socket) => {
+        socket.drop();
+        return true;
+      },
+      () => false,
+    ),
+  );
 }
 
 async function environmentOf(...config: Parameters<typeof startTestRelay>): Promise<Environment> {
@@ -325,15 +339,35 @@ test('limits the number of websockets', async () => {
   const { url } = (await environment.connect(someKey())).body;
   expect(await refusalOf(url)).toBe(503);
   harness.socket.drop();
-  await waitFor('a free slot', () =>
-    connectFrameSocket(url).then(
-      (socket) => {
-        socket.drop();
-        return true;
-      },
-      () => false,
-    ),
-  );
+  await untilAccepted(url);
+});
+
+test('an environment gets at most half of the connections', async () => {
+  const environment = await environmentOf({ maxConnections: 6 });
+  const other = new Environment(new URL(environment.url).origin, 'env-2');
+  await environment.executor();
+  await environment.harness();
+  const harness = await environment.harness();
+  const { url } = (await environment.connect(someKey())).body;
+  expect(await refusalOf(url)).toBe(503);
+  await other.executor();
+  await other.harness();
+  harness.socket.drop();
+  await untilAccepted(url);
+});
+
+test('limits how often the harnesses and the executors of an environment connect', async () => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now());
+  onTestFinished(() => clock.mockRestore());
+  const environment = await environmentOf();
+  const other = new Environment(new URL(environment.url).origin, 'env-2');
+  await environment.executor();
+  await other.executor();
+  const { url } = (await environment.connect(someKey())).body;
+  for (let index = 0; index < REQUESTS_PER_PERIOD; index++) (await connectFrameSocket(url)).drop();
+  expect(await refusalOf(url)).toBe(503);
+  await environment.executor();
+  await other.harness();
 });
 
 test('idle connections do not block other clients', async () => {

@@ -21,6 +21,7 @@ import {
   AUTHORIZATION_MS,
   LEASE_MS,
   MAX_AUTHORIZATIONS,
+  MAX_AUTHORIZATIONS_PER_ENVIRONMENT,
   MAX_ENVIRONMENTS,
   MAX_REGISTRATION_FILE_BYTES,
   MAX_SUPERSEDED_KEYS,
@@ -28,6 +29,7 @@ import {
 } from '../../../../src/relay/service/limits.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { openStore } from '../../../../src/relay/service/store/open-store.ts';
+import { PendingGrants } from '../../../../src/relay/service/store/pending-grants.ts';
 import { RegistrationFile } from '../../../../src/relay/service/store/registration-file.ts';
 import { type Lease, type Store, StoreUnavailableError } from '../../../../src/relay/service/store/store.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -152,14 +154,38 @@ test('memory: leases and authorizations expire', async () => {
   expect((await store.find('e'))?.node).toBeNull();
 });
 
-test('memory: refuses more authorizations until old ones expire', async () => {
+test('memory: an environment with too many authorizations loses its oldest, and no other environment does', async () => {
+  const store = new MemoryStore(null, () => 0);
+  await store.grant('other', '0', GRANT);
+  for (let index = 0; index <= MAX_AUTHORIZATIONS_PER_ENVIRONMENT; index++) {
+    await store.grant('e', `${index}`, GRANT);
+  }
+  expect(await store.take('e', '0')).toBeNull();
+  expect(await store.take('e', '1')).toMatchObject(GRANT);
+  expect(await store.take('e', `${MAX_AUTHORIZATIONS_PER_ENVIRONMENT}`)).toMatchObject(GRANT);
+  expect(await store.take('other', '0')).toMatchObject(GRANT);
+});
+
+test('memory: of too many authorizations expired ones go first, then the oldest of the environment with the most', async () => {
   let nowMs = 0;
-  const store = new MemoryStore(null, () => nowMs);
-  for (let index = 0; index < MAX_AUTHORIZATIONS; index++) await store.grant('e', `${index}`, GRANT);
-  await expect(store.grant('e', 'more', GRANT)).rejects.toThrow(StoreUnavailableError);
+  const grants = new PendingGrants(() => nowMs);
+  const most = MAX_AUTHORIZATIONS_PER_ENVIRONMENT;
+  const fill = (name: string) => {
+    for (let index = 0; index < MAX_AUTHORIZATIONS; index++) {
+      // One environment has 1,024, the others fewer.
+      const environmentId = index < most ? name : `${name}-${index % 100}`;
+      grants.add(environmentId, `${index}`, GRANT);
+    }
+  };
+  fill('busy');
+  grants.add('new', 'more', GRANT);
+  expect([grants.take('busy', '0'), grants.take('busy', '1')]).toMatchObject([null, GRANT]);
+  expect(grants.take(`busy-${most % 100}`, `${most}`)).toMatchObject(GRANT);
+  expect(grants.take('new', 'more')).toMatchObject(GRANT);
   nowMs = AUTHORIZATION_MS;
-  await store.grant('e', 'more', GRANT);
-  expect(await store.take('e', 'more')).toMatchObject(GRANT);
+  fill('next');
+  expect(grants.take('next', '0')).toMatchObject(GRANT);
+  expect(grants.take('busy', '2')).toBeNull();
 });
 
 test('memory: evicts the environment unused longest, unless its executor is connected', async () => {

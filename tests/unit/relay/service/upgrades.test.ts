@@ -1,11 +1,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
 import { Revocations } from '../../../../src/listener/revocations.ts';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
 import { Tickets } from '../../../../src/relay/service/access/tickets.ts';
+import { RequestBudget } from '../../../../src/relay/service/http/calls.ts';
+import { Tenants } from '../../../../src/relay/service/http/tenants.ts';
 import { Upgrades } from '../../../../src/relay/service/http/upgrades.ts';
 import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
 import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
@@ -40,7 +43,9 @@ test('refuses a token that is revoked while its executor connects', async () => 
     records: new RelayRecords(new RelayMetrics(() => ({}) as never), log, null),
     log,
   });
-  const upgrades = new Upgrades(tickets, rendezvous, store);
+  const budget = new RequestBudget(() => 0);
+  const upgrades = new Upgrades({ tickets, rendezvous, store, budget, tenants: new Tenants(100) });
+  const socket = new PassThrough();
   const registered = await store.register('env-1', someKey());
   if (registered.outcome === 'superseded')
     throw new Error('the environment is new, so it has no replaced executor');
@@ -48,12 +53,12 @@ test('refuses a token that is revoked while its executor connects', async () => 
   const ticket = { role: 'executor', environmentId: 'env-1', registrationId, tokenId: 'lost' } as const;
   const text = new URL(tickets.url('ws://relay', ticket, null)).searchParams.get('ticket')!;
 
-  const admission = await upgrades.admit('env-1', text, null);
+  const admission = await upgrades.admit('env-1', text, socket);
   admission.abandon();
   store.meanwhile = async () => {
     writeFileSync(revokedFile, 'lost\n');
     await revocations.reload();
   };
-  await expect(upgrades.admit('env-1', text, null)).rejects.toThrow('the URL is revoked');
+  await expect(upgrades.admit('env-1', text, socket)).rejects.toThrow('the URL is revoked');
   expect(await store.find('env-1')).toMatchObject({ node: null });
 });

@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FairShares } from '../../../../src/base/fair-shares.ts';
 import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
 import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
 import { loadLibc } from '../../../../src/native/libc.ts';
@@ -23,8 +24,8 @@ import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
 import { Placeholders, PlanOutdatedError } from '../../../../src/sandbox/linux/placeholders.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
+import { withFreeDescriptors } from '../../../support/descriptor-limit.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { removedAreClosed } from './sandboxed-programs.ts';
 
 const libc = loadLibc();
 const cached = await loadCachedCalls();
@@ -32,19 +33,19 @@ let folder: string;
 let descriptors: number;
 
 /** The placeholders of one server. Records the paths that it registers with the watchdog. */
-function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
+function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode), descriptors?: FairShares) {
   const watched = new Set<string>();
-  const announced: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
     openCached: cached.openPath,
     removeAfterDeath: (path) => {
-      announced.push(path);
       watched.add(path);
+      return () => {
+        watched.delete(path);
+      };
     },
-    forgetRemoval: (path) => void watched.delete(path),
   };
-  return { placeholders: new Placeholders(calls), watched, announced };
+  return { placeholders: new Placeholders(calls, descriptors), watched };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -80,32 +81,7 @@ describe('a held placeholder', () => {
     }
     await release();
     expect(readdirSync(folder)).toEqual([]);
-  });
-
-  test('is registered with the watchdog once, until MAX_PLACEHOLDERS others were used after it', async () => {
-    const { placeholders, watched, announced } = server();
-    const use = async (...wanted: Placeholder[]) => {
-      await (await placeholders.hold(wanted)).release();
-      // Until then they count for the limit.
-      await removedAreClosed();
-    };
-    await use(at('.git'));
-    await use(at('.git'));
-    expect(announced).toEqual([at('.git').path]);
-    const held = await placeholders.hold([at('.aws')]);
-    await use(...Array.from({ length: MAX_PLACEHOLDERS - 2 }, (_, index) => at(`p${index}`)));
-    expect(watched.size).toBe(MAX_PLACEHOLDERS);
-    await use(at('.git'));
-    await use(at('one more'));
-    expect(watched.size).toBe(MAX_PLACEHOLDERS);
-    // The least recently used path that is not in use is forgotten.
-    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => watched.has(path))).toEqual([
-      true,
-      true,
-      false,
-      true,
-    ]);
-    await held.release();
+    expect(watched.size).toBe(0);
   });
 
   test('has its mode regardless of the umask', async () => {
@@ -258,6 +234,30 @@ describe('entries of other users are left alone', () => {
 });
 
 describe('a placeholder that cannot be held', () => {
+  test('leaves nothing, whenever the descriptors run out', async () => {
+    mkdirSync(join(folder, 'sub'));
+    const { placeholders, watched } = server();
+    const wanted = [at('.git'), at('.env', 'file'), at('.aws'), at('sub/.codex')];
+    let held = 0;
+    for (let free = 0; free < 12; free++) {
+      const outcome = await withFreeDescriptors(free, () =>
+        placeholders.hold(wanted).catch((error: Error) => error),
+      );
+      if (outcome instanceof Error) {
+        expect(outcome.message).toContain('EMFILE');
+      } else {
+        held++;
+        await outcome.release();
+      }
+      expect(readdirSync(folder)).toEqual(['sub']);
+      expect(readdirSync(join(folder, 'sub'))).toEqual([]);
+      expect(watched.size).toBe(0);
+      await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
+    }
+    // Six descriptors are enough: four entries and two directories.
+    expect(held).toBe(6);
+  });
+
   test('releases the others', async () => {
     mkdirSync(join(folder, 'theirs'));
     const { placeholders, watched } = server();
@@ -274,16 +274,47 @@ describe('a placeholder that cannot be held', () => {
     await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdatedError);
   });
 
-  test('exceeds MAX_PLACEHOLDERS', async () => {
+  test('exceeds the share of its session, and creates nothing', async () => {
     const { placeholders } = server();
-    const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
-    const { release } = await placeholders.hold(many);
-    await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
-    // An existing placeholder can still be shared.
-    const shared = await placeholders.hold([at('p0')]);
-    await shared.release();
+    const [greedy, other] = [{}, {}];
+    const many = Array.from({ length: MAX_PLACEHOLDERS / 2 }, (_, index) => at(`p${index}`));
+    const { release } = await placeholders.hold(many, greedy);
+    const refused = placeholders.hold([at('p0'), at('more')], greedy);
+    await expect(refused).rejects.toThrow(
+      `needs a temporary entry ${folder}/more, but the server has 512 of 1024 temporary entries for sandboxes left; this session has 512 of its share of 512`,
+    );
+    expect(readdirSync(folder)).toHaveLength(many.length);
+    // An existing placeholder can still be shared, and other sessions have a share of their own.
+    const shared = await placeholders.hold([at('p0'), at('p1')], greedy);
+    const others = await placeholders.hold([at('p0'), at('more')], other);
+    await Promise.all([shared.release(), others.release()]);
     await release();
     expect(readdirSync(folder)).toEqual([]);
+    await waitFor('all to be closed', () =>
+      placeholders
+        .hold(many, greedy)
+        .then(({ release }) => release())
+        .then(
+          () => true,
+          () => false,
+        ),
+    );
+  });
+
+  test('needs more descriptors than its session may use, and creates nothing', async () => {
+    const shares = new FairShares(24, 'file descriptors (RLIMIT_NOFILE)');
+    const { placeholders, watched } = server(undefined, shares);
+    const session = {};
+    const six = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => at(name));
+    const held = await placeholders.hold(six, session);
+    expect(shares.free).toBe(12);
+    await expect(placeholders.hold([at('f'), at('g')], session)).rejects.toThrow(SandboxError);
+    expect([readdirSync(folder).length, watched.size]).toEqual([6, 6]);
+    await held.release();
+    await waitFor('the descriptors to be returned', () => shares.free === 24);
+    const tooMany = [...six, at('g')];
+    await expect(placeholders.hold(tooMany, session)).rejects.toThrow('RLIMIT_NOFILE');
+    expect([readdirSync(folder), shares.free]).toEqual([[], 24]);
   });
 
   test('is removed by another server again and again', async () => {

@@ -8,6 +8,7 @@ import { childrenOf, isAlive, processesWith } from '../../../support/machine.ts'
 import { waitFor } from '../../../support/wait-for.ts';
 
 const SERVER = join(import.meta.dirname, '../../../fixtures/sandbox-server.mjs');
+const MANY_WORKSPACES = join(import.meta.dirname, '../../../fixtures/many-workspaces.mjs');
 const USER = join(import.meta.dirname, '../../../fixtures/sandbox-user.mjs');
 const PLACEHOLDERS = ['.codex', '.git', 'later'];
 let folder: string;
@@ -29,14 +30,16 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function startServer(): Promise<Server> {
-  const server = spawn(process.execPath, [SERVER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+async function startServer(program = SERVER, ...args: string[]): Promise<Server> {
+  const server = spawn(process.execPath, [program, folder, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let text = '';
   server.stdout.on('data', (bytes: Buffer) => {
     text += bytes;
   });
   servers.push({ process: server, text: () => text });
-  await waitFor('the program', () => text.includes('ready'));
+  await waitFor('the program', () => text.includes('ready'), 45_000);
   return servers.at(-1)!;
 }
 
@@ -70,6 +73,26 @@ test('placeholders stay while another server uses them, and are removed with the
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
+test('neither programs nor placeholders stay after the death of a server that has used 2,000 workspaces', async () => {
+  const server = await startServer(MANY_WORKSPACES, '2000', '25');
+  const workspaces = readdirSync(folder);
+  const left = () => workspaces.flatMap((workspace) => readdirSync(join(folder, workspace)));
+  expect(workspaces).toHaveLength(2_000);
+  expect(left()).toHaveLength(25);
+  const watchdog = watchdogOf(server);
+  // The watchdog has nothing to do until the server dies, however many entries were registered.
+  expect(cpuTicks(watchdog)).toBeLessThan(10);
+  const program = Number(/^program (\d+)$/m.exec(server.text())?.[1]);
+  expect(isAlive(program)).toBe(true);
+  const killedAt = performance.now();
+  await kill(server.process);
+  await waitFor('the program to die', () => !isAlive(program), 10_000);
+  const diedMs = Math.round(performance.now() - killedAt);
+  await waitFor('the placeholders to go', () => left().length === 0);
+  const removedMs = Math.round(performance.now() - killedAt);
+  console.info(`the program died after ${diedMs} ms, the last placeholder was removed after ${removedMs} ms`);
+});
+
 test('a pre-built sandbox does not keep its process alive and ends with it', async () => {
   const user = spawn(process.execPath, [USER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
@@ -93,4 +116,11 @@ function watchdogOf({ process }: Server): number {
 
 function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+}
+
+/** CPU time of a process in clock ticks: user and system. */
+function cpuTicks(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return Number(fields[11]) + Number(fields[12]);
 }

@@ -22,8 +22,7 @@ async function canBeHeld(plan: MountPlan): Promise<boolean> {
   const calls = {
     lock: () => true,
     openCached: () => null,
-    removeAfterDeath: () => {},
-    forgetRemoval: () => {},
+    removeAfterDeath: () => () => {},
   };
   try {
     const { release } = await new Placeholders(calls).hold(plan.placeholders);

@@ -1,10 +1,15 @@
-import { expect, test } from 'vitest';
-import { MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../../../src/network/proxy/limits.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import {
+  ANSWER_GRACE_MS,
+  MAX_OPEN_POLICY_REQUESTS,
+  MAX_REASON_BYTES,
+} from '../../../../src/network/proxy/limits.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
 import type { NetworkPolicyRequest } from '../../../../src/protocol/network.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
 import { type PolicyRequestPeer, PolicyRequests } from '../../../../src/server/sessions/policy-requests.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
+import { forceGc } from '../../../support/force-gc.ts';
 
 const REQUEST: NetworkPolicyRequest = { protocol: 'http', host: 'a.test', port: 80 };
 const NEVER = new AbortController().signal;
@@ -65,6 +70,15 @@ test('denies a request that is withdrawn', async () => {
   const withdrawal = new AbortController();
   const answer = send(answering(), 60_000, withdrawal.signal);
   withdrawal.abort();
+  expect(await answer).toEqual(DENIED);
+});
+
+test('denies a request without an answer in time, also when garbage is collected', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const answer = send(answering(), 1_000);
+  await forceGc();
+  await vi.advanceTimersByTimeAsync(1_000 + ANSWER_GRACE_MS);
   expect(await answer).toEqual(DENIED);
 });
 
