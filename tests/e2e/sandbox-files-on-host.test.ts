@@ -23,7 +23,7 @@ import {
 } from '../support/host-tree.ts';
 
 /** Policies that are tried per user, and operations under each. A policy starts a helper, which takes a quarter of a second. */
-const POLICIES = 14;
+const POLICIES = 10;
 const OPERATIONS = 20;
 
 /** Names in the directory of a run. */
