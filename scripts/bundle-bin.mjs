@@ -32,7 +32,6 @@ const { outputFiles } = await build({
   target: 'node20',
   format: 'cjs',
   external: ['koffi', '@redis/client', 'yaml'],
-  alias: { bufferutil: join(root, 'scripts/ws-buffer-util.cjs') },
   supported: { 'dynamic-import': false },
   plugins: [deferredBuiltins],
   minify: true,

@@ -216,6 +216,11 @@ export class RpcConnection {
     this.#transport.probe?.();
   }
 
+  /** The peer has sent a valid `initialize`: its transport may lift the limits for new peers. */
+  peerInitialized(): void {
+    this.#transport.peerInitialized?.();
+  }
+
   /** Stops or resumes reading from the peer. */
   setReceiving(receiving: boolean): void {
     if (this.#receiveLimiter === null) this.#transport.setReceiving(receiving);

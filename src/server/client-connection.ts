@@ -190,6 +190,7 @@ export class ClientConnection {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
     this.#stopInitializeTimer();
+    this.#connection.peerInitialized();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
     this.#attachment = { session, tools: null };

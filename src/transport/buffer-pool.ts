@@ -1,4 +1,9 @@
-import { BUFFER_POOL_BYTES, BUFFER_POOL_IDLE_MS, BUFFER_POOL_UNIT_BYTES } from './limits.ts';
+import {
+  BUFFER_POOL_BYTES,
+  BUFFER_POOL_IDLE_MS,
+  BUFFER_POOL_UNIT_BYTES,
+  LARGE_MESSAGE_BYTES,
+} from './limits.ts';
 
 /**
  * A short-lived pool of buffers for large messages. Allocating and zeroing a fresh megabyte takes as long as
@@ -9,8 +14,10 @@ export class BufferPool {
   #bytes = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  /** Returns a buffer of `bytes` or somewhat more, with arbitrary content. */
+  /** Returns a buffer of `bytes` or somewhat more, with arbitrary content. Small ones are not pooled. */
   take(bytes: number): Buffer {
+    // A small message that arrives in pieces must not occupy a whole unit.
+    if (bytes < LARGE_MESSAGE_BYTES) return Buffer.allocUnsafeSlow(bytes);
     const wanted = Math.ceil(bytes / BUFFER_POOL_UNIT_BYTES) * BUFFER_POOL_UNIT_BYTES;
     const index = this.#blocks.findIndex(({ length }) => length >= wanted && length <= 2 * wanted);
     if (index < 0) return Buffer.allocUnsafeSlow(wanted);

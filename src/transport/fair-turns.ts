@@ -36,15 +36,18 @@ export class FairTurns {
   }
 
   #runSlice(): void {
+    this.#isScheduled = false;
     const end = this.#now() + TURNS_SLICE_MS;
     // Turns that a turn adds wait for the next slice, so that the event loop goes round in between.
     let left = this.#groups.size;
-    while (left-- > 0 && this.#groups.size > 0) {
-      this.#runNext();
-      if (this.#now() >= end) break;
+    try {
+      while (left-- > 0 && this.#groups.size > 0) {
+        this.#runNext();
+        if (this.#now() >= end) break;
+      }
+    } finally {
+      if (this.#groups.size > 0) this.#schedule();
     }
-    this.#isScheduled = false;
-    if (this.#groups.size > 0) this.#schedule();
   }
 
   #runNext(): void {

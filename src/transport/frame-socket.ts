@@ -1,11 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { WebSocket, type WebSocketServer } from 'ws';
+import { WebSocket } from 'ws';
+import type { CountingStream, FrameStream } from './frame-stream.ts';
+import { BufferedMessage } from './growable-buffer.ts';
+import { Keepalive } from './keepalive.ts';
 import { SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { CloseCode, type CloseReason } from './transport.ts';
-import { createUpgradeServer, Keepalive, truncateReason, type WebSocketOptions } from './websocket.ts';
+import { UpgradeServer } from './upgrade-server.ts';
+import { clientActivity, truncateReason, type WebSocketOptions } from './websocket.ts';
 
 /** Callbacks of a frame socket. No event comes before `open`, and none after `closed`. */
 export interface FrameSocketEvents {
@@ -30,6 +34,8 @@ export interface FrameSocketOptions extends WebSocketOptions {
 /** A websocket that carries binary messages unchanged. */
 export class FrameSocket {
   readonly #ws: WebSocket;
+  /** Null on the client's end. */
+  readonly #stream: FrameStream | null;
   readonly #keepalive: Keepalive;
   readonly #text: NonNullable<FrameSocketOptions['text']>;
   #events: FrameSocketEvents | null = null;
@@ -39,14 +45,21 @@ export class FrameSocket {
   #closing = false;
   #closed = false;
 
-  constructor(ws: WebSocket, options: FrameSocketOptions, socket: Duplex) {
+  constructor(
+    ws: WebSocket,
+    options: FrameSocketOptions,
+    underlying: { readonly socket: CountingStream } | { readonly stream: FrameStream },
+  ) {
+    const isServer = 'stream' in underlying;
     this.#ws = ws;
+    this.#stream = isServer ? underlying.stream : null;
     this.#text = options.text ?? 'refuse';
-    ws.pause();
+    if (!isServer) ws.pause();
     ws.on('error', (error) => {
-      this.#failure = error.message;
+      this.#failure ||= error.message;
     });
-    this.#keepalive = new Keepalive(ws, options, socket);
+    const peer = isServer ? underlying.stream : clientActivity(ws, underlying.socket);
+    this.#keepalive = new Keepalive(ws, options, peer);
     // The socket may end before `open` is called.
     ws.once('close', () => this.#keepalive.stop());
   }
@@ -63,7 +76,8 @@ export class FrameSocket {
     ws.on('message', (data: Buffer, isBinary) => this.#receive(data, isBinary));
     ws.on('close', (code, reason) => this.#ended(code, reason.toString()));
     if (ws.readyState === WebSocket.CLOSED) setImmediate(() => this.#ended(CloseCode.abnormal, ''));
-    else ws.resume();
+    else if (this.#stream === null) ws.resume();
+    else this.#openStream(this.#stream);
   }
 
   /**
@@ -84,7 +98,9 @@ export class FrameSocket {
    */
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close frame must be read.
-    if (receiving || this.#closing) this.#ws.resume();
+    const isOpen = receiving || this.#closing;
+    if (this.#stream !== null) this.#stream.setReceiving(isOpen);
+    else if (isOpen) this.#ws.resume();
     else this.#ws.pause();
   }
 
@@ -94,13 +110,26 @@ export class FrameSocket {
   close(reason: CloseReason = { code: CloseCode.normal, reason: '' }): void {
     if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
     this.#closing = true;
-    this.#ws.resume();
+    this.setReceiving(true);
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
 
   /** Cuts the connection without a close handshake, like a lost network. */
   drop(): void {
     this.#ws.terminate();
+  }
+
+  #openStream(stream: FrameStream): void {
+    stream.trustPeer();
+    stream.open({
+      message: (bytes, isBinary) => this.#receive(Buffer.from(bytes), isBinary),
+      begin: (expectedBytes, isBinary) =>
+        new BufferedMessage(expectedBytes, (bytes) => this.#receive(bytes, isBinary)),
+      tooLarge: (maxBytes) => {
+        this.#failure ||= `a message has more than ${maxBytes} bytes`;
+        this.close({ code: CloseCode.messageTooBig, reason: this.#failure });
+      },
+    });
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
@@ -132,12 +161,12 @@ export class FrameSocket {
 
 /** Turns HTTP upgrade requests into frame sockets. The caller has authorized the requests. */
 export class FrameSocketUpgrader {
-  readonly #server: WebSocketServer;
+  readonly #server: UpgradeServer;
   readonly #options: FrameSocketOptions;
 
   constructor(options: FrameSocketOptions) {
     this.#options = options;
-    this.#server = createUpgradeServer(options.maxMessageBytes);
+    this.#server = new UpgradeServer(options.maxMessageBytes);
   }
 
   /** Completes the handshake. An invalid request gets an HTTP error and yields no socket. */
@@ -147,8 +176,8 @@ export class FrameSocketUpgrader {
     head: Buffer,
     accepted: (socket: FrameSocket) => void,
   ): void {
-    this.#server.handleUpgrade(request, socket, head, (ws) =>
-      accepted(new FrameSocket(ws, this.#options, socket)),
+    this.#server.upgrade(request, socket, head, (ws, stream) =>
+      accepted(new FrameSocket(ws, this.#options, { stream })),
     );
   }
 }
@@ -182,7 +211,7 @@ export function connectFrameSocket(
     url,
     options,
     socketOptions,
-    (ws, sizes, socket) => new FrameSocket(ws, { ...sizes, text }, socket),
+    (ws, sizes, socket) => new FrameSocket(ws, { ...sizes, text }, { socket }),
   );
 }
 

@@ -4,12 +4,6 @@
  */
 export const SEND_WINDOW_BYTES = 256 * 1024;
 
-/**
- * Unsent bytes above which pings are not answered. Otherwise a peer that pings without reading would fill the
- * memory with pongs.
- */
-export const PONG_WINDOW_BYTES = 4 * SEND_WINDOW_BYTES;
-
 /** How long a peer may take to complete a close handshake, started by either side, before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -41,14 +35,6 @@ export const PROBE_TIMEOUT_MS = 3_000;
 export const PREALLOCATED_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
 
 /**
- * Bytes of a large message per read: they are still in the processor's cache when they are unmasked and decoded.
- */
-export const LARGE_READ_BYTES = 128 * 1024;
-
-/** Size of the buffer for all other reads: as much as Node reads at a time. */
-export const SHARED_READ_BYTES = 64 * 1024;
-
-/**
  * Capacity of the buffer pool, and how long it keeps an unused buffer. Sized for a client that writes a file block
  * by block.
  */
@@ -66,3 +52,24 @@ export const MEMORY_UNANSWERED_REQUESTS = 1_024;
  * this long, and longer only while a single turn takes longer.
  */
 export const TURNS_SLICE_MS = 4;
+
+/**
+ * What a connection may use of the event loop before it waits for its next turn, in bytes. Parsing and answering
+ * this much takes less than a millisecond.
+ */
+export const TURN_CREDIT = 256 * 1024;
+
+/** What each frame costs besides its bytes: handling a small request takes as long as reading this many bytes. */
+export const FRAME_COST = 4 * 1024;
+
+/** The credit of a connection that has not sent `initialize`: eight frames. Clients send one until then. */
+export const NEW_PEER_TURN_CREDIT = 8 * FRAME_COST;
+
+/** A connection that used its credit more slowly than this gets the next one without waiting for its turn. */
+export const LIGHT_USE_MS = 100;
+
+/**
+ * Largest message of a client that has not sent `initialize`. An `initialize` has a few hundred bytes; its longest
+ * member, the trace context, is limited to 8 KiB by most proxies.
+ */
+export const NEW_PEER_MESSAGE_BYTES = 64 * 1024;

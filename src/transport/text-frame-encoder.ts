@@ -1,6 +1,6 @@
 /**
- * Encodes unmasked websocket text frames, as a server sends them, into one buffer. Many small messages then cost
- * one allocation and one system call. Large messages go through the websocket library, which does not copy them.
+ * Encodes messages as text frames, as a server sends them, into one buffer. Many small messages then cost one
+ * allocation and one system call. {@link textFrameHeader} is for large messages, which are not copied.
  */
 export function encodeTextFrames(messages: readonly (string | Uint8Array)[]): Buffer {
   const lengths = messages.map((message) =>
@@ -11,7 +11,7 @@ export function encodeTextFrames(messages: readonly (string | Uint8Array)[]): Bu
   let at = 0;
   for (const [index, message] of messages.entries()) {
     const length = lengths[index]!;
-    at = writeHeader(frames, at, length);
+    at = writeHeader(frames, at, FINAL_BIT | TEXT, length);
     if (typeof message === 'string') frames.write(message, at);
     else frames.set(message, at);
     at += length;
@@ -19,8 +19,16 @@ export function encodeTextFrames(messages: readonly (string | Uint8Array)[]): Bu
   return frames;
 }
 
-/** A whole message in one text frame. */
-const FIN_TEXT = 0x81;
+/** Returns the header of a whole text, or of its part: the first part and the last are marked. */
+export function textFrameHeader(length: number, isFirst = true, isLast = true): Buffer {
+  const header = Buffer.allocUnsafe(headerLength(length));
+  writeHeader(header, 0, (isLast ? FINAL_BIT : 0) | (isFirst ? TEXT : CONTINUATION), length);
+  return header;
+}
+
+const FINAL_BIT = 0x80;
+const CONTINUATION = 0;
+const TEXT = 1;
 const LENGTH_IN_2_BYTES = 126;
 const LENGTH_IN_8_BYTES = 127;
 
@@ -30,8 +38,8 @@ function headerLength(length: number): number {
 }
 
 /** Returns the position after the header. */
-function writeHeader(frames: Buffer, at: number, length: number): number {
-  frames[at] = FIN_TEXT;
+function writeHeader(frames: Buffer, at: number, first: number, length: number): number {
+  frames[at] = first;
   if (length < LENGTH_IN_2_BYTES) {
     frames[at + 1] = length;
   } else if (length < 65_536) {

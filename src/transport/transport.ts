@@ -79,6 +79,8 @@ export interface Transport {
    * Checks that the peer is alive, and drops it when it does not answer in time. Absent where this is impossible.
    */
   probe?(): void;
+  /** The peer has sent a valid `initialize`: lifts the stricter limits for new peers, where there are any. */
+  peerInitialized?(): void;
   /** Stops or resumes receiving messages, which creates back-pressure for the peer. */
   setReceiving(receiving: boolean): void;
   /**

@@ -1,5 +1,3 @@
-import { unmaskVectors } from './read-buffer.ts';
-
 /** Length of a masking key in bytes. */
 const KEY_BYTES = 4;
 /** Words to unmask per loop iteration; unrolling halves the time. */
@@ -11,11 +9,6 @@ const WORDS_PER_ROUND = 8;
  */
 export function unmask(piece: Uint8Array, key: Uint8Array, position: number): void {
   if ((key[0]! | key[1]! | key[2]! | key[3]!) === 0) return;
-  const done = unmaskVectors(piece, wordAt(key, position));
-  unmaskScalars(done === 0 ? piece : piece.subarray(done), key, position + done);
-}
-
-function unmaskScalars(piece: Uint8Array, key: Uint8Array, position: number): void {
   const { buffer, byteOffset, length } = piece;
   const start = -byteOffset & (KEY_BYTES - 1);
   if (length <= start) {

@@ -2,20 +2,13 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { WebSocket, WebSocketServer } from 'ws';
-import { uptimeMs } from '../base/uptime.ts';
-import { readDirectly } from './direct-reads.ts';
+import { WebSocket } from 'ws';
+import type { CountingStream, FrameStream } from './frame-stream.ts';
 import { BufferedMessage } from './growable-buffer.ts';
-import {
-  BATCHED_MESSAGE_BYTES,
-  LARGE_MESSAGE_BYTES,
-  PONG_WINDOW_BYTES,
-  PROBE_TIMEOUT_MS,
-  SEND_WINDOW_BYTES,
-} from './limits.ts';
-import { CLOSE_TIMEOUT_OPTION, openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
-import { encodeTextFrames } from './text-frame-encoder.ts';
-import { TextFrameParser } from './text-frame-parser.ts';
+import { Keepalive, type KeepaliveOptions } from './keepalive.ts';
+import { BATCHED_MESSAGE_BYTES, LARGE_MESSAGE_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
+import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
+import { encodeTextFrames, textFrameHeader } from './text-frame-encoder.ts';
 import {
   CloseCode,
   type CloseReason,
@@ -23,24 +16,32 @@ import {
   type Transport,
   type TransportEvents,
 } from './transport.ts';
+import { type UnfinishedMessage, UnfinishedMessages } from './unfinished-messages.ts';
+import { UpgradeServer } from './upgrade-server.ts';
 
 /** Limits and timeouts of a websocket. */
-export interface WebSocketOptions {
+export interface WebSocketOptions extends KeepaliveOptions {
   readonly maxMessageBytes: number;
-  /** 0 disables pings. */
-  readonly pingIntervalMs: number;
-  /** A peer that sends nothing for this long, despite pings, is dropped. 0 disables it. */
-  readonly peerSilenceTimeoutMs: number;
+}
+
+/** Limits of the websockets of a server. */
+export interface WebSocketServerOptions extends WebSocketOptions {
+  /** Bytes of all messages together that have begun to arrive and are not complete. */
+  readonly maxUnfinishedBytes: number;
 }
 
 /** Turns HTTP upgrade requests into transports. The caller has authorized the requests. */
 export class WebSocketUpgrader {
-  readonly #server: WebSocketServer;
+  readonly #server: UpgradeServer;
   readonly #options: WebSocketOptions;
+  readonly #unfinished: UnfinishedMessages;
 
-  constructor(options: WebSocketOptions) {
+  constructor(options: WebSocketServerOptions) {
+    const { maxMessageBytes, maxUnfinishedBytes } = options;
     this.#options = options;
-    this.#server = createUpgradeServer(options.maxMessageBytes);
+    this.#server = new UpgradeServer(maxMessageBytes);
+    // A single message of the largest size must always fit.
+    this.#unfinished = new UnfinishedMessages(Math.max(maxUnfinishedBytes, maxMessageBytes));
   }
 
   /** Completes the handshake. An invalid request gets an HTTP error and yields no transport. */
@@ -50,23 +51,10 @@ export class WebSocketUpgrader {
     head: Buffer,
     accepted: (transport: Transport) => void,
   ): void {
-    this.#server.handleUpgrade(request, socket, head, (ws) =>
-      accepted(new WebSocketTransport(ws, this.#options, { socket, isServer: true })),
+    this.#server.upgrade(request, socket, head, (ws, stream) =>
+      accepted(new WebSocketTransport(ws, this.#options, { stream, unfinished: this.#unfinished })),
     );
   }
-}
-
-/** Creates a server that completes handshakes, without compression. The owner of the socket answers pings. */
-export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
-  return new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    autoPong: false,
-    perMessageDeflate: false,
-    maxPayload: maxMessageBytes,
-    handleProtocols: () => false,
-    ...CLOSE_TIMEOUT_OPTION,
-  });
 }
 
 /**
@@ -83,39 +71,46 @@ export function connectWebSocket(
     socketPath === null ? url : 'ws://localhost/',
     options,
     socketOptions,
-    (ws, sizes, socket) => new WebSocketTransport(ws, sizes, { socket, isServer: false }),
+    (ws, sizes, socket) => new WebSocketTransport(ws, sizes, { socket }),
   );
 }
+
+/** The connection below a websocket: the socket of a client, if it is known, or the frame stream of a server. */
+type Underlying =
+  | { readonly socket: CountingStream | null }
+  | { readonly stream: FrameStream; readonly unfinished: UnfinishedMessages };
 
 /** A websocket as a transport. Sends each message as a text frame; receives text and binary frames. */
 export class WebSocketTransport implements Transport {
   readonly #ws: WebSocket;
-  readonly #serverSocket: Duplex | null;
+  /** Null on the client's end. */
+  readonly #stream: FrameStream | null;
+  readonly #unfinished: UnfinishedMessages | null;
   readonly #keepalive: Keepalive;
   /** Small messages that are sent at the end of this turn. */
   #batch: (string | Uint8Array)[] = [];
   #events: TransportEvents | null = null;
+  /** The large message that is arriving. */
+  #arriving: { readonly message: LargeMessage; readonly entry: UnfinishedMessage } | null = null;
   #failure: string | null = null;
   #pendingBytes = 0;
   #congested = false;
+  #isBetweenParts = false;
+  #isNewPeer = true;
   #closing = false;
   #closed = false;
 
-  /** `underlying` is the socket of the websocket and its role, if known. */
-  constructor(
-    ws: WebSocket,
-    options: WebSocketOptions,
-    underlying: { readonly socket: Duplex; readonly isServer: boolean } | null = null,
-  ) {
-    const serverSocket = underlying?.isServer ? underlying.socket : null;
+  constructor(ws: WebSocket, options: WebSocketOptions, underlying: Underlying = { socket: null }) {
     this.#ws = ws;
-    this.#serverSocket = serverSocket;
-    ws.pause();
+    const isServer = 'stream' in underlying;
+    this.#stream = isServer ? underlying.stream : null;
+    this.#unfinished = isServer ? underlying.unfinished : null;
+    if (!isServer) ws.pause();
     ws.on('error', (error) => {
-      this.#failure = error.message;
+      this.#failure ??= error.message;
     });
-    this.#keepalive = new Keepalive(ws, options, underlying?.socket ?? null);
-    if (serverSocket !== null) this.#takeTexts(serverSocket, options.maxMessageBytes);
+    const peer = isServer ? underlying.stream : clientActivity(ws, underlying.socket);
+    this.#keepalive = new Keepalive(ws, options, peer);
   }
 
   open(events: TransportEvents): void {
@@ -124,14 +119,26 @@ export class WebSocketTransport implements Transport {
     ws.on('message', (data: Buffer, isBinary) => this.#receive(data, isBinary));
     ws.on('close', (code, reason) => this.#ended(code, reason.toString()));
     if (ws.readyState === WebSocket.CLOSED) setImmediate(() => this.#ended(CloseCode.abnormal, ''));
-    else ws.resume();
+    else if (this.#stream === null) ws.resume();
+    else {
+      this.#stream.open({
+        message: (bytes, isBinary) => this.#receive(bytes, isBinary),
+        begin: (expectedBytes, isBinary) => this.#begin(expectedBytes, isBinary),
+        tooLarge: (maxBytes) => this.#refuseTooLarge(maxBytes),
+      });
+    }
+  }
+
+  peerInitialized(): void {
+    this.#isNewPeer = false;
+    this.#stream?.trustPeer();
   }
 
   send(message: string | Uint8Array, released?: () => void): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = message.length;
-    if (this.#serverSocket === null || bytes > BATCHED_MESSAGE_BYTES) {
-      return this.#sendFrame(message, TEXT_FRAME, released);
+    if (this.#stream === null || bytes > BATCHED_MESSAGE_BYTES) {
+      return this.#sendFrame(message, true, released);
     }
     this.#pendingBytes += bytes;
     this.#enqueue(message);
@@ -140,7 +147,7 @@ export class WebSocketTransport implements Transport {
 
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
-    return this.#sendFrame(part, last ? TEXT_FRAME : TEXT_FRAME_WITH_MORE, released);
+    return this.#sendFrame(part, last, released);
   }
 
   /** Sends a message as a binary frame, which servers accept as well. */
@@ -159,57 +166,37 @@ export class WebSocketTransport implements Transport {
 
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close frame must be read.
-    if (receiving || this.#closing) this.#ws.resume();
-    else this.#pause();
+    const isOpen = receiving || this.#closing;
+    if (this.#stream !== null) this.#stream.setReceiving(isOpen);
+    else if (isOpen) this.#ws.resume();
+    else this.#ws.pause();
   }
 
   close(reason: CloseReason): void {
     if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
     this.#flush();
     this.#closing = true;
-    this.#ws.resume();
+    this.#endArriving();
+    this.setReceiving(true);
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
 
-  /**
-   * Inserts the parser between the socket and the websocket library. The library gets only other frames and
-   * protocol violations.
-   */
-  #takeTexts(socket: Duplex, maxMessageBytes: number): void {
-    const [library] = socket.listeners('data');
-    if (library === undefined) return;
-    const parser = new TextFrameParser(maxMessageBytes, {
-      text: (bytes) => this.#receive(bytes, false),
-      begin: (expectedBytes) => this.#beginLarge(expectedBytes),
-      pass: (bytes) => library.call(socket, bytes),
-    });
-    socket.off('data', library as () => void);
-    socket.on('data', (chunk: Buffer) => parser.take(chunk));
-    // Without this, bytes that a paused socket still holds at its end would bypass the parser.
-    socket.prependListener('close', () => {
-      const rest: Buffer | null = socket.read();
-      if (rest !== null) parser.take(rest);
-    });
-    readDirectly(socket, parser);
-  }
-
-  /**
-   * The socket buffers what arrives, up to its high-water mark. `read(0)` makes it notice the end of the
-   * connection.
-   */
-  #pause(): void {
-    this.#ws.pause();
-    this.#serverSocket?.read(0);
-  }
-
-  #sendFrame(data: string | Uint8Array, options: typeof TEXT_FRAME, released?: () => void): boolean {
+  #sendFrame(data: string | Uint8Array, isLast: boolean, released?: () => void): boolean {
     this.#flush();
     const bytes = data.length;
+    const isFirst = !this.#isBetweenParts;
+    this.#isBetweenParts = !isLast;
     this.#pendingBytes += bytes;
-    this.#ws.send(data, options, () => {
+    const sent = () => {
       released?.();
       this.#sent(bytes);
-    });
+    };
+    if (this.#stream === null) {
+      this.#ws.send(data, { binary: false, compress: false, fin: isLast }, sent);
+    } else {
+      const payload = typeof data === 'string' ? Buffer.from(data) : data;
+      this.#stream.writeFrames([textFrameHeader(payload.length, isFirst, isLast), payload], sent);
+    }
     return this.#hasCapacity();
   }
 
@@ -232,11 +219,12 @@ export class WebSocketTransport implements Transport {
     // Nothing may follow the close frame that answers the peer's.
     if (this.#ws.readyState !== WebSocket.OPEN) return;
     const bytes = messages.reduce((sum, message) => sum + message.length, 0);
-    this.#serverSocket?.write(encodeTextFrames(messages), () => this.#sent(bytes));
+    this.#stream?.writeFrames([encodeTextFrames(messages)], () => this.#sent(bytes));
   }
 
   #ended(code: number, reason: string): void {
     this.#closed = true;
+    this.#endArriving();
     this.#keepalive.stop();
     this.#events?.closed({ code, reason: reason || this.#failure || '' });
   }
@@ -244,7 +232,7 @@ export class WebSocketTransport implements Transport {
   #receive(data: Buffer, isBinary: boolean): void {
     this.#keepalive.received();
     if (this.#closing) return;
-    if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
+    if (isBinary && !isUtf8(data)) this.#events?.undecodable(NOT_UTF8);
     else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
       const message = this.#events.largeMessage(data.length);
       message.add(data);
@@ -252,22 +240,36 @@ export class WebSocketTransport implements Transport {
     } else this.#events?.message(data.toString());
   }
 
-  #beginLarge(expectedBytes: number): LargeMessage {
+  #begin(expectedBytes: number, isBinary: boolean): LargeMessage {
     const events = this.#events;
     const message =
       events?.largeMessage?.(expectedBytes) ??
       new BufferedMessage(expectedBytes, (bytes) => events?.message(bytes.toString()));
+    const entry = this.#unfinished!.begin(() => this.close(TOO_MUCH_UNFINISHED));
+    // Data after a close is not checked, and neither is the rest of a message that was refused.
+    const arriving = this.#closing ? null : { message, entry };
+    this.#arriving = arriving;
+    if (arriving === null) entry.end();
+    const isWanted = () => arriving !== null && this.#arriving === arriving;
     return {
       add: (piece) => {
         this.#keepalive.received();
-        if (!this.#closing) this.#add(message, piece);
+        if (isWanted()) this.#add(message, piece);
+        if (isWanted()) entry.add(piece.length);
       },
-      // Data after a close is not checked.
-      isUtf8: () => this.#closing || message.isUtf8(),
+      isUtf8: () => !isWanted() || message.isUtf8(),
       end: () => {
-        if (!this.#closing) message.end();
+        if (!isWanted()) return;
+        this.#endArriving();
+        if (isBinary && !message.isUtf8()) events?.undecodable(NOT_UTF8);
+        else message.end();
       },
     };
+  }
+
+  #endArriving(): void {
+    this.#arriving?.entry.end();
+    this.#arriving = null;
   }
 
   /** Adds a chunk. Where address space is limited, a large message may not fit: then only this connection ends. */
@@ -280,6 +282,12 @@ export class WebSocketTransport implements Transport {
     }
   }
 
+  #refuseTooLarge(maxBytes: number): void {
+    const limit = this.#isNewPeer ? 'the limit before initialize' : 'the limit of this server';
+    this.#failure ??= `a message has more than ${maxBytes} bytes, ${limit}`;
+    this.close({ code: CloseCode.messageTooBig, reason: this.#failure });
+  }
+
   #sent(bytes: number): void {
     this.#pendingBytes -= bytes;
     if (!this.#congested || this.#pendingBytes > SEND_WINDOW_BYTES / 2) return;
@@ -288,91 +296,27 @@ export class WebSocketTransport implements Transport {
   }
 }
 
-/**
- * Answers pings, sends pings at an interval, and drops a silent peer. Any received bytes count as a sign of life,
- * because a pong may wait for minutes behind a large frame. While receiving is paused the peer cannot be checked
- * and is kept.
- */
-export class Keepalive {
-  readonly #ws: WebSocket;
-  readonly #socket: CountingStream | null;
-  readonly #silenceMs: number;
-  #timer: NodeJS.Timeout | null = null;
-  #probe: NodeJS.Timeout | null = null;
-  #lastReceivedAt = uptimeMs();
-  #bytesSeen: number | undefined;
-
-  constructor(ws: WebSocket, options: WebSocketOptions, socket: CountingStream | null) {
-    this.#ws = ws;
-    this.#socket = socket;
-    this.#bytesSeen = socket?.bytesRead;
-    this.#silenceMs = options.peerSilenceTimeoutMs;
-    ws.on('ping', (data) => {
-      this.#receivedControl();
-      if (ws.bufferedAmount <= PONG_WINDOW_BYTES) ws.pong(data);
-    });
-    ws.on('pong', () => this.#receivedControl());
-    if (options.pingIntervalMs > 0) {
-      // An idle peer sends only pongs, so it must be pinged before its time is up.
-      const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
-      this.#timer = setInterval(() => this.#tick(), Math.min(options.pingIntervalMs, answerTimeMs));
-      this.#timer.unref();
-    }
-  }
-
-  received(): void {
-    this.#lastReceivedAt = uptimeMs();
-  }
-
-  /** Pings the peer and drops it if nothing arrives in time. A peer is kept while receiving is paused. */
-  probe(): void {
-    if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
-    this.#checkBytesRead();
-    const askedAt = uptimeMs();
-    this.#ws.ping();
-    this.#probe = setTimeout(() => {
-      this.#probe = null;
-      this.#checkBytesRead();
-      if (this.#lastReceivedAt < askedAt && !this.#ws.isPaused) this.#ws.terminate();
-    }, PROBE_TIMEOUT_MS);
-  }
-
-  stop(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
-    if (this.#probe !== null) clearTimeout(this.#probe);
-  }
-
-  /** Counts the bytes of a control frame once. */
-  #receivedControl(): void {
-    this.#checkBytesRead();
-    this.received();
-  }
-
-  #checkBytesRead(): void {
-    const bytesRead = this.#socket?.bytesRead;
-    if (bytesRead === this.#bytesSeen) return;
-    this.#bytesSeen = bytesRead;
-    this.received();
-  }
-
-  #tick(): void {
-    this.#checkBytesRead();
-    if (this.#ws.isPaused) this.received();
-    const silentMs = uptimeMs() - this.#lastReceivedAt;
-    if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
-      this.#ws.terminate();
-    } else if (this.#ws.readyState === WebSocket.OPEN) {
-      this.#ws.ping();
-    }
-  }
+/** What a client knows about the bytes of its server. */
+export function clientActivity(
+  ws: WebSocket,
+  socket: CountingStream | null,
+): ConstructorParameters<typeof Keepalive>[2] {
+  return {
+    get bytesRead() {
+      return socket?.bytesRead;
+    },
+    get isReading() {
+      return !ws.isPaused;
+    },
+  };
 }
 
-/** Sockets count the bytes they read; other streams may not. */
-type CountingStream = Duplex & { readonly bytesRead?: number };
-
 const UNIX_SCHEME = 'unix://';
-const TEXT_FRAME = { binary: false, compress: false, fin: true };
-const TEXT_FRAME_WITH_MORE = { ...TEXT_FRAME, fin: false };
+const NOT_UTF8 = 'a binary frame is not valid UTF-8';
+const TOO_MUCH_UNFINISHED: CloseReason = {
+  code: CloseCode.tryAgainLater,
+  reason: 'too many bytes of unfinished messages (maxUnfinishedBytes); this message was the oldest',
+};
 const MAX_REASON_BYTES = 123;
 
 /** Shortens the reason to the 123 bytes that a close frame holds. */

@@ -126,6 +126,15 @@ export const SESSION_SETTINGS = {
     max: 256 * MIB,
     description: 'Largest incoming message.',
   },
+  maxUnfinishedBytes: {
+    group: 'Messages',
+    type: 'bytes',
+    default: 512 * MIB,
+    min: KIB,
+    max: 16 * GIB,
+    description:
+      'Bytes of incoming messages that are not complete yet, over all connections. Beyond that the connection with the oldest of them closes with 1013. Never less than `maxMessageBytes`.',
+  },
   maxJsonDepth: {
     group: 'Messages',
     type: 'integer',

@@ -9,7 +9,7 @@ import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { type WebSocketOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
+import { type WebSocketServerOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
 import type { Gate, Refused } from '../auth/gate.ts';
 import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
@@ -27,7 +27,7 @@ import {
 } from './http-routes.ts';
 
 /** The address of a listener, its limits and its callbacks. */
-export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
+export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
   /** Null on a listener without TLS. */
   readonly tls: TlsFiles | null;

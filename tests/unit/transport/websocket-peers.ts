@@ -5,22 +5,30 @@ import type { Duplex } from 'node:stream';
 import { afterEach } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Transport } from '../../../src/transport/transport.ts';
-import { type WebSocketOptions, WebSocketUpgrader } from '../../../src/transport/websocket.ts';
+import { type WebSocketServerOptions, WebSocketUpgrader } from '../../../src/transport/websocket.ts';
 import { RecordedEvents } from './recorded-events.ts';
 
 /** Opcodes of frames. */
 export const [TEXT, BINARY, CLOSE, PING, PONG] = [0x1, 0x2, 0x8, 0x9, 0xa];
 
 /** No limits that a test could reach, and no pings. */
-export const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
+export const QUIET: WebSocketServerOptions = {
+  maxMessageBytes: 1_000,
+  maxUnfinishedBytes: 100_000_000,
+  pingIntervalMs: 0,
+  peerSilenceTimeoutMs: 0,
+};
 const cleanups: (() => unknown)[] = [];
 
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** A server on a free port. `accepted` yields the transports of its clients in order. */
-export async function listen(options: Partial<WebSocketOptions> = {}) {
+/**
+ * A server on a free port. `accepted` yields the transports of its clients in order. Without `areNewPeers` the
+ * clients count as initialized.
+ */
+export async function listen(options: Partial<WebSocketServerOptions> = {}, areNewPeers = false) {
   const upgrader = new WebSocketUpgrader({ ...QUIET, ...options });
   const waiting: ((transport: Transport) => void)[] = [];
   const arrived: Transport[] = [];
@@ -29,6 +37,7 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     sockets.push(socket as Socket);
     upgrader.upgrade(request, socket, head, (transport) => {
+      if (!areNewPeers) transport.peerInitialized?.();
       const next = waiting.shift();
       if (next === undefined) arrived.push(transport);
       else next(transport);
@@ -48,7 +57,7 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
 }
 
 /** A bare websocket client, and the server's end of it with the underlying socket. */
-export async function pair(options: Partial<WebSocketOptions> = {}) {
+export async function pair(options: Partial<WebSocketServerOptions> = {}) {
   const server = await listen(options);
   const client = new WebSocket(server.url, { autoPong: false });
   cleanups.push(() => client.terminate());

@@ -25,6 +25,7 @@ async function listen(options: Partial<ListenerOptions> = {}) {
     maxSockets: 20,
     handshakeTimeoutMs: 60_000,
     maxMessageBytes: 1_000,
+    maxUnfinishedBytes: 1_000_000,
     pingIntervalMs: 0,
     peerSilenceTimeoutMs: 0,
     log: createLogger('error', () => {}),

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as ws from 'ws';
+import { FrameParser } from '../../../src/transport/frame-parser.ts';
 import { BufferedMessage } from '../../../src/transport/growable-buffer.ts';
-import { LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
-import { readBuffer } from '../../../src/transport/read-buffer.ts';
-import { TextFrameParser } from '../../../src/transport/text-frame-parser.ts';
+import { FRAME_COST, LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
 
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 
@@ -46,12 +45,10 @@ const { Receiver } = ws as unknown as {
   Receiver: new (options: { isServer: boolean; maxPayload: number }) => Receiver;
 };
 
-function library(log: string[], maxPayload: number): { take(bytes: Buffer): void } {
+function library(log: string[], maxPayload: number): { take(bytes: Buffer): void; stop(): void } {
   const receiver = new Receiver({ isServer: true, maxPayload });
   let isOver = false;
-  receiver.on('message', (data: Buffer, isBinary: boolean) =>
-    log.push(`${isBinary ? 'binary' : 'text'} ${data.toString('latin1')}`),
-  );
+  receiver.on('message', (data: Buffer, isBinary: boolean) => log.push(messageOf(data, isBinary)));
   receiver.on('ping', (data: Buffer) => log.push(`ping ${data.toString('latin1')}`));
   receiver.on('pong', (data: Buffer) => log.push(`pong ${data.toString('latin1')}`));
   receiver.on('conclude', (code: number, reason: Buffer) => {
@@ -59,11 +56,19 @@ function library(log: string[], maxPayload: number): { take(bytes: Buffer): void
     log.push(`close ${code} ${reason}`);
   });
   receiver.on('error', (error: Error & { code: string }) => {
+    if (!isOver) log.push(`error ${error.code} ${error.message}`);
     isOver = true;
-    log.push(`error ${error.code} ${error.message}`);
   });
-  return { take: (bytes) => void (isOver || receiver.write(bytes)) };
+  return {
+    take: (bytes) => void (isOver || receiver.write(bytes)),
+    stop: () => {
+      isOver = true;
+    },
+  };
 }
+
+const messageOf = (data: Buffer, isBinary: boolean) =>
+  `${isBinary ? 'binary' : 'text'} ${data.toString('latin1')}`;
 
 /** Parses chunks with the library alone. */
 async function libraryResult(chunks: readonly Buffer[], maxBytes: number): Promise<ParseResult> {
@@ -76,26 +81,31 @@ async function libraryResult(chunks: readonly Buffer[], maxBytes: number): Promi
   return { log };
 }
 
-/** Parses chunks with the parser in front of the library. `large` passes them in the buffer for large messages. */
+/** Parses chunks with the parser in front of the library. It stops after every `framesPerTurn` frames or pieces. */
 async function parserResult(
   chunks: readonly Buffer[],
   maxBytes: number,
-  large: boolean,
+  framesPerTurn: number,
 ): Promise<ParseResult> {
   const log: string[] = [];
   const behind = library(log, maxBytes);
-  const take = (bytes: Buffer) => log.push(`text ${bytes.toString('latin1')}`);
-  const intake = new TextFrameParser(maxBytes, {
-    text: take,
-    begin: (expectedBytes) => new BufferedMessage(expectedBytes, take),
+  let left = 0;
+  const parser = new FrameParser(maxBytes === NO_LIMIT ? Number.POSITIVE_INFINITY : maxBytes, {
+    message: (bytes, isBinary) => log.push(messageOf(bytes, isBinary)),
+    begin: (expectedBytes, isBinary) =>
+      new BufferedMessage(expectedBytes, (bytes) => log.push(messageOf(bytes, isBinary))),
+    tooLarge: () => {
+      behind.stop();
+      log.push('error WS_ERR_UNSUPPORTED_MESSAGE_LENGTH Max payload size exceeded');
+    },
     pass: (bytes) => behind.take(bytes),
+    spend: () => {},
+    mayContinue: () => left-- > 0,
   });
   for (const chunk of chunks) {
-    for (let at = 0; at < chunk.length; ) {
-      const buffer = large ? readBuffer(true) : Buffer.alloc(chunk.length);
-      const count = chunk.copy(buffer, 0, at);
-      intake.take(buffer.subarray(0, count));
-      at += count;
+    for (let rest = Buffer.from(chunk); rest.length > 0; ) {
+      left = framesPerTurn;
+      rest = rest.subarray(parser.take(rest));
     }
     await new Promise(setImmediate);
   }
@@ -114,11 +124,11 @@ const NO_LIMIT = 0;
 const every = (bytes: Buffer) => Array.from(bytes, (byte) => Buffer.of(byte));
 
 describe.each([
-  ['in memory of their own', false],
-  ['in the buffer for large messages', true],
-])('bytes %s', (_where, large) => {
+  ['without a stop', Number.POSITIVE_INFINITY],
+  ['in turns', 1],
+])('parsed %s, the parser', (_how, framesPerTurn) => {
   const storyOf = async (bytes: Buffer, chunks = [bytes], maxBytes = NO_LIMIT) =>
-    (await parserResult(chunks, maxBytes, large)).log;
+    (await parserResult(chunks, maxBytes, framesPerTurn)).log;
 
   test.each([0, 1, 125, 126, 127, 65_535, 65_536, LARGE_MESSAGE_BYTES - 1, LARGE_MESSAGE_BYTES, 300_000])(
     'receives a text of %i bytes, whole or in chunks',
@@ -161,7 +171,7 @@ describe.each([
     expect(await storyOf(bytes, every(bytes))).toEqual([`text ${Buffer.from('é').toString('latin1')}`]);
   });
 
-  test('passes a binary message between texts to the library, also in fragments', async () => {
+  test('receives a binary message between texts, also in fragments', async () => {
     const bytes = Buffer.concat([
       text('before'),
       frame({ opcode: BINARY, payload: Buffer.of(0xff, 0xfe), final: false }),
@@ -269,7 +279,7 @@ describe.each([
         async (frames, places, maxBytes) => {
           const chunks = cut(Buffer.concat(frames.map((parts) => frame(parts))), places);
           const { log } = await libraryResult(chunks, maxBytes);
-          expect((await parserResult(chunks, maxBytes, large)).log).toEqual(log);
+          expect((await parserResult(chunks, maxBytes, framesPerTurn)).log).toEqual(log);
         },
       ),
       { numRuns: 300 },
@@ -277,42 +287,50 @@ describe.each([
   }, 60_000);
 });
 
-test('expects a large message only while one arrives', () => {
-  const intake = new TextFrameParser(NO_LIMIT, {
-    text: () => {},
-    begin: (expectedBytes) => new BufferedMessage(expectedBytes, () => {}),
-    pass: () => {},
-  });
-  const expected = (bytes: Buffer) => {
-    intake.take(Buffer.from(bytes));
-    return intake.expectsLarge;
-  };
-  const whole = text('x'.repeat(3 * LARGE_MESSAGE_BYTES));
-  expect(intake.expectsLarge).toBe(false);
-  expect(expected(whole.subarray(0, 100))).toBe(true);
-  expect(expected(whole.subarray(100, 2 * LARGE_MESSAGE_BYTES))).toBe(true);
-  expect(expected(whole.subarray(2 * LARGE_MESSAGE_BYTES, -100))).toBe(false);
-  expect(expected(whole.subarray(-100))).toBe(false);
-  const binary = frame({ opcode: BINARY, payload: Buffer.alloc(2 * LARGE_MESSAGE_BYTES) });
-  expect(expected(binary.subarray(0, 100))).toBe(false);
-});
-
-test('announces the length of large and fragmented texts only', () => {
+test('announces the length of messages that are large, fragmented or split', () => {
   const announced: number[] = [];
-  const intake = new TextFrameParser(NO_LIMIT, {
-    text: ({ length }) => announced.push(-length),
+  const parser = new FrameParser(Number.POSITIVE_INFINITY, {
+    message: ({ length }) => announced.push(-length),
     begin: (expectedBytes) => {
       announced.push(expectedBytes);
       return new BufferedMessage(expectedBytes, () => {});
     },
+    tooLarge: () => {},
     pass: () => {},
+    spend: () => {},
+    mayContinue: () => true,
   });
-  intake.take(text('whole'));
-  for (const piece of cut(text('in pieces'), [0.9])) intake.take(Buffer.from(piece));
-  intake.take(text('x'.repeat(LARGE_MESSAGE_BYTES)));
-  intake.take(text('first', { final: false }));
-  intake.take(text('second', { opcode: CONTINUATION }));
+  parser.take(text('whole'));
+  for (const piece of cut(text('in pieces'), [0.9])) parser.take(Buffer.from(piece));
+  parser.take(text('x'.repeat(LARGE_MESSAGE_BYTES)));
+  parser.take(text('first', { final: false }));
+  parser.take(text('second', { opcode: CONTINUATION }));
   expect(announced).toEqual([-5, 9, LARGE_MESSAGE_BYTES, 5]);
+});
+
+test('every frame costs credit, also an empty one, and so does every byte', () => {
+  let spent = 0;
+  const parser = new FrameParser(1_000, {
+    message: () => {},
+    begin: (expectedBytes) => new BufferedMessage(expectedBytes, () => {}),
+    tooLarge: () => {},
+    pass: () => {},
+    spend: (cost) => {
+      spent += cost;
+    },
+    mayContinue: () => true,
+  });
+  const costOf = (bytes: Buffer) => {
+    spent = 0;
+    parser.take(Buffer.from(bytes));
+    return spent;
+  };
+  expect(costOf(frame({ opcode: PING, payload: NONE }))).toBe(FRAME_COST);
+  expect(costOf(frame({ opcode: PONG, payload: NONE }))).toBe(FRAME_COST);
+  expect(costOf(text('hello'))).toBe(FRAME_COST + 5);
+  expect(costOf(text('', { final: false }))).toBe(FRAME_COST);
+  expect(costOf(text('', { opcode: CONTINUATION, final: false }))).toBe(FRAME_COST);
+  expect(costOf(text('x', { opcode: CONTINUATION }))).toBe(FRAME_COST + 1);
 });
 
 const NONE = new Uint8Array(0);

@@ -1,61 +1,66 @@
 import { isUtf8 } from 'node:buffer';
-import { LARGE_MESSAGE_BYTES } from './limits.ts';
+import { FRAME_COST, LARGE_MESSAGE_BYTES } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
 import { unmask } from './unmask.ts';
 
 /** Callbacks of the parser. */
-interface TextFrameEvents {
-  /** A complete small text of valid UTF-8. The bytes are valid during the call only. */
-  text(bytes: Buffer): void;
-  /** A text begins that is large or fragmented. Its bytes go to the returned object. */
-  begin(expectedBytes: number): LargeMessage;
+interface FrameEvents {
+  /** A complete small message. Text is valid UTF-8. The bytes are valid during the call only. */
+  message(bytes: Buffer, isBinary: boolean): void;
+  /** A message begins that is large, fragmented or split. Its bytes go to the returned object. */
+  begin(expectedBytes: number, isBinary: boolean): LargeMessage;
+  /** A message exceeds {@link FrameParser.maxMessageBytes}. Nothing follows it. */
+  tooLarge(): void;
   /**
-   * Bytes for the websocket library, copied: frames other than text, and protocol violations, which the library
-   * refuses. Nothing follows a violation or a close.
+   * Bytes for the websocket library: control frames, and protocol violations, which the library refuses. Nothing
+   * follows a violation or a close. The receiver owns the bytes.
    */
   pass(bytes: Buffer): void;
+  /** Called for every frame and every piece of one, before it is handled. */
+  spend(cost: number): void;
+  /** Whether the parser may continue with the next frame or piece. */
+  mayContinue(): boolean;
 }
 
 /**
- * Parses text messages, whole or fragmented, out of a client's byte stream. Each chunk of a large text is unmasked
+ * Parses messages, whole or fragmented, out of a client's byte stream. Each chunk of a large message is unmasked
  * and passed on while it is in the processor's cache. The library would collect the chunks, join them, and process
  * the whole again.
  */
-export class TextFrameParser {
-  readonly #maxMessageBytes: number;
-  readonly #events: TextFrameEvents;
+export class FrameParser {
+  /** Longer messages are refused. */
+  maxMessageBytes: number;
+  readonly #events: FrameEvents;
   /** The received part of the next frame's header. */
   readonly #header = Buffer.alloc(MAX_HEADER_BYTES);
   #headerBytes = 0;
   /** The frame whose payload is arriving; null between frames. */
   #frame: Frame | null = null;
   /** The type of the fragmented message that the next data frame continues. */
-  #unfinished: 'text' | 'other' | null = null;
+  #unfinished: 'text' | 'binary' | null = null;
   /** Total length of all frames of the current message so far. */
   #messageBytes = 0;
-  /** The text that is arriving in chunks. */
+  /** The message that is arriving in chunks. */
   #arriving: LargeMessage | null = null;
   #isOver = false;
 
-  /** Messages longer than `maxMessageBytes` are refused; 0 means no limit. */
-  constructor(maxMessageBytes: number, events: TextFrameEvents) {
-    this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
+  constructor(maxMessageBytes: number, events: FrameEvents) {
+    this.maxMessageBytes = maxMessageBytes;
     this.#events = events;
   }
 
-  /** Whether a large text is arriving. */
-  get expectsLarge(): boolean {
-    return this.#frame?.kind === 'text' && this.#frame.left >= LARGE_MESSAGE_BYTES;
-  }
-
-  /** Parses received bytes. It may modify them, and does not use them after the call. */
-  take(chunk: Buffer): void {
+  /**
+   * Parses received bytes as far as `mayContinue` allows. Returns how many were parsed. It may modify them, and
+   * passes parts of them on.
+   */
+  take(chunk: Buffer): number {
     let at = 0;
-    while (at < chunk.length && !this.#isOver) {
+    while (at < chunk.length && !this.#isOver && this.#events.mayContinue()) {
       if (this.#frame === null) at = this.#takeHeader(chunk, at);
-      else if (this.#frame.kind === 'text') at = this.#takeText(this.#frame, chunk, at);
-      else at = this.#passOn(this.#frame, chunk, at);
+      else if (this.#frame.isControl) at = this.#passOn(this.#frame, chunk, at);
+      else at = this.#takeData(this.#frame, chunk, at);
     }
+    return this.#isOver ? chunk.length : at;
   }
 
   #takeHeader(chunk: Buffer, from: number): number {
@@ -77,24 +82,24 @@ export class TextFrameParser {
     const isFinal = (header[0]! & FINAL_BIT) !== 0;
     const length = payloadLength(header);
     const isControl = opcode >= Opcode.close;
+    this.#events.spend(FRAME_COST);
     if (!isWellFormed(header, length) || !(isControl || this.#isInOrder(opcode))) {
-      this.#refuse(this.#unfinished === 'text' ? Buffer.concat([BEGUN_TEXT, header]) : Buffer.from(header));
+      this.#refuse(this.#unfinished === null ? Buffer.from(header) : Buffer.concat([BEGUN_TEXT, header]));
       return;
     }
     if (!isControl) {
       this.#messageBytes += length;
-      this.#unfinished ??= opcode === Opcode.text ? 'text' : 'other';
-      if (this.#messageBytes > this.#maxMessageBytes) {
-        // For other messages the library has received all earlier bytes.
-        this.#refuse(this.#unfinished === 'text' ? textHeader(this.#messageBytes) : Buffer.from(header));
+      this.#unfinished ??= opcode === Opcode.text ? 'text' : 'binary';
+      if (this.#messageBytes > this.maxMessageBytes) {
+        this.#events.tooLarge();
+        this.#refuse(INVALID_TEXT);
         return;
       }
     }
-    const kind = isControl || this.#unfinished === 'other' ? 'other' : 'text';
     const key = Uint8Array.prototype.slice.call(header, header.length - KEY_BYTES);
-    const frame: Frame = { kind, opcode, isFinal, key, position: 0, left: length };
+    const frame: Frame = { isControl, opcode, isFinal, key, position: 0, left: length };
     this.#frame = frame;
-    if (kind === 'other') this.#events.pass(Buffer.from(header));
+    if (isControl) this.#events.pass(Buffer.from(header));
     if (length === 0) this.#end(frame);
   }
 
@@ -103,18 +108,20 @@ export class TextFrameParser {
     return (opcode === Opcode.continuation) === (this.#unfinished !== null);
   }
 
-  #takeText(frame: Frame, chunk: Buffer, from: number): number {
+  #takeData(frame: Frame, chunk: Buffer, from: number): number {
     const piece = chunk.subarray(from, from + frame.left);
+    this.#events.spend(piece.length);
     unmask(piece, frame.key, frame.position);
     frame.position += piece.length;
     frame.left -= piece.length;
+    const isBinary = this.#unfinished === 'binary';
     const isWhole = frame.isFinal && frame.left === 0 && this.#arriving === null;
     if (isWhole && piece.length < LARGE_MESSAGE_BYTES) {
-      this.#endText();
-      if (isUtf8(piece)) this.#events.text(piece);
+      this.#endMessage();
+      if (isBinary || isUtf8(piece)) this.#events.message(piece, isBinary);
       else this.#refuse(INVALID_TEXT);
     } else {
-      this.#arriving ??= this.#events.begin(piece.length + frame.left);
+      this.#arriving ??= this.#events.begin(piece.length + frame.left, isBinary);
       this.#arriving.add(piece);
       if (frame.left === 0) this.#end(frame);
     }
@@ -124,6 +131,7 @@ export class TextFrameParser {
   #passOn(frame: Frame, chunk: Buffer, from: number): number {
     const piece = chunk.subarray(from, from + frame.left);
     frame.left -= piece.length;
+    // A copy, because the library may keep it, and with it the whole chunk.
     this.#events.pass(Buffer.from(piece));
     if (frame.left === 0) this.#end(frame);
     return from + piece.length;
@@ -131,26 +139,21 @@ export class TextFrameParser {
 
   #end(frame: Frame): void {
     this.#frame = null;
-    if (frame.kind === 'text') {
-      if (frame.isFinal) this.#deliver();
-    } else if (frame.opcode === Opcode.close) {
-      this.#isOver = true;
-    } else if (frame.opcode < Opcode.close && frame.isFinal) {
-      this.#unfinished = null;
-      this.#messageBytes = 0;
-    }
+    if (frame.opcode === Opcode.close) this.#isOver = true;
+    else if (!frame.isControl && frame.isFinal) this.#deliver();
   }
 
-  /** Delivers a text that arrived in several chunks, or is empty. */
+  /** Delivers a message that arrived in several chunks, or is empty. */
   #deliver(): void {
-    const text = this.#arriving;
-    this.#endText();
-    if (text === null) this.#events.text(NOTHING);
-    else if (text.isUtf8()) text.end();
+    const message = this.#arriving;
+    const isBinary = this.#unfinished === 'binary';
+    this.#endMessage();
+    if (message === null) this.#events.message(NOTHING, isBinary);
+    else if (isBinary || message.isUtf8()) message.end();
     else this.#refuse(INVALID_TEXT);
   }
 
-  #endText(): void {
+  #endMessage(): void {
     this.#frame = null;
     this.#unfinished = null;
     this.#messageBytes = 0;
@@ -164,7 +167,7 @@ export class TextFrameParser {
 }
 
 interface Frame {
-  readonly kind: 'text' | 'other';
+  readonly isControl: boolean;
   readonly opcode: number;
   readonly isFinal: boolean;
   readonly key: Uint8Array;
@@ -188,7 +191,7 @@ const MAX_HEADER_BYTES = 14;
 const MAX_CONTROL_BYTES = 125;
 
 const NOTHING = Buffer.alloc(0);
-/** A fragmented text without content. The library needs it to detect the violation that follows. */
+/** A fragmented message without content. The library needs it to detect the violation that follows. */
 const BEGUN_TEXT = Buffer.of(Opcode.text, MASK_BIT, 0, 0, 0, 0);
 
 /** Without a mask, the header ends where the key would start. */
@@ -214,14 +217,5 @@ function isWellFormed(header: Buffer, length: number): boolean {
   return (first & FINAL_BIT) !== 0 && isLengthAllowed;
 }
 
-/** An invalid text that makes the library refuse the message. */
+/** An invalid text, which makes the library end the connection. */
 const INVALID_TEXT = Buffer.of(FINAL_BIT | Opcode.text, MASK_BIT | 1, 0, 0, 0, 0, 0xff);
-
-/** The header of a whole text with a zero mask. */
-function textHeader(length: number): Buffer {
-  const header = Buffer.alloc(MAX_HEADER_BYTES);
-  header[0] = FINAL_BIT | Opcode.text;
-  header[1] = MASK_BIT | LENGTH_IN_8_BYTES;
-  header.writeBigUInt64BE(BigInt(length), 2);
-  return header;
-}

@@ -1,0 +1,117 @@
+import { WebSocket } from 'ws';
+import { uptimeMs } from '../base/uptime.ts';
+import { PROBE_TIMEOUT_MS } from './limits.ts';
+
+/** When to ping a peer, and when to drop it. */
+export interface KeepaliveOptions {
+  /** 0 disables pings. */
+  readonly pingIntervalMs: number;
+  /** A peer that sends nothing for this long, despite pings, is dropped. 0 disables it. */
+  readonly peerSilenceTimeoutMs: number;
+}
+
+/** What is known about the bytes of a peer. */
+interface PeerActivity {
+  /** Bytes received so far, if known. */
+  readonly bytesRead?: number | undefined;
+  /** Whether this end reads at the moment. Otherwise the silence of the peer means nothing. */
+  readonly isReading: boolean;
+}
+
+/**
+ * Answers pings, sends pings at an interval, and drops a silent peer. Any received bytes count as a sign of life,
+ * because a pong may wait for minutes behind a large frame. While receiving is paused the peer cannot be checked
+ * and is kept.
+ */
+export class Keepalive {
+  readonly #ws: WebSocket;
+  readonly #peer: PeerActivity;
+  readonly #silenceMs: number;
+  #timer: NodeJS.Timeout | null = null;
+  #probe: NodeJS.Timeout | null = null;
+  #lastReceivedAt = uptimeMs();
+  #bytesSeen: number | undefined;
+  /** The payload of the latest ping without an answer, and whether the pong before it is still being sent. */
+  #pingToAnswer: Buffer | null = null;
+  #isAnswering = false;
+
+  constructor(ws: WebSocket, options: KeepaliveOptions, peer: PeerActivity) {
+    this.#ws = ws;
+    this.#peer = peer;
+    this.#bytesSeen = peer.bytesRead;
+    this.#silenceMs = options.peerSilenceTimeoutMs;
+    ws.on('ping', (data) => {
+      this.#receivedControl();
+      this.#pingToAnswer = data;
+      this.#answer();
+    });
+    ws.on('pong', () => this.#receivedControl());
+    if (options.pingIntervalMs > 0) {
+      // An idle peer sends only pongs, so it must be pinged before its time is up.
+      const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
+      this.#timer = setInterval(() => this.#tick(), Math.min(options.pingIntervalMs, answerTimeMs));
+      this.#timer.unref();
+    }
+  }
+
+  received(): void {
+    this.#lastReceivedAt = uptimeMs();
+  }
+
+  /** Pings the peer and drops it if nothing arrives in time. A peer is kept while receiving is paused. */
+  probe(): void {
+    if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
+    this.#checkBytesRead();
+    const askedAt = uptimeMs();
+    this.#ws.ping();
+    this.#probe = setTimeout(() => {
+      this.#probe = null;
+      this.#checkBytesRead();
+      if (this.#lastReceivedAt < askedAt && this.#peer.isReading) this.#ws.terminate();
+    }, PROBE_TIMEOUT_MS);
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    if (this.#probe !== null) clearTimeout(this.#probe);
+  }
+
+  /**
+   * Answers the latest ping only, which RFC 6455 (section 5.5.3) allows. There is one pong at a time, so that a peer
+   * that pings without reading cannot fill the memory.
+   */
+  #answer(): void {
+    const data = this.#pingToAnswer;
+    if (data === null || this.#isAnswering || this.#ws.readyState !== WebSocket.OPEN) return;
+    this.#pingToAnswer = null;
+    this.#isAnswering = true;
+    this.#ws.pong(data, undefined, () => {
+      this.#isAnswering = false;
+      this.#answer();
+    });
+  }
+
+  /** Counts the bytes of a control frame once. */
+  #receivedControl(): void {
+    this.#checkBytesRead();
+    this.received();
+  }
+
+  #checkBytesRead(): void {
+    const bytesRead = this.#peer.bytesRead;
+    if (bytesRead === this.#bytesSeen) return;
+    this.#bytesSeen = bytesRead;
+    this.received();
+  }
+
+  #tick(): void {
+    this.#checkBytesRead();
+    if (!this.#peer.isReading) this.received();
+    const silentMs = uptimeMs() - this.#lastReceivedAt;
+    if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
+      this.#ws.terminate();
+    } else if (this.#ws.readyState === WebSocket.OPEN) {
+      this.#ws.ping();
+    }
+  }
+}

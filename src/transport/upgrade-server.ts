@@ -1,0 +1,37 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { FrameStream } from './frame-stream.ts';
+import { CLOSE_TIMEOUT_OPTION } from './open-websocket.ts';
+
+/** Completes websocket handshakes, without compression. The owner of the socket answers pings. */
+export class UpgradeServer {
+  readonly #maxMessageBytes: number;
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    autoPong: false,
+    perMessageDeflate: false,
+    handleProtocols: () => false,
+    ...CLOSE_TIMEOUT_OPTION,
+  });
+
+  /** 0 means no limit. */
+  constructor(maxMessageBytes: number) {
+    this.#maxMessageBytes = maxMessageBytes;
+  }
+
+  /** Completes the handshake. An invalid request gets an HTTP error, and `accepted` is not called. */
+  upgrade(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    accepted: (ws: WebSocket, stream: FrameStream) => void,
+  ): void {
+    const stream = new FrameStream(socket, head, this.#maxMessageBytes);
+    this.#server.handleUpgrade(request, stream, NOTHING, (ws) => accepted(ws, stream));
+  }
+}
+
+/** The frame stream has the bytes that arrived with the request. */
+const NOTHING = Buffer.alloc(0);
