@@ -44,6 +44,7 @@ async function startServer(options: Partial<WebSocketOptions> = {}) {
   const sockets: FrameSocket[] = [];
   const upgrader = new FrameSocketUpgrader({
     maxMessageBytes: 1024 * 1024,
+    maxUnfinishedBytes: 8 * 1024 * 1024,
     pingIntervalMs: 0,
     peerSilenceTimeoutMs: 0,
     ...options,
