@@ -5,6 +5,8 @@ import { createSpawner } from '../process/spawn/create-spawner.ts';
 import { findProgram } from '../process/spawn/program-lookup.ts';
 import { type Check, type CheckState, missing, ok } from '../sandbox/self-test/check.ts';
 import { testSandbox } from '../sandbox/self-test/self-test.ts';
+import { DEFAULT_CONFIG } from '../server/config/config.ts';
+import { fastPathsFor } from '../server/fast-paths.ts';
 import { type CommandResult, printed } from './commands.ts';
 import { EXIT_CODES } from './failures.ts';
 import { HELP_FLAG, parseOnlyFlags } from './flags.ts';
@@ -44,7 +46,9 @@ interface Group {
 }
 
 async function examine(env: Environment): Promise<Group[]> {
-  const spawner = await createSpawner({ protectServer: true });
+  // As a server has it, because a cached answer must not weaken a sandbox.
+  const { openCached } = fastPathsFor(DEFAULT_CONFIG, { inProcess: true });
+  const spawner = await createSpawner({ protectServer: true, openCached });
   try {
     const { requirements, programs, files } = await testSandbox(spawner, env);
     return [

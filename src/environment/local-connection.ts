@@ -41,7 +41,7 @@ class LocalConnector implements Connector {
   }
 
   get pty(): InMemoryServer['pty'] {
-    return this.#server?.pty ?? new LazySpawner(true).pty;
+    return this.#server?.pty ?? new LazySpawner().pty;
   }
 
   connect(signal: AbortSignal): Promise<Connection> {

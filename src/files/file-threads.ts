@@ -9,7 +9,6 @@ import {
   WRITE_WAIT_PAUSE_MS,
 } from './limits.ts';
 import { SharedWriteSlot, type WriteJob } from './thread/shared-write-slot.ts';
-import { ThreadAffinity } from './thread/thread-affinity.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
 
 /**
@@ -126,7 +125,6 @@ type Answered = ThreadAnswers[keyof ThreadAnswers];
 
 class FileThread {
   readonly #writeSlot = new SharedWriteSlot();
-  #affinity = new ThreadAffinity(null);
   readonly #worker: Worker;
   /** Terminates the thread after an idle period. */
   readonly #idle: NodeJS.Timeout;
@@ -167,20 +165,15 @@ class FileThread {
   }
 
   run(job: ThreadJob, signal: AbortSignal | undefined): Promise<Answered | null> {
-    this.#affinity.unpin();
     this.#worker.postMessage(job);
     this.#writeSlot.notifyMessage();
     return this.#answer(signal);
   }
 
   write(job: WriteJob, waitMs: number): 'written' | Promise<Answered | null> {
-    const yieldCpu = waitMs > 0 ? this.#affinity.pinToCurrentCpu() : null;
-    if (this.#writeSlot.write(job, waitMs, yieldCpu)) {
-      this.#idle.refresh();
-      return 'written';
-    }
-    this.#affinity.unpin();
-    return this.#answer();
+    if (!this.#writeSlot.write(job, waitMs)) return this.#answer();
+    this.#idle.refresh();
+    return 'written';
   }
 
   #answer(signal?: AbortSignal): Promise<Answered | null> {
@@ -201,12 +194,8 @@ class FileThread {
   }
 
   #receive(message: ThreadMessage): void {
-    if (message.kind === 'ready') {
-      this.#affinity = new ThreadAffinity(message.kernelThreadId);
-      this.#ready = true;
-    } else {
-      this.#settle?.(message);
-    }
+    if (message.kind === 'ready') this.#ready = true;
+    else this.#settle?.(message);
     this.#idle.refresh();
   }
 

@@ -146,6 +146,11 @@ export const WATCH_MAX_DIRECTORIES = 20_000;
 /** How long changes are collected before they are reported. */
 export const WATCH_DEFAULT_DEBOUNCE_MS = 50;
 export const WATCH_MAX_DEBOUNCE_MS = 5_000;
+/**
+ * Steps of matching names with the globs of one watch, for one check of its tree: about a second. Thirty globs take a third of that for
+ * the largest tree.
+ */
+export const WATCH_MAX_MATCH_STEPS = 300_000_000;
 /** Changes in one notification: about 200 KB. */
 export const WATCH_NOTIFICATION_CHANGES = 1_000;
 /** Changes that wait for the client, and names that wait to be checked. Beyond either limit the client receives an overflow. */
@@ -200,9 +205,21 @@ export const SEARCH_BINARY_PROBE_BYTES = 8 * 1024;
 /** Largest ignore file that is read. */
 export const SEARCH_MAX_IGNORE_FILE_BYTES = 1024 * 1024;
 
-/** Globs of one search after brace expansion, and the length of one glob: PATH_MAX of Linux. */
+/** Globs of one search or watch after brace expansion, and the length of one glob: PATH_MAX of Linux. */
 export const MAX_GLOBS = 256;
 export const MAX_GLOB_LENGTH = 4_096;
+
+/**
+ * Characters of all these globs, before and after brace expansion: 32 for each. A path is compared with 32 of them in one step, so that
+ * the longest path takes a million steps.
+ */
+export const MAX_GLOB_CHARACTERS = 8 * 1024;
+
+/** Steps of matching after which other requests get a turn: three to eight milliseconds. */
+export const GLOB_STEPS_PER_TURN = 1_000_000;
+
+/** Characters outside ASCII for which a set of globs keeps what it computed. */
+export const GLOB_CACHED_CHARACTERS = 64;
 
 /** Capability roots of one request, and how many are searched concurrently: the reference's numbers. */
 export const MAX_DISCOVERY_ROOTS = 128;

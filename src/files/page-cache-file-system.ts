@@ -7,12 +7,8 @@ import { FileInPlace } from './local/open-file.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
 
-/** System calls that answer only from the page cache, once they are loaded. They stay null where they are not available. */
-export interface CachedCallSource {
-  readonly calls: CachedCalls | null;
-  /** Starts loading the calls. */
-  prepare(): void;
-}
+/** Gives the system calls that answer only from the page cache. Null until they are loaded, and where they are not available. */
+type CachedCallSource = () => CachedCalls | null;
 
 /**
  * The same files. If an inode is in the cache, the event loop itself opens, stats and reads it in microseconds; a round trip to a
@@ -55,7 +51,7 @@ function openCached(
   path: NativePath,
   { followSymlinks }: LinkOption,
 ): OpenCached | null {
-  const calls = callsOf(source);
+  const calls = source();
   const fd = calls === null ? null : found(calls.openFile(path, followSymlinks ? 'followed' : 'refused'));
   if (calls === null || fd === null) return null;
   const stats = fstatSync(fd);
@@ -78,7 +74,7 @@ function cachedMetadata(
   path: NativePath,
   { followSymlinks }: LinkOption,
 ): FileMetadata | null {
-  const calls = callsOf(source);
+  const calls = source();
   const fd = calls === null ? null : found(calls.openPath(path, followSymlinks ? 'endKept' : 'refused'));
   if (fd === null) return null;
   try {
@@ -88,11 +84,6 @@ function cachedMetadata(
   } finally {
     closeSync(fd);
   }
-}
-
-function callsOf(source: CachedCallSource): CachedCalls | null {
-  if (source.calls === null) source.prepare();
-  return source.calls;
 }
 
 /** The descriptor, or null if the cache has no answer. Throws ENOENT if the cache knows that the file does not exist. */

@@ -1,4 +1,5 @@
 import { normalize } from 'node:path/posix';
+import { parseUrl } from '../base/parse-url.ts';
 import { type NativePath, nativePathOfBytes } from './native-path.ts';
 
 /**
@@ -77,7 +78,9 @@ function isPlain(bytes: string): boolean {
 }
 
 function parse(text: string): URL {
-  const url = parseUrl(text);
+  // The URL standard reads a bar after a letter as a drive; the reference reads it as a character in an absolute path.
+  const url = parseUrl(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
+  if (url === null) throw new PathUriError('syntax', invalidUri(text));
   if (url.protocol !== 'file:') {
     throw new PathUriError(
       'syntax',
@@ -91,19 +94,11 @@ function parse(text: string): URL {
   return url;
 }
 
-function parseUrl(text: string): URL {
-  try {
-    // The URL standard reads a bar after a letter as a drive; the reference reads it as a character in an absolute path.
-    return new URL(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
-  } catch {
-    const hasScheme = /^\s*[A-Za-z][A-Za-z0-9+.-]*:/.test(text);
-    throw new PathUriError(
-      'syntax',
-      hasScheme
-        ? 'invalid URI: invalid international domain name'
-        : 'invalid URI: relative URL without a base; expected a file: URI such as file:///tmp',
-    );
-  }
+function invalidUri(text: string): string {
+  const hasScheme = /^\s*[A-Za-z][A-Za-z0-9+.-]*:/.test(text);
+  return hasScheme
+    ? 'invalid URI: invalid international domain name'
+    : 'invalid URI: relative URL without a base; expected a file: URI such as file:///tmp';
 }
 
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */

@@ -81,8 +81,8 @@ class SmallFileRate {
   }
 }
 
-/** The threads of this process, loaded on first use. */
-class SharedThreads implements ThreadSource {
+/** File threads whose code is loaded on first use. */
+export class LazyFileThreads implements ThreadSource {
   threads: FileThreads | null = null;
 
   /** In a worker thread Node keeps a list of its descriptors, which those of other threads would falsify. */
@@ -96,6 +96,3 @@ class SharedThreads implements ThreadSource {
     this.threads.prepare();
   }
 }
-
-/** The files of this machine, shared by all connections of a server. */
-export const SERVED_FILE_SYSTEM: FileSystem = threadedFileSystem(new SharedThreads());

@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { list } from './list.ts';
 import { Sandbox } from './sandbox.ts';
-import { doc, optional } from './scalars.ts';
+import { doc, Identifier, optional, Uri } from './scalars.ts';
 
 const DiscoveredFile = once(() =>
   z.object({ path: doc(z.string(), 'A `file:` URI.'), contents: doc(z.string(), 'The whole file.') }),
@@ -10,10 +11,10 @@ const DiscoveredFile = once(() =>
 export const CapabilityRootsDiscoverParams = once(() =>
   z.object({
     roots: doc(
-      z.array(
+      list(
         z.object({
-          id: doc(z.string(), 'Returned in the result. Need not be unique.'),
-          path: doc(z.string(), 'A `file:` URI of a directory.'),
+          id: doc(Identifier(), 'Returned in the result. Need not be unique.'),
+          path: doc(Uri(), 'A `file:` URI of a directory.'),
           sandbox: doc(optional(Sandbox()), 'The sandbox for reading the directory.'),
         }),
       ),
@@ -61,7 +62,7 @@ export const CapabilityRootsDiscoverResult = once(() =>
 
 export const CapabilitiesDiscoverParams = once(() =>
   z.object({
-    cwd: doc(z.string(), 'A `file:` URI. It does not affect the result.'),
+    cwd: doc(Uri(), 'A `file:` URI. It does not affect the result.'),
     sandbox: doc(optional(Sandbox()), 'The sandbox for reading the files.'),
   }),
 );

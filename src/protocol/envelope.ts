@@ -1,6 +1,6 @@
 import { type RpcError, RpcErrorCode } from './errors.ts';
 import { MalformedMessageError, type Numbers, scanJson } from './json-scan.ts';
-import { MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
+import { MAX_IDENTIFIER_LENGTH, MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
 
 /** The JSON text of a request id: a string or a 64-bit integer. Keeping the text preserves ids above 2^53. */
 export type RequestId = string & { readonly __requestId: true };
@@ -145,7 +145,12 @@ function decodeCall(members: Record<string, unknown>, rawId: string | null, byte
 function checkId(members: Record<string, unknown>, rawId: string | null): RequestId {
   if (!Object.hasOwn(members, 'id')) throw new MalformedMessageError('`id` is missing');
   // Encoded again: a substring of the message would keep the whole text in memory while the request runs.
-  if (typeof members.id === 'string') return JSON.stringify(members.id) as RequestId;
+  if (typeof members.id === 'string') {
+    if (members.id.length > MAX_IDENTIFIER_LENGTH) {
+      throw new MalformedMessageError(`\`id\` has more than ${MAX_IDENTIFIER_LENGTH} characters`);
+    }
+    return JSON.stringify(members.id) as RequestId;
+  }
   if (Number.isSafeInteger(members.id)) return String(members.id) as RequestId;
   if (rawId !== null && isInt64(rawId)) return String(BigInt(rawId)) as RequestId;
   throw new MalformedMessageError('`id` must be a string or a 64-bit integer');

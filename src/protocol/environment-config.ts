@@ -1,15 +1,13 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { doc } from './scalars.ts';
+import { list } from './list.ts';
+import { doc, Name, Uri } from './scalars.ts';
 
-const KeyPaths = once(() => z.array(z.array(z.string())));
+const KeyPaths = once(() => list(list(Name())));
 
 export const EnvironmentConfigReadParams = once(() =>
   z.object({
-    cwd: doc(
-      z.string(),
-      'The directory that the configuration applies to, a `file:` URI. It need not exist.',
-    ),
+    cwd: doc(Uri(), 'The directory that the configuration applies to, a `file:` URI. It need not exist.'),
     configPaths: doc(
       KeyPaths(),
       'The parts of the configuration to return. Each path is a list of literal keys.',

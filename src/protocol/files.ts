@@ -1,14 +1,25 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { list } from './list.ts';
 import { Sandbox } from './sandbox.ts';
-import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
+import {
+  Base64,
+  Base64Text,
+  doc,
+  Expression,
+  Identifier,
+  optional,
+  Pattern,
+  Uint64,
+  Uri,
+} from './scalars.ts';
 
-const Path = once(() => doc(z.string(), 'A `file:` URI on this host.'));
+const Path = once(() => doc(Uri(), 'A `file:` URI on this host.'));
 const sandboxed = once(() => ({
   sandbox: doc(optional(Sandbox()), 'The sandbox of the operation. Null adds none.'),
 }));
 const HandleId = once(() =>
-  doc(z.string(), 'Chosen by the client, at most 32 bytes. Unique within its connection.'),
+  doc(Identifier(), 'Chosen by the client, at most 32 bytes. Unique within its connection.'),
 );
 const WatchId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its connection.'));
 
@@ -159,8 +170,8 @@ export const FsCloseParams = once(() =>
 export const FsWatchMissingParams = once(() =>
   z.object({
     watchId: doc(Uint64(), 'A generation number. Only a number higher than all earlier ones has an effect.'),
-    missing: doc(z.array(z.string()), 'Paths that do not exist yet.'),
-    present: doc(optional(z.string()), 'A path that exists.'),
+    missing: doc(list(Uri()), 'Paths that do not exist yet.'),
+    present: doc(optional(Uri()), 'A path that exists.'),
   }),
 );
 export const FsWatchMissingResult = once(() => z.object({ watching: z.boolean() }));
@@ -169,9 +180,9 @@ export const FsMissingChangedParams = once(() => z.object({ watchId: Uint64() })
 export const FsWatchParams = once(() =>
   z.object({
     watchId: WatchId(),
-    path: doc(z.string(), 'A `file:` URI of an existing file or directory.'),
+    path: doc(Uri(), 'A `file:` URI of an existing file or directory.'),
     recursive: flag('Default true: watches everything below a directory.'),
-    exclude: doc(optional(z.array(z.string())), 'Globs of paths, relative to `path`, that are not watched.'),
+    exclude: doc(optional(list(Pattern())), 'Globs of paths, relative to `path`, that are not watched.'),
     ...sandboxed(),
     debounceMs: doc(
       optional(Uint64()),
@@ -191,18 +202,18 @@ export const FsChangedParams = once(() =>
 
 export const FsSearchParams = once(() =>
   z.object({
-    path: doc(z.string(), 'A `file:` URI of a directory or file.'),
+    path: doc(Uri(), 'A `file:` URI of a directory or file.'),
     pattern: doc(
-      z.string(),
+      Expression(),
       'A regular expression in the syntax of ripgrep, or plain text with `literal`. Lines are searched one by one.',
     ),
     literal: flag('Default false.'),
     caseSensitive: flag('Default true.'),
     include: doc(
-      optional(z.array(z.string())),
+      optional(list(Pattern())),
       'Globs of files to search, relative to `path`; all when absent or empty. A glob without a slash matches names at any depth. One with a trailing slash matches everything in a directory.',
     ),
-    exclude: doc(optional(z.array(z.string())), 'Globs of files and directories to leave out.'),
+    exclude: doc(optional(list(Pattern())), 'Globs of files and directories to leave out.'),
     respectIgnoreFiles: flag(
       'Default true: skips .git and everything that .gitignore, .ignore and .rgignore files name.',
     ),

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
+import { list } from './list.ts';
+import { Argument, Base64, Base64Text, doc, Identifier, Name, optional, Uint64, Url } from './scalars.ts';
 
 const RequestId = once(() =>
   doc(Identifier(), 'Chosen by the client. Unique among the streamed responses of its connection.'),
@@ -8,10 +9,10 @@ const RequestId = once(() =>
 
 const RequestHeader = once(() =>
   z.object({
-    name: doc(z.string(), 'Sent in lower case.'),
-    value: z.string(),
+    name: doc(Name(), 'Sent in lower case.'),
+    value: Argument(),
     valueEnvVar: doc(
-      optional(z.string()),
+      optional(Name()),
       'An environment variable of the server whose value is appended to `value`. It must exist and not be empty. Variables with credentials of the server itself are refused.',
     ),
   }),
@@ -22,9 +23,9 @@ const ResponseHeader = once(() => z.object({ name: doc(z.string(), 'In lower cas
 export const HttpRequestParams = once(() =>
   z.object({
     requestId: RequestId(),
-    method: doc(z.string(), 'Sent unchanged.'),
-    url: doc(z.string(), 'An `http:` or `https:` URL.'),
-    headers: doc(z._default(z.array(RequestHeader()), []), 'Sent in this order, with equal names grouped.'),
+    method: doc(Name(), 'Sent unchanged.'),
+    url: doc(Url(), 'An `http:` or `https:` URL.'),
+    headers: doc(z._default(list(RequestHeader()), []), 'Sent in this order, with equal names grouped.'),
     bodyBase64: doc(optional(Base64Text()), 'Null, absent and empty all mean no body.'),
     timeoutMs: doc(
       optional(Uint64()),

@@ -1,7 +1,9 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { MAX_ARGUMENTS } from './limits.ts';
+import { list } from './list.ts';
 import { namedValues } from './named-values.ts';
-import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
+import { Argument, Base64, Base64Text, doc, Identifier, optional, Uint64, Uri } from './scalars.ts';
 
 /**
  * The legacy dialect `command/exec`. Its processes report in this dialect. Control methods of both dialects work on
@@ -10,12 +12,12 @@ import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars
 export const CommandExecParams = once(() =>
   z.object({
     processId: Identifier(),
-    argv: z.array(z.string()),
-    cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
-    env: namedValues(z.string()),
+    argv: list(Argument(), MAX_ARGUMENTS),
+    cwd: doc(Uri(), 'An absolute native path or a `file:` URI.'),
+    env: namedValues(Argument()),
     tty: z.boolean(),
     outputBytesCap: doc(optional(Uint64()), 'Bytes to retain. Can only lower the limit of the server.'),
-    arg0: optional(z.string()),
+    arg0: optional(Argument()),
   }),
 );
 

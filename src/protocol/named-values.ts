@@ -1,15 +1,17 @@
 import * as z from 'zod/mini';
 // Not imported through `z.core`, because that would bundle all of it.
 import { $constructor, $ZodAsyncError, util } from 'zod/v4/core';
+import { MAX_KEY_LENGTH, MAX_NAMED_VALUES } from './limits.ts';
 
 /**
- * A record with names that a client chooses, including any name. Zod's records drop `__proto__`, which is a valid
- * variable name. Here it is a member like any other, and never a prototype.
+ * A record of limited size with names that a client chooses, including any name. Zod's records drop `__proto__`, which is
+ * a valid variable name. Here it is a member like any other, and never a prototype.
  */
 export function namedValues<Value extends z.ZodMiniType>(
   value: Value,
 ): z.ZodMiniRecord<z.ZodMiniString, Value> {
-  return new NamedValues({ type: 'record', keyType: z.string(), valueType: value }) as z.ZodMiniRecord<
+  const keyType = z.string().check(z.maxLength(MAX_KEY_LENGTH));
+  return new NamedValues({ type: 'record', keyType, valueType: value }) as z.ZodMiniRecord<
     z.ZodMiniString,
     Value
   >;
@@ -24,6 +26,10 @@ const NamedValues = $constructor<z.ZodMiniRecord>('NamedValues', (schema, defini
   const parseOthers = schema._zod.parse;
   schema._zod.parse = (payload, context) => {
     const given = payload.value;
+    if (sizeOf(given) > MAX_NAMED_VALUES) {
+      payload.issues.push({ ...TOO_MANY, input: given, inst: schema });
+      return payload;
+    }
     const parsed = parseOthers(payload, context);
     if (!hasProto(given) || parsed instanceof Promise || parsed.issues.length > 0) return parsed;
     const member = definition.valueType._zod.run({ value: given[PROTO], issues: [] }, context);
@@ -34,6 +40,12 @@ const NamedValues = $constructor<z.ZodMiniRecord>('NamedValues', (schema, defini
     return parsed;
   };
 });
+
+const TOO_MANY = { code: 'too_big', origin: 'record', maximum: MAX_NAMED_VALUES, inclusive: true } as const;
+
+function sizeOf(value: unknown): number {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
+}
 
 /** Whether the value is the result of parsing JSON with such a key. */
 function hasProto(value: unknown): value is { readonly [PROTO]: unknown } {

@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { list } from './list.ts';
 import { namedValues } from './named-values.ts';
-import { doc, Identifier, optional, Uint64 } from './scalars.ts';
+import { Argument, doc, Expression, Identifier, Name, optional, Pattern, Uint64, Url } from './scalars.ts';
 
 const Port = once(() =>
   z.number().check(
@@ -13,25 +14,22 @@ const Port = once(() =>
 
 const CredentialProvider = once(() =>
   z.strictObject({
-    env: doc(z._default(z.array(z.string()), []), 'Environment variables whose values are credentials.'),
+    env: doc(z._default(list(Name()), []), 'Environment variables whose values are credentials.'),
     patterns: doc(
-      z._default(z.array(z.string()), []),
+      z._default(list(Expression()), []),
       'Regular expressions that match the credentials, without lookaround, nested classes and back references. The mask has the same form.',
     ),
     url_prefixes: doc(
-      z._default(z.array(z.string()), []),
+      z._default(list(Url()), []),
       'Where the credentials may be sent: `[https://][*.]host[:port][/path]`, or `http://` for a host on this machine.',
     ),
-    url_prefix_from_env: doc(
-      optional(z.string()),
-      'A variable of the program that holds one more URL prefix.',
-    ),
+    url_prefix_from_env: doc(optional(Name()), 'A variable of the program that holds one more URL prefix.'),
     auth: doc(
-      z._default(z.array(z.enum(['bearer', 'token', 'basic', 'header'])), []),
+      z._default(list(z.enum(['bearer', 'token', 'basic', 'header'])), []),
       'How the credentials are sent. `bearer` when empty.',
     ),
-    header: doc(optional(z.string()), 'Name of the header. Only for `header`.'),
-    prefix: doc(optional(z.string()), 'Text before the credential in that header.'),
+    header: doc(optional(Name()), 'Name of the header. Only for `header`.'),
+    prefix: doc(optional(Argument()), 'Text before the credential in that header.'),
   }),
 );
 
@@ -59,7 +57,7 @@ const ProxySettings = once(() =>
       'Paths of unix sockets. No effect on Linux.',
     ),
     reviewDomains: doc(
-      z._default(z.array(z.string()), []),
+      z._default(list(Pattern()), []),
       'Host patterns that require a decision of the client although they are allowed.',
     ),
     credentialMasking: doc(
@@ -78,8 +76,8 @@ export const NetworkProxy = once(() =>
   z.object({
     proxy: ProxySettings(),
     auditMetadata: doc(z._default(namedValues(z.unknown()), {}), 'Accepted but not used.'),
-    environmentId: doc(optional(z.string()), 'Accepted but not used.'),
-    executionId: doc(optional(z.string()), 'Accepted but not used.'),
+    environmentId: doc(optional(Identifier()), 'Accepted but not used.'),
+    executionId: doc(optional(Identifier()), 'Accepted but not used.'),
     policyDecisionTimeoutMs: doc(
       optional(Uint64()),
       'Ask the client about hosts that no pattern allows, and wait this long plus five seconds for its decision.',
@@ -90,7 +88,7 @@ export const NetworkProxy = once(() =>
 /** A network proxy that already runs, as the client describes it. */
 export const ManagedNetwork = once(() =>
   z.object({
-    loopbackPorts: z._default(z.array(Port()), []),
+    loopbackPorts: z._default(list(Port()), []),
     allowLocalBinding: z._default(z.boolean(), false),
   }),
 );
@@ -111,7 +109,7 @@ export const NetworkPolicyRequestParams = once(() =>
   }),
 );
 
-const Reason = once(() => doc(z.string(), 'At most 1024 bytes without control characters.'));
+const Reason = once(() => doc(Argument(), 'At most 1024 bytes without control characters.'));
 
 export const NetworkPolicyRequestResult = once(() =>
   z.object({

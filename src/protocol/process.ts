@@ -1,25 +1,36 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { MAX_ARGUMENTS } from './limits.ts';
+import { list } from './list.ts';
 import { namedValues } from './named-values.ts';
 import { ManagedNetwork, NetworkProxy } from './network.ts';
 import { Sandbox } from './sandbox.ts';
-import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
+import {
+  Argument,
+  Base64,
+  Base64Text,
+  doc,
+  Identifier,
+  Name,
+  optional,
+  Pattern,
+  Uint16Positive,
+  Uint64,
+  Uri,
+} from './scalars.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
 const Seq = once(() => doc(Uint64(), 'Position among all events of the process, from 1, without gaps.'));
-const StringMap = once(() => namedValues(z.string()));
+const StringMap = once(() => namedValues(Argument()));
 
 const EnvPolicy = once(() =>
   z.object({
     inherit: doc(z.enum(['all', 'core', 'none']), "Which variables of the server's environment to inherit."),
     ignoreDefaultExcludes: doc(z.boolean(), 'Keep names that contain KEY, SECRET or TOKEN.'),
-    exclude: doc(z.array(z.string()), 'Globs of names to drop.'),
+    exclude: doc(list(Pattern()), 'Globs of names to drop.'),
     set: doc(StringMap(), 'Variables to add. The two filters above do not apply to them.'),
-    includeOnly: doc(
-      z.array(z.string()),
-      'If not empty, globs of the names to keep; all others are dropped.',
-    ),
+    includeOnly: doc(list(Pattern()), 'If not empty, globs of the names to keep; all others are dropped.'),
   }),
 );
 
@@ -27,7 +38,7 @@ const Metadata = once(() =>
   z.object({
     threadId: doc(
       optional(
-        z.string().check(
+        Name().check(
           z.regex(/^(?:urn:uuid:)?\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?$/, {
             error: 'expected a UUID',
           }),
@@ -35,16 +46,16 @@ const Metadata = once(() =>
       ),
       'Becomes CODEX_THREAD_ID.',
     ),
-    toolCallId: doc(optional(z.string()), 'Becomes CODEX_TOOL_CALL_ID.'),
+    toolCallId: doc(optional(Identifier()), 'Becomes CODEX_TOOL_CALL_ID.'),
   }),
 );
 
 const ShellSnapshot = once(() =>
   z.object({
-    scopeId: doc(z.string(), 'Commands of one scope share a shell state. 1 to 256 bytes.'),
+    scopeId: doc(Identifier(), 'Commands of one scope share a shell state. 1 to 256 bytes.'),
     shell: z.object({
-      name: doc(z.string(), '`bash`, `zsh` or `sh`.'),
-      path: doc(z.string(), 'Must equal `argv[0]`.'),
+      name: doc(Name(), '`bash`, `zsh` or `sh`.'),
+      path: doc(Argument(), 'Must equal `argv[0]`.'),
     }),
   }),
 );
@@ -59,11 +70,11 @@ const ProcessIo = once(() =>
 );
 
 const program = once(() => ({
-  argv: doc(z.array(z.string()), 'The command vector. It is never passed through a shell.'),
-  cwd: doc(z.string(), 'Working directory, a `file:` URI.'),
+  argv: doc(list(Argument(), MAX_ARGUMENTS), 'The command vector. It is never passed through a shell.'),
+  cwd: doc(Uri(), 'Working directory, a `file:` URI.'),
   env: doc(StringMap(), 'Environment variables of the child. With `envPolicy` they override its result.'),
   arg0: doc(
-    optional(z.string()),
+    optional(Argument()),
     'The argv[0] that the program sees, if it differs from the first of `argv`.',
   ),
 }));
@@ -226,7 +237,7 @@ export const ProcessWriteResult = once(() =>
 export const ProcessSignalParams = once(() =>
   z.object({
     processId: ProcessId(),
-    signal: doc(z.string(), '`interrupt`, or a POSIX name such as `SIGTERM`.'),
+    signal: doc(Name(), '`interrupt`, or a POSIX name such as `SIGTERM`.'),
   }),
 );
 export const EmptyResult = once(() => z.object({}));

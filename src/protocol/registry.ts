@@ -6,6 +6,7 @@ import * as environmentConfig from './environment-config.ts';
 import * as files from './files.ts';
 import * as http from './http.ts';
 import * as legacy from './legacy.ts';
+import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
@@ -417,5 +418,5 @@ export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTI
 
 /** Whether the name is a method of the table. */
 export function isMethod(name: string): name is Method {
-  return Object.hasOwn(METHODS, name);
+  return name.length <= MAX_METHOD_LENGTH && Object.hasOwn(METHODS, name);
 }

@@ -1,18 +1,17 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { doc, optional } from './scalars.ts';
-
-const Uri = once(() => z.string());
+import { list } from './list.ts';
+import { doc, optional, Pattern, Uri } from './scalars.ts';
 
 const SpecialPath = once(() =>
   z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('root') }),
     z.object({ kind: z.literal('minimal') }),
-    z.object({ kind: z.literal('project_roots'), subpath: optional(z.string()) }),
-    z.object({ kind: z.literal('current_working_directory'), subpath: optional(z.string()) }),
+    z.object({ kind: z.literal('project_roots'), subpath: optional(Uri()) }),
+    z.object({ kind: z.literal('current_working_directory'), subpath: optional(Uri()) }),
     z.object({ kind: z.literal('tmpdir') }),
     z.object({ kind: z.literal('slash_tmp') }),
-    z.object({ kind: z.literal('unknown'), path: z.string(), subpath: optional(z.string()) }),
+    z.object({ kind: z.literal('unknown'), path: Uri(), subpath: optional(Uri()) }),
   ]),
 );
 
@@ -21,7 +20,7 @@ const EntryPath = once(() =>
     z.object({ type: z.literal('path'), path: doc(Uri(), 'A `file:` URI.') }),
     z.object({
       type: z.literal('glob_pattern'),
-      pattern: doc(z.string(), 'Absolute, relative to `cwd`, or below each workspace root.'),
+      pattern: doc(Pattern(), 'Absolute, relative to `cwd`, or below each workspace root.'),
     }),
     z.object({ type: z.literal('special'), value: SpecialPath() }),
   ]),
@@ -40,7 +39,7 @@ const FileSystemPolicy = once(() =>
     z.object({
       type: z.literal('restricted'),
       entries: doc(
-        z.array(Entry()),
+        list(Entry()),
         'The most specific entry that covers a path applies. Without one there is no access.',
       ),
       glob_scan_max_depth: doc(
@@ -67,9 +66,9 @@ const ProfileForm = once(() =>
   z.object({
     permissions: Permissions(),
     cwd: doc(optional(Uri()), 'Base directory of relative patterns.'),
-    workspaceRoots: doc(z._default(z.array(Uri()), []), 'The directories that `project_roots` stands for.'),
+    workspaceRoots: doc(z._default(list(Uri()), []), 'The directories that `project_roots` stands for.'),
     policyContext: doc(
-      optional(z.object({ cwd: optional(Uri()), workspaceRoots: z._default(z.array(Uri()), []) })),
+      optional(z.object({ cwd: optional(Uri()), workspaceRoots: z._default(list(Uri()), []) })),
       'Replaces `cwd` and `workspaceRoots`.',
     ),
     windowsSandboxLevel: doc(
@@ -86,7 +85,7 @@ const ProfileForm = once(() =>
       'No effect: the requested sandbox is enforced.',
     ),
     userHomeDir: optional(Uri()),
-    temporaryDirectories: optional(z.array(Uri())),
+    temporaryDirectories: optional(list(Uri())),
   }),
 );
 
@@ -96,10 +95,7 @@ const NamedForm = once(() =>
     z.object({ type: z.literal('readOnly'), networkAccess: z._default(z.boolean(), false) }),
     z.object({
       type: z.literal('workspaceWrite'),
-      writableRoots: doc(
-        z._default(z.array(Uri()), []),
-        'Writable directories besides the working directory.',
-      ),
+      writableRoots: doc(z._default(list(Uri()), []), 'Writable directories besides the working directory.'),
       networkAccess: z._default(z.boolean(), false),
       excludeTmpdirEnvVar: z._default(z.boolean(), false),
       excludeSlashTmp: z._default(z.boolean(), false),

@@ -1,6 +1,14 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { MAX_IDENTIFIER_LENGTH } from './limits.ts';
+import {
+  MAX_ARGUMENT_LENGTH,
+  MAX_EXPRESSION_LENGTH,
+  MAX_IDENTIFIER_LENGTH,
+  MAX_NAME_LENGTH,
+  MAX_PATTERN_LENGTH,
+  MAX_URI_LENGTH,
+  MAX_URL_LENGTH,
+} from './limits.ts';
 
 /**
  * Returns a copy of the schema with a description for the generated documentation. The original schema is
@@ -15,14 +23,27 @@ export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: s
 // Schemas are built with `once`, on first use: building all of them takes longer than everything else before a
 // server's first response, which needs only one.
 
+// The kinds of strings in requests. A request has no string without a limit, except for base64 data.
+
 /** An id that a client chooses and the server keeps. */
-export const Identifier = once(() =>
-  z.string().check(
-    z.refine((text) => text.length <= MAX_IDENTIFIER_LENGTH, {
-      error: `expected at most ${MAX_IDENTIFIER_LENGTH} characters`,
-    }),
-  ),
-);
+export const Identifier = once(() => text(MAX_IDENTIFIER_LENGTH));
+/** A short name. */
+export const Name = once(() => text(MAX_NAME_LENGTH));
+/** A `file:` URI or a path. */
+export const Uri = once(() => text(MAX_URI_LENGTH));
+/** The URL of a web server. */
+export const Url = once(() => text(MAX_URL_LENGTH));
+/** A glob or a host pattern. */
+export const Pattern = once(() => text(MAX_PATTERN_LENGTH));
+/** A regular expression. */
+export const Expression = once(() => text(MAX_EXPRESSION_LENGTH));
+/** An argument or the value of an environment variable or header. */
+export const Argument = once(() => text(MAX_ARGUMENT_LENGTH));
+
+/** A string of limited length. */
+function text(maxLength: number) {
+  return z.string().check(z.maxLength(maxLength));
+}
 
 /**
  * An unsigned 64-bit integer. Values above 2^53 lose their low bits, which matters for no field of the protocol.
@@ -49,7 +70,10 @@ export const Base64 = once(() =>
   z.string().check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' })),
 );
 
-/** Base64 of possibly several megabytes. It is validated where it is decoded, at no extra cost. */
+/**
+ * Base64 of possibly several megabytes. It is validated where it is decoded, at no extra cost. Its length has no limit
+ * of its own: the message has one.
+ */
 export const Base64Text = once(() => z.string());
 
 /** An optional value of the protocol: absent, null or present. */

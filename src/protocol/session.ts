@@ -1,12 +1,12 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { EnvironmentInfo } from './environment.ts';
-import { doc, optional, Uint64 } from './scalars.ts';
+import { doc, Name, optional, Uint64 } from './scalars.ts';
 
 export const InitializeParams = once(() =>
   z.object({
-    clientName: doc(z._default(z.string(), ''), 'Name of the client, for logs.'),
-    resumeSessionId: doc(optional(z.string()), 'The session to resume after a lost connection.'),
+    clientName: doc(z._default(Name(), ''), 'Name of the client, for logs.'),
+    resumeSessionId: doc(optional(Name()), 'The session to resume after a lost connection.'),
     detachedSessionTtlMs: doc(
       optional(Uint64()),
       'How long the server keeps the session without a connection. The server caps it. 0 ends its processes with the connection.',

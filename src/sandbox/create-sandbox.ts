@@ -8,9 +8,13 @@ import type { Sandbox } from './sandbox.ts';
 
 /**
  * Creates the sandbox of this machine. `env` is the server's own environment: bwrap is looked up on its PATH, never on that of a request.
- * Throws SandboxError when this platform is not supported.
+ * Throws SandboxError when this platform is not supported. With `prebuild` the next sandbox for a policy is built before it is needed.
  */
-export function createSandbox(spawner: Spawner, env: Readonly<Record<string, string | undefined>>): Sandbox {
+export function createSandbox(
+  spawner: Spawner,
+  env: Readonly<Record<string, string | undefined>>,
+  { prebuild }: { readonly prebuild: boolean },
+): Sandbox {
   const { arch } = process;
   if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
     throw unenforceable(
@@ -18,7 +22,7 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const pool = new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls);
+  const pool = prebuild ? new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls) : null;
   const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {

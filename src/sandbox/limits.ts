@@ -4,6 +4,15 @@ export const MAX_POLICY_ENTRIES = 2_048;
 /** Deny globs in one policy. Each is matched against every file below its directory. */
 export const MAX_DENY_GLOBS = 256;
 
+/**
+ * Steps of matching for one character of a path with all globs of a policy; one takes a step per 32 of its characters. The longest path
+ * then takes ten milliseconds.
+ */
+export const MAX_DENY_GLOB_STEPS = 1_024;
+
+/** Steps of matching for one start: a few seconds, in turns with other requests. A million files and a hundred globs take a fraction. */
+export const MAX_DENY_MATCH_STEPS = 1_000_000_000;
+
 /** Files that the globs of one policy may deny. The limit of the reference. */
 export const MAX_GLOB_MATCHES = 8_192;
 

@@ -24,6 +24,7 @@ import { BusyPollClient } from './busy-poll.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
+import type { FastPaths } from './fast-paths.ts';
 import { capabilityHandlers } from './handlers/capability-handlers.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
 import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
@@ -34,7 +35,7 @@ import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
-import { ConnectionFiles, servedFiles } from './sessions/connection-files.ts';
+import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
@@ -43,6 +44,7 @@ import type { SessionRegistry } from './sessions/session-registry.ts';
 /** The parts of the server that all connections share. */
 export interface ConnectionServices {
   readonly config: ExecServerConfig;
+  readonly fastPaths: FastPaths;
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
@@ -80,7 +82,7 @@ export class ClientConnection {
   readonly #connection: RpcConnection;
   readonly #dispatcher: Dispatcher;
   readonly #requests = new AbortController();
-  readonly #busyPoll = new BusyPollClient();
+  readonly #busyPoll: BusyPollClient;
   /** Closes the connection of a client that does not send `initialize`. */
   #initializeTimer: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
@@ -97,6 +99,7 @@ export class ClientConnection {
     this.#records = records;
     const { config } = services;
     this.#services = services;
+    this.#busyPoll = new BusyPollClient(services.fastPaths.busyPoll);
     this.#connection = new RpcConnection(transport, {
       limits: config,
       outboundHighWaterBytes: config.outboundHighWaterBytes,
@@ -208,13 +211,14 @@ export class ClientConnection {
 
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, environmentInfo, sandboxEnforcer, proxies, log } = this.#services;
+    const { quotas, search, config, fastPaths, environmentInfo, sandboxEnforcer, proxies, log } =
+      this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
       search,
       () => quotas.enterFileHandle(),
-      access.restrict(servedFiles(config.nativeSpawn)),
+      access.restrict(fastPaths.files),
       sandboxEnforcer.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {

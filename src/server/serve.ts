@@ -1,6 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
@@ -15,10 +14,10 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
-import { SHARED_BUSY_POLL } from './busy-poll.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
+import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
@@ -119,16 +118,22 @@ export class ExecServer {
     });
     this.#resolveClosed = resolveClosed;
     this.#descriptors = shareDescriptors(descriptorLimit(), config.maxConnections);
-    this.#spawner = new LazySpawner(config.nativeSpawn, config.protectMemory);
+    const fastPaths = fastPathsFor(config, { inProcess });
+    this.#spawner = new LazySpawner({
+      native: config.nativeSpawn,
+      protectServer: config.protectMemory,
+      openCached: fastPaths.openCached,
+    });
     this.#services = {
       config,
+      fastPaths,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
       proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner),
+        () => loadSandbox(this.#spawner, fastPaths),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {
@@ -294,7 +299,7 @@ export class ExecServer {
 
   async #prepare(): Promise<void> {
     const { pty } = await this.#spawner.prepare();
-    if (pty.available) await useNativeCalls({ busyPoll: !this.#inProcess });
+    if (pty.available) await this.#services.fastPaths.prepare();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
@@ -308,13 +313,6 @@ export class ExecServer {
     await this.#records.close();
     this.#resolveClosed();
   }
-}
-
-/** Enables the native calls that are available. The server works without them, but slower. */
-async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
-  const { loadCpuAffinity } = await import('../native/cpu-affinity.ts');
-  useCpuAffinity(loadCpuAffinity);
-  if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';
@@ -351,9 +349,9 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   }, TOKEN_EXPIRY_CHECK_MS);
 }
 
-async function loadSandbox(spawner: LazySpawner): Promise<Sandbox> {
+async function loadSandbox(spawner: LazySpawner, { prebuildSandboxes }: FastPaths): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env);
+  return createSandbox(await spawner.prepare(), process.env, { prebuild: prebuildSandboxes });
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {

@@ -70,6 +70,9 @@ export class FrameStream extends Duplex {
     socket.on('end', () => setImmediate(() => this.#ended()));
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.#closed());
+    if (!socket.destroyed) return;
+    this.#isClosed = true;
+    this.destroy();
   }
 
   /** Bytes received from the client; undefined where the socket does not count them. */
@@ -136,8 +139,12 @@ export class FrameStream extends Duplex {
   override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
     FAIR_TURNS.remove(this.#turn, this.#credit);
     this.#rest = null;
-    this.#socket.destroy();
-    destroyed(error);
+    if (this.#isClosed) {
+      destroyed(error);
+    } else {
+      this.#socket.once('close', () => destroyed(error));
+      this.#socket.destroy();
+    }
   }
 
   #createParser(): FrameParser {

@@ -15,7 +15,8 @@ export const SERVER_ENV = {
   LOGNAME: 'conformance',
 };
 
-const WEBSOCKET = ['--listen', 'ws://127.0.0.1:0'];
+/** The arguments of a server that listens on a free port. */
+export const WEBSOCKET = ['--listen', 'ws://127.0.0.1:0'];
 
 /** The reference binary. It always has a home folder of its own; `files` are put there. */
 export function startReferenceForCases(args = WEBSOCKET, files = undefined) {

@@ -18,7 +18,6 @@ beforeEach(async () => {
   mount = spawn('python3', [script, join(folder, 'dead')], { stdio: ['pipe', 'pipe', 'inherit'] });
   const [said] = (await once(mount.stdout!, 'data')) as [Buffer];
   expect(said.toString()).toMatch(/^mounted/);
-  server = await startServerProcess();
 });
 
 afterEach(async () => {
@@ -30,28 +29,37 @@ afterEach(async () => {
 
 const uri = (...names: string[]) => pathToFileURL(join(folder, ...names)).href;
 
-test('operations that hang in the kernel delay neither their own connection nor another', async () => {
-  await writeFile(join(folder, 'alive'), 'yes');
-  const stuck = await server.connect();
-  const hanging = Promise.allSettled(
-    Array.from({ length: 60 }, (_, index) => stuck.call('fs/getMetadata', { path: uri('dead', `${index}`) })),
-  );
-  const hangingCopy = stuck.call('fs/copy', {
-    sourcePath: uri('dead'),
-    destinationPath: uri('copy'),
-    recursive: true,
-  });
-  hangingCopy.catch(() => {});
+test.each([
+  ['with fast paths', []],
+  ['without fast paths', ['--no-fast-paths']],
+])(
+  'operations that hang in the kernel delay neither their own connection nor another, %s',
+  async (_, flags) => {
+    server = await startServerProcess(flags);
+    await writeFile(join(folder, 'alive'), 'yes');
+    const stuck = await server.connect();
+    const hanging = Promise.allSettled(
+      Array.from({ length: 60 }, (_, index) =>
+        stuck.call('fs/getMetadata', { path: uri('dead', `${index}`) }),
+      ),
+    );
+    const hangingCopy = stuck.call('fs/copy', {
+      sourcePath: uri('dead'),
+      destinationPath: uri('copy'),
+      recursive: true,
+    });
+    hangingCopy.catch(() => {});
 
-  expect(await stuck.call('environment/status', {})).toEqual({ status: 'ready' });
-  const argv = ['/bin/echo', 'still here'];
-  await stuck.call('process/start', { processId: 'p', argv, cwd: uri(), env: {}, tty: false });
-  expect((await stuck.closedProcess('p')).bytes('stdout').toString()).toBe('still here\n');
+    expect(await stuck.call('environment/status', {})).toEqual({ status: 'ready' });
+    const argv = ['/bin/echo', 'still here'];
+    await stuck.call('process/start', { processId: 'p', argv, cwd: uri(), env: {}, tty: false });
+    expect((await stuck.closedProcess('p')).bytes('stdout').toString()).toBe('still here\n');
 
-  const other = await server.connect();
-  const { dataBase64 } = await other.call('fs/readFile', { path: uri('alive') });
-  expect(Buffer.from(dataBase64, 'base64').toString()).toBe('yes');
-  await other.close();
-  await stuck.drop();
-  await hanging;
-});
+    const other = await server.connect();
+    const { dataBase64 } = await other.call('fs/readFile', { path: uri('alive') });
+    expect(Buffer.from(dataBase64, 'base64').toString()).toBe('yes');
+    await other.close();
+    await stuck.drop();
+    await hanging;
+  },
+);

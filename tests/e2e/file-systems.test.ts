@@ -23,6 +23,7 @@ fileSuite('files of this machine', async () => {
 
 fileSuite('files in memory', () => remote(inMemory()));
 fileSuite('files over a websocket', () => remote(overWebSocket()));
+fileSuite('files without fast paths', () => remote(overWebSocket(['--no-fast-paths'])));
 fileSuite('files over stdio', () => remote(overStdio()));
 fileSuite('files over a relay', () => remote(overRelay()));
 

@@ -12,9 +12,9 @@ export interface ConnectedClient {
   close(): Promise<void>;
 }
 
-/** A server in its own process, reached by URL. */
-export async function overWebSocket(): Promise<ConnectedClient> {
-  const server = await startServerProcess();
+/** A server in its own process, started with the flags and reached by URL. */
+export async function overWebSocket(flags: readonly string[] = []): Promise<ConnectedClient> {
+  const server = await startServerProcess(flags);
   try {
     const client = await ExecServerClient.connect({ url: server.url });
     return { client, close: () => client.close().finally(() => server.close()) };

@@ -1,4 +1,5 @@
 import { Glob } from '../glob.ts';
+import { GlobSet } from '../glob-set.ts';
 import { textOfBytes } from './byte-text.ts';
 import type { SearchQuery } from './query.ts';
 
@@ -9,32 +10,37 @@ import type { SearchQuery } from './query.ts';
 export class PathFilter {
   readonly #include: readonly Glob[];
   readonly #exclude: readonly Glob[];
+  readonly #included: GlobSet;
+  readonly #excluded: GlobSet;
 
   constructor({ include, exclude, includeHidden, respectIgnoreFiles }: SearchQuery) {
     this.#include = Glob.parseAll(include);
     const unwanted = [...(includeHidden ? [] : ['.*']), ...(respectIgnoreFiles ? ['.git'] : [])];
     this.#exclude = Glob.parseAll([...unwanted, ...exclude]);
+    this.#included = new GlobSet(this.#include);
+    this.#excluded = new GlobSet(this.#exclude);
   }
 
   /** Whether a directory is entered, if its ancestors are. */
   takesDirectory(path: string): boolean {
-    const names = namesOf(path);
-    return !this.#exclude.some((glob) => glob.matches(names, true));
+    return !this.#excluded.matches(textOf(path), true);
   }
 
   /** Whether a file is searched, if its ancestors are entered. */
   takesFile(path: string): boolean {
-    const names = namesOf(path);
-    if (this.#exclude.some((glob) => glob.matches(names, false))) return false;
-    return this.#include.length === 0 || this.#include.some((glob) => includes(glob, names));
+    const text = textOf(path);
+    if (this.#excluded.matches(text, false)) return false;
+    // A glob that matches a directory includes everything in it.
+    return (
+      this.#include.length === 0 ||
+      this.#included.matches(text, false) ||
+      this.#included.matchesAncestorAsDirectory(text)
+    );
   }
 
   /** Whether a file is searched, with all its ancestors checked. */
   takesPath(path: string): boolean {
-    for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
-      if (!this.takesDirectory(path.slice(0, slash))) return false;
-    }
-    return this.takesFile(path);
+    return !this.#excluded.matchesAncestor(textOf(path)) && this.takesFile(path);
   }
 
   /**
@@ -52,12 +58,6 @@ export class PathFilter {
   }
 }
 
-/** A glob that matches a directory includes everything in it. */
-function includes(glob: Glob, names: readonly string[]): boolean {
-  if (!glob.directoriesOnly) return glob.matches(names, false);
-  return names.some((_, depth) => glob.matches(names.slice(0, depth), true));
-}
-
-function namesOf(path: string): string[] {
-  return textOfBytes(Buffer.from(path, 'latin1')).split('/');
+function textOf(path: string): string {
+  return textOfBytes(Buffer.from(path, 'latin1'));
 }

@@ -34,18 +34,17 @@ export class SharedWriteSlot {
   }
 
   /**
-   * Lets the thread write a file. The caller blocks up to `waitMs`, either asleep or in a loop that calls `yieldCpu`. Returns true
-   * if the write finished in that time. Otherwise the thread reports the outcome by a message.
+   * Lets the thread write a file. The caller blocks up to `waitMs`. Returns true if the write finished in that time. Otherwise the
+   * thread reports the outcome by a message.
    */
-  write({ path, bytes }: WriteJob, waitMs: number, yieldCpu: (() => void) | null = null): boolean {
+  write({ path, bytes }: WriteJob, waitMs: number): boolean {
     this.#fields[Field.pathLength] = this.#bytes.write(path, 'latin1');
     this.#fields[Field.length] = bytes.length;
     this.#bytes.set(bytes, path.length);
     Atomics.store(this.#fields, Field.answer, waitMs > 0 ? Answer.awaited : Answer.byMessage);
     this.#assign(Task.write);
     if (waitMs === 0) return false;
-    if (yieldCpu === null) Atomics.wait(this.#fields, Field.answer, Answer.awaited, waitMs);
-    else this.#spin(waitMs, yieldCpu);
+    Atomics.wait(this.#fields, Field.answer, Answer.awaited, waitMs);
     return (
       Atomics.compareExchange(this.#fields, Field.answer, Answer.awaited, Answer.byMessage) === Answer.written
     );
@@ -71,12 +70,6 @@ export class SharedWriteSlot {
     const before = Atomics.compareExchange(this.#fields, Field.answer, Answer.awaited, answer);
     Atomics.notify(this.#fields, Field.answer);
     return before === Answer.awaited;
-  }
-
-  #spin(waitMs: number, yieldCpu: () => void): void {
-    const endMs = performance.now() + waitMs;
-    do yieldCpu();
-    while (Atomics.load(this.#fields, Field.answer) === Answer.awaited && performance.now() < endMs);
   }
 
   #assign(task: number): void {

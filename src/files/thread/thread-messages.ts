@@ -29,9 +29,9 @@ export interface ThreadAnswers {
   readonly write: 'written' | 'notOpened' | number;
 }
 
-/** Messages of a file thread: `ready` once, with its kernel thread id if known, then the outcome of each job. */
+/** Messages of a file thread: `ready` once, then the outcome of each job. */
 export type ThreadMessage =
-  | { readonly kind: 'ready'; readonly kernelThreadId: number | null }
+  | { readonly kind: 'ready' }
   | { readonly kind: 'done'; readonly answer: ThreadAnswers[keyof ThreadAnswers] }
   | {
       readonly kind: 'failed';

@@ -1,4 +1,3 @@
-import { readlinkSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { FileError, toFileError } from '../errors.ts';
 import { walkBlocking } from '../local/walk.ts';
@@ -13,7 +12,7 @@ const writeSlot = new SharedWriteSlot(workerData as SharedArrayBuffer);
 let walkText: Buffer | null = null;
 
 // A thread that makes blocking system calls. A dead mount blocks only this thread. The server stops it by terminating it.
-send({ kind: 'ready', kernelThreadId: kernelThreadId() });
+send({ kind: 'ready' });
 for (;;) {
   const next = writeSlot.next();
   try {
@@ -45,17 +44,6 @@ async function walk({ start, options, limits }: WalkJob): Promise<void> {
   const outcome = await walkBlocking(start, options, limits, entries.add.bind(entries));
   const text = entries.copy();
   done({ ...outcome, text }, [text]);
-}
-
-/** The kernel's thread id (gettid(2)). */
-function kernelThreadId(): number | null {
-  try {
-    const [pid, , thread] = readlinkSync('/proc/thread-self').split('/').map(Number);
-    // In a /proc of another pid namespace the ids differ.
-    return pid === process.pid ? thread! : null;
-  } catch {
-    return null;
-  }
 }
 
 function done(answered: ThreadAnswers[keyof ThreadAnswers], transferred: ArrayBuffer[] = []): void {

@@ -1,19 +1,40 @@
-import { Glob } from '../glob.ts';
+import { GlobSet, MatchBudget } from '../glob-set.ts';
+import { WATCH_MAX_MATCH_STEPS } from '../limits.ts';
 import { type NativePath, textOfName } from '../native-path.ts';
+import { WatchLimitError } from './watch-budget.ts';
 
-/** Whether a path below the root is excluded. */
-export type Exclusion = (path: NativePath) => boolean;
+/** The paths below a root that globs exclude. */
+export class Exclusion {
+  readonly #globs: GlobSet;
+  readonly #start: number;
+  readonly #budget: MatchBudget;
 
-/**
- * The paths below `root` that the globs exclude. A trailing slash is ignored. A glob for everything in a directory (`build/**`)
- * also excludes the directory itself.
- */
-export function exclusionBelow(root: NativePath, globs: readonly string[]): Exclusion {
-  if (globs.length === 0) return () => false;
-  const parsed = Glob.parseAll(globs.map((glob) => glob.replace(/(?<=[^/*])\/\*\*$/, '')));
-  const start = root === '/' ? 1 : root.length + 1;
-  return (path) => {
-    const names = textOfName(path.slice(start)).split('/');
-    return parsed.some((glob) => glob.matches(names, true));
-  };
+  /**
+   * A trailing slash of a glob is ignored. A glob for everything in a directory (`build/**`) also excludes the directory itself. Throws
+   * FileError when a glob is invalid.
+   */
+  constructor(root: NativePath, globs: readonly string[], maxSteps = WATCH_MAX_MATCH_STEPS) {
+    this.#globs = GlobSet.parse(globs.map((glob) => glob.replace(/(?<=[^/*])\/\*\*$/, '')));
+    this.#start = root === '/' ? 1 : root.length + 1;
+    this.#budget = new MatchBudget(maxSteps, () => new WatchLimitError(TOO_LONG));
+  }
+
+  /** Throws WatchLimitError when the globs take too long for all paths since the last `reset`. */
+  excludes(path: NativePath): boolean {
+    const text = textOfName(path.slice(this.#start));
+    this.#budget.spend(text.length * this.#globs.stepsPerCharacter);
+    return this.#globs.matches(text, true);
+  }
+
+  /** See {@link MatchBudget.pause}. */
+  pause(): Promise<void> | null {
+    return this.#budget.pause();
+  }
+
+  /** Begins another check of the tree. */
+  reset(): void {
+    this.#budget.reset();
+  }
 }
+
+const TOO_LONG = 'the globs in `exclude` are too long for a tree of this size; use fewer or shorter ones';

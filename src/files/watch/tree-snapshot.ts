@@ -21,7 +21,7 @@ import { throwIfExhausted, type WatchBudget } from './watch-budget.ts';
 
 export interface TreeSnapshotOptions {
   readonly recursive: boolean;
-  readonly excluded: Exclusion;
+  readonly exclusion: Exclusion;
   readonly budget: WatchBudget;
   readonly events: WatchEventQueue;
   /** Limits concurrent system calls. */
@@ -99,6 +99,7 @@ export class TreeSnapshot {
    * not overlap. Fails with a `WatchLimitError`; then the snapshot can only be closed.
    */
   async reconcile(changes: ChangeList): Promise<void> {
+    this.#options.exclusion.reset();
     if (this.#eventsLost) this.#markEveryDirectory(changes);
     // One visit at a time per directory: the result of an older check must not overwrite a newer one.
     const visits: Visits = new Map([...this.#pending].map((directory) => [directory, 'pending']));
@@ -151,6 +152,7 @@ export class TreeSnapshot {
   ): Promise<void> {
     const rest = new Map(names);
     while (rest.size > 0) {
+      await this.#options.exclusion.pause();
       const some = [...takeSome(rest, WATCH_CHECK_CONCURRENCY)].filter(
         ([name]) => !this.#isExcluded(directory, name),
       );
@@ -322,7 +324,7 @@ export class TreeSnapshot {
   }
 
   #isExcluded(directory: DirectoryNode, name: string): boolean {
-    return directory !== this.#top && this.#options.excluded(childPath(directory.path, name));
+    return directory !== this.#top && this.#options.exclusion.excludes(childPath(directory.path, name));
   }
 
   async #check(directory: DirectoryNode, name: string): Promise<Found | null> {
@@ -358,6 +360,8 @@ export class TreeSnapshot {
     });
     for await (const entry of listing) {
       const name = (entry.name as string | Buffer).toString('latin1');
+      const pause = this.#options.exclusion.pause();
+      if (pause !== null) await pause;
       if (this.#isExcluded(directory, name)) continue;
       this.#options.budget.check(entries.size);
       entries.set(name, entryKind(entry));

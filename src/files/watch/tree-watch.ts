@@ -10,7 +10,7 @@ import {
 import type { NativePath } from '../native-path.ts';
 import { type ChangeBatch, ChangeList } from './change-list.ts';
 import { processEventQueue, type WatchEventQueue } from './event-queue.ts';
-import { exclusionBelow } from './exclusion.ts';
+import { Exclusion } from './exclusion.ts';
 import { TreeSnapshot, type TreeSnapshotOptions } from './tree-snapshot.ts';
 import { WatchBudget, WatchLimitError } from './watch-budget.ts';
 
@@ -33,6 +33,7 @@ export interface TreeWatchContext {
   readonly signal?: AbortSignal;
   readonly maxChanges?: number;
   readonly maxPendingNames?: number;
+  readonly maxMatchSteps?: number;
   readonly rootCheckMs?: number;
   readonly retryMs?: number;
 }
@@ -53,12 +54,11 @@ export async function watchTree(
   if (options.debounceMs > WATCH_MAX_DEBOUNCE_MS) {
     throw refused(`debounceMs may be at most ${WATCH_MAX_DEBOUNCE_MS}, not ${options.debounceMs}`);
   }
-  const excluded = exclusionBelow(path, options.exclude);
   const events = context.events ?? (await processEventQueue());
   const { maxPendingNames } = context;
   const tree = {
     recursive: options.recursive,
-    excluded,
+    exclusion: new Exclusion(path, options.exclude, context.maxMatchSteps),
     events,
     budget: context.budget ?? new WatchBudget(),
     slots: context.slots ?? new Semaphore(WATCH_CHECKS_PER_CONNECTION),

@@ -1,3 +1,4 @@
+import { parseUrl } from '../../base/parse-url.ts';
 import { NetworkError } from '../errors.ts';
 import { withField, without } from './header-fields.ts';
 import { type Hop, plainUrl } from './request.ts';
@@ -7,8 +8,9 @@ import { type Hop, plainUrl } from './request.ts';
  * Throws NetworkError for a target that is not http or https.
  */
 export function nextHop(hop: Hop, status: number, location: string | undefined): Hop | null {
-  if (!REDIRECTS.has(status) || location === undefined || !URL.canParse(location, hop.url.href)) return null;
-  const target = new URL(location, hop.url);
+  if (!REDIRECTS.has(status) || location === undefined) return null;
+  const target = parseUrl(location, hop.url);
+  if (target === null) return null;
   const scheme = target.protocol.slice(0, -1);
   if (scheme !== 'http' && scheme !== 'https') {
     throw new NetworkError(

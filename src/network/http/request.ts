@@ -1,3 +1,4 @@
+import { parseUrl } from '../../base/parse-url.ts';
 import { NetworkError } from '../errors.ts';
 import {
   type HeaderField,
@@ -112,12 +113,8 @@ function endingInChunked(encodings: readonly string[]): string {
 }
 
 function parsedUrl(text: string): URL {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
-    throw invalid('http/request url is invalid: it is not an absolute URL');
-  }
+  const url = parseUrl(text);
+  if (url === null) throw invalid('http/request url is invalid: it is not an absolute URL');
   const scheme = url.protocol.slice(0, -1);
   if (scheme !== 'http' && scheme !== 'https') {
     throw invalid(`http/request only supports http and https URLs, got ${scheme}`);

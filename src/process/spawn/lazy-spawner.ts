@@ -1,4 +1,5 @@
 import { nativeUnavailableReason } from '../../native/native-support.ts';
+import type { SpawnerOptions } from './create-spawner.ts';
 import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**
@@ -6,22 +7,19 @@ import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.
  * before its first response.
  */
 export class LazySpawner implements Spawner {
-  readonly #native: boolean;
-  readonly #protectServer: boolean;
+  readonly #options: SpawnerOptions;
   #loading: Promise<Spawner> | null = null;
   #loaded: Spawner | null = null;
   #closed = false;
 
-  /** `protectServer` hides the memory of this process from the programs that it starts, where the system supports it. */
-  constructor(native: boolean, protectServer = false) {
-    this.#native = native;
-    this.#protectServer = protectServer;
+  constructor(options: SpawnerOptions = {}) {
+    this.#options = options;
   }
 
   /** A prediction until the spawner is loaded. It holds unless the native library is missing or broken. */
   get pty(): Spawner['pty'] {
     if (this.#loaded !== null) return this.#loaded.pty;
-    const unavailableReason = nativeUnavailableReason(this.#native);
+    const unavailableReason = nativeUnavailableReason(this.#options.native ?? true);
     return unavailableReason === null ? { available: true } : { available: false, reason: unavailableReason };
   }
 
@@ -45,7 +43,7 @@ export class LazySpawner implements Spawner {
 
   async #load(): Promise<Spawner> {
     const { createSpawner } = await import('./create-spawner.ts');
-    this.#loaded = await createSpawner({ native: this.#native, protectServer: this.#protectServer });
+    this.#loaded = await createSpawner(this.#options);
     return this.#loaded;
   }
 }

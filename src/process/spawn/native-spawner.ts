@@ -1,6 +1,5 @@
 import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
-import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { ResourceLimiter } from '../resources/resource-limiter.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
@@ -42,7 +41,11 @@ export class NativeSpawner implements Spawner {
   readonly #limiter: ResourceLimiter;
   readonly #launchCache = new LaunchCache(() => performance.now());
 
-  constructor(libc: Libc, findGroups = findControlGroups) {
+  constructor(
+    libc: Libc,
+    findGroups = findControlGroups,
+    openCached: SandboxCalls['openCached'] = () => null,
+  ) {
     this.#libc = libc;
     this.#tagger = new ProcessTagger(libc);
     this.#limiter = new ResourceLimiter(libc, this.#tagger.read, findGroups);
@@ -204,13 +207,6 @@ export class NativeSpawner implements Spawner {
     }
   }
 }
-
-const openCached: SandboxCalls['openCached'] = (path, links) => {
-  const { calls } = SHARED_CACHED_CALLS;
-  if (calls !== null) return calls.openPath(path, links);
-  SHARED_CACHED_CALLS.prepare();
-  return null;
-};
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
 type TerminalSize = { readonly rows: number; readonly cols: number };

@@ -1,5 +1,5 @@
 import { FileError } from '../../files/errors.ts';
-import { Glob } from '../../files/glob.ts';
+import { GlobSet } from '../../files/glob-set.ts';
 import {
   isWithin,
   type NativePath,
@@ -19,8 +19,8 @@ export interface PreparedGlob {
   readonly root: NativePath;
   /** How many directory levels below `root` are searched. Null is all. */
   readonly maxDepth: number | null;
-  /** Whether the path components below `root`, one byte per character, match. */
-  matches(names: readonly string[]): boolean;
+  /** Matches paths below `root`, as text. */
+  readonly globs: GlobSet;
 }
 
 /** Throws SandboxError when the glob is malformed, or would have to be searched for in the whole file system. */
@@ -35,10 +35,11 @@ export function prepareGlob(glob: DenyGlob): PreparedGlob {
 
 /** Whether the glob denies a file at this path. */
 export function globMatches(glob: DenyGlob, path: NativePath): boolean {
-  const { root, maxDepth, matches } = prepareGlob(glob);
+  const { root, maxDepth, globs } = prepareGlob(glob);
   if (path === root || !isWithin(path, root)) return false;
-  const names = path.slice(root.length + 1).split('/');
-  return (maxDepth === null || names.length <= maxDepth) && matches(names);
+  const below = path.slice(root.length + 1);
+  if (maxDepth !== null && below.split('/').length > maxDepth) return false;
+  return globs.matches(textOfName(below), false);
 }
 
 /** Each glob is compiled once, because policies are evaluated for many paths. */
@@ -67,21 +68,14 @@ function prepare({ pattern, maxDepth }: DenyGlob): PreparedGlob {
     );
   }
   const root = names.slice(0, fixed).map((name) => name.replace(/\\(.)/g, '$1'));
-  const globs = parse(names.slice(fixed).join('/'), pattern);
-  return {
-    root: nativePathOfBytes(`/${root.join('/')}`),
-    maxDepth,
-    matches: (path) => {
-      const text = path.map(textOfName);
-      return globs.some((glob) => glob.matches(text, false));
-    },
-  };
+  // Names are compared as text, not as bytes, so that `?` matches a character of several bytes.
+  const text = textOfName(names.slice(fixed).join('/'));
+  return { root: nativePathOfBytes(`/${root.join('/')}`), maxDepth, globs: parse(text, pattern) };
 }
 
-/** Compares names as text, not as bytes, so that `?` matches a character of several bytes. */
-function parse(rest: string, pattern: NativePath): Glob[] {
+function parse(text: string, pattern: NativePath): GlobSet {
   try {
-    return Glob.parseAll([textOfName(rest)]);
+    return GlobSet.parse([text]);
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
     throw new SandboxError(

@@ -9,7 +9,7 @@ import {
 import { PathUriError, pathFromUri, spelledUri } from '../../files/path-uri.ts';
 import type { SandboxContext, SandboxProfile } from '../../protocol/sandbox.ts';
 import { SandboxError, type SandboxErrorKind } from '../errors.ts';
-import { MAX_DENY_GLOBS, MAX_POLICY_ENTRIES } from '../limits.ts';
+import { MAX_DENY_GLOB_STEPS, MAX_DENY_GLOBS, MAX_POLICY_ENTRIES } from '../limits.ts';
 import { prepareGlob } from './deny-glob.ts';
 import type { Access, DenyGlob, PolicyEntry, SandboxPolicy } from './policy.ts';
 
@@ -229,6 +229,7 @@ class PolicyDraft {
   readonly #maxDepth: number | null;
   readonly #access = new Map<NativePath, Access>();
   readonly #globs = new Map<NativePath, DenyGlob>();
+  #globSteps = 0;
   #platform = false;
 
   constructor(maxDepth: number | null) {
@@ -243,11 +244,18 @@ class PolicyDraft {
   }
 
   denyGlob(pattern: NativePath): void {
+    if (this.#globs.has(pattern)) return;
     const glob = { pattern, maxDepth: this.#maxDepth };
-    prepareGlob(glob);
+    this.#globSteps += prepareGlob(glob).globs.stepsPerCharacter;
     this.#globs.set(pattern, glob);
     if (this.#globs.size > MAX_DENY_GLOBS) {
       throw new SandboxError('invalid', `the sandbox has more than ${MAX_DENY_GLOBS} deny patterns`);
+    }
+    if (this.#globSteps > MAX_DENY_GLOB_STEPS) {
+      throw new SandboxError(
+        'invalid',
+        'the deny patterns of the sandbox are too long together; use fewer or shorter ones, with fewer braces',
+      );
     }
   }
 

@@ -29,7 +29,7 @@ export async function testSandbox(
 ): Promise<SelfTest> {
   let sandbox: Sandbox;
   try {
-    sandbox = createSandbox(spawner, env);
+    sandbox = createSandbox(spawner, env, { prebuild: true });
   } catch (error) {
     return { requirements: [refusal(error)], programs: [], files: [] };
   }

@@ -218,6 +218,13 @@ export const SESSION_SETTINGS = {
     description:
       'Start programs through libc. When off, the server uses child_process, which has no terminals.',
   },
+  fastPaths: {
+    group: 'Sessions and processes',
+    type: 'boolean',
+    default: true,
+    description:
+      'Use busy polling, cached file calls, file threads and pre-built sandboxes. When off, everything works, but slower.',
+  },
   protectMemory: {
     group: 'Sessions and processes',
     type: 'boolean',

@@ -1,5 +1,6 @@
 import type { AuditLog, AuditRecord } from '../../audit/audit-log.ts';
 import { AUDIT_LIST_CHARS, AUDIT_LIST_ENTRIES, AUDIT_TEXT_CHARS } from '../../audit/limits.ts';
+import { parseUrl } from '../../base/parse-url.ts';
 import { textOfNativePath } from '../../files/native-path.ts';
 import { redactArguments } from '../../observability/redact.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
@@ -128,7 +129,7 @@ export type HttpOutcome =
   | { readonly outcome: 'failed' };
 
 function hostOf(url: string): string | null {
-  return URL.canParse(url) ? new URL(url).host : null;
+  return parseUrl(url)?.host ?? null;
 }
 
 /** Records the names of environment variables, never their values. */

@@ -7,16 +7,13 @@ import type { FileSystem } from '../../files/file-system.ts';
 import { countHandles } from '../../files/file-system-wrappers.ts';
 import { limitFileSystem } from '../../files/limited-file-system.ts';
 import { MAX_BLOCK_BYTES } from '../../files/limits.ts';
-import { type CachedCallSource, pageCacheFileSystem } from '../../files/page-cache-file-system.ts';
 import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
-import { SERVED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
-import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
@@ -181,9 +178,4 @@ function changedNotification(watchId: string, { changes, overflow }: ChangeBatch
     overflow,
   };
   return Buffer.from(encodeNotification('fs/changed', params));
-}
-
-/** The file system of this machine. `native` allows system calls that Node does not offer. */
-export function servedFiles(native: boolean, calls: CachedCallSource = SHARED_CACHED_CALLS): FileSystem {
-  return native ? pageCacheFileSystem(SERVED_FILE_SYSTEM, calls) : SERVED_FILE_SYSTEM;
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -14,9 +14,7 @@ import {
   WRITE_WAIT_PAUSE_MS,
 } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
-import { useCpuAffinity } from '../../../src/files/thread/thread-affinity.ts';
 import type { WalkJob } from '../../../src/files/thread/thread-messages.ts';
-import { loadCpuAffinity } from '../../../src/native/cpu-affinity.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
@@ -176,38 +174,6 @@ test('completes a write within the wait limit once per turn, or reports its outc
   expect(threads.write(writeOf('x'.repeat(200_000)))).toBeNull();
   expect(threads.free).toBe(1);
 });
-
-/** Threads of this process whose affinity is restricted. */
-function pinnedThreads(): string[] {
-  const allowed = (thread: string) =>
-    /^Cpus_allowed:.*$/m.exec(readFileSync(`/proc/self/task/${thread}/status`, 'latin1'))![0];
-  return readdirSync('/proc/self/task').filter((thread) => allowed(thread) !== allowed(String(process.pid)));
-}
-
-test.runIf(availableParallelism() > 1)(
-  'pins a thread to the CPU of the waiting caller, and unpins it otherwise',
-  async () => {
-    useCpuAffinity(loadCpuAffinity);
-    const threads = new FileThreads();
-    threads.prepare();
-    try {
-      await waitFor('a write that finishes in time', async () => {
-        const outcome = threads.write(writeOf('text'));
-        expect(pinnedThreads()).toHaveLength(outcome === 'written' ? 1 : 0);
-        if (outcome !== null) expect(await outcome).toBe('written');
-        return outcome === 'written';
-      });
-      const job = { kind: 'read', path: nativePathOfText(join(folder, 'file')) } as const;
-      const reading = threads.run(job);
-      expect(pinnedThreads()).toEqual([]);
-      expect(await reading).toMatchObject({ head: 'text' });
-    } finally {
-      useCpuAffinity(() => {
-        throw new Error('unavailable');
-      });
-    }
-  },
-);
 
 const WRITES = "parentPort.postMessage({ kind: 'done', answer: 'written' });";
 

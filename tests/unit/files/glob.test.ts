@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { Glob } from '../../../src/files/glob.ts';
+import { GlobSet } from '../../../src/files/glob-set.ts';
 
 function matches(glob: string, path: string, isDirectory = false): boolean {
-  return Glob.parseAll([glob]).some((choice) => choice.matches(path.split('/'), isDirectory));
+  return GlobSet.parse([glob]).matches(path, isDirectory);
 }
 
 test.each([

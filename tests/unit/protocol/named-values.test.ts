@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod/mini';
+import { MAX_KEY_LENGTH } from '../../../src/protocol/limits.ts';
 import { namedValues } from '../../../src/protocol/named-values.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { doc, optional } from '../../../src/protocol/scalars.ts';
@@ -39,7 +40,9 @@ test.each([null, 5, 'text', [], [['__proto__', 'x']]])('refuses %j', (value) => 
 
 test('generates the JSON schema of a record', () => {
   const described = (schema: z.ZodMiniType) => z.toJSONSchema(schema);
-  expect(described(namedValues(z.string()))).toEqual(described(z.record(z.string(), z.string())));
+  expect(described(namedValues(z.string()))).toEqual(
+    described(z.record(z.string().check(z.maxLength(MAX_KEY_LENGTH)), z.string())),
+  );
 });
 
 const start = { processId: 'p', argv: ['true'], cwd: 'file:///tmp', env: {}, tty: false };

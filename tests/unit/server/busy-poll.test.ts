@@ -11,8 +11,7 @@ import {
 let nowMs: number;
 /** The callbacks that the event loop runs in its next turn. */
 let immediates: (() => void)[];
-let cpuCount: number;
-const calls = { yield: vi.fn() };
+const yieldCpu = vi.fn();
 let poll: BusyPoll;
 let client: BusyPollClient;
 
@@ -23,14 +22,13 @@ beforeEach(() => {
   vi.spyOn(globalThis, 'setImmediate').mockImplementation(((turn: () => void) => {
     immediates.push(turn);
   }) as typeof setImmediate);
-  cpuCount = 2;
-  poll = new BusyPoll(() => cpuCount);
-  poll.enable(() => calls);
+  poll = new BusyPoll();
+  poll.enable(yieldCpu, 2);
   client = new BusyPollClient(poll);
 });
 
 afterEach(() => {
-  calls.yield.mockClear();
+  yieldCpu.mockClear();
   vi.restoreAllMocks();
 });
 
@@ -62,7 +60,7 @@ test('polls for a short time after a response to a fast client', () => {
   const count = turns(100, eachMs);
   expect(count).toBeGreaterThanOrEqual(10);
   // Other threads run in between.
-  expect(calls.yield).toHaveBeenCalledTimes(count - 1);
+  expect(yieldCpu).toHaveBeenCalledTimes(count - 1);
   expect(immediates).toEqual([]);
 });
 
@@ -114,20 +112,23 @@ test('stops after a number of turns even if the clock stands still', () => {
 });
 
 test('does not poll on a single CPU', () => {
-  cpuCount = 1;
-  exchange(1_000);
-  exchange(SOON);
+  poll = new BusyPoll();
+  poll.enable(yieldCpu, 1);
+  client = new BusyPollClient(poll);
+  for (let count = 0; count < 3; count++) exchange(SOON);
   expect(immediates).toEqual([]);
 });
 
-test('does not poll when the native calls cannot be loaded, and does not retry', () => {
-  const load = vi.fn(() => {
-    throw new Error('not available');
-  });
-  poll.enable(load);
+test('does not poll before it is enabled', () => {
+  client = new BusyPollClient(new BusyPoll());
   exchange(1_000);
-  expect(load).not.toHaveBeenCalled();
   for (let count = 0; count < 3; count++) exchange(SOON);
   expect(immediates).toEqual([]);
-  expect(load).toHaveBeenCalledOnce();
+});
+
+test('a client without a poll does not even read the clock', () => {
+  client = new BusyPollClient(null);
+  for (let count = 0; count < 3; count++) exchange(SOON);
+  expect(immediates).toEqual([]);
+  expect(performance.now).not.toHaveBeenCalled();
 });

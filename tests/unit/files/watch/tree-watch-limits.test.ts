@@ -1,6 +1,8 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { GLOB_STEPS_PER_TURN } from '../../../../src/files/limits.ts';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { WatchEventQueue } from '../../../../src/files/watch/event-queue.ts';
 import { watchTree } from '../../../../src/files/watch/tree-watch.ts';
 import { WatchBudget } from '../../../../src/files/watch/watch-budget.ts';
@@ -52,6 +54,31 @@ describe('limits', () => {
     expect(copy.reported).toEqual([]);
     await writeFile(join(root, '3'), 'x');
     await copy.heard('modified 3');
+  });
+
+  test('gives other requests their turns while it compares long names with many globs', async () => {
+    const globs = Array.from({ length: 255 }, (_, index) => `*${'a'.repeat(25)}b${index}`);
+    for (let i = 0; i < 400; i++) await writeFile(join(root, `${'a'.repeat(240)}${i}`), '');
+    let turns = 0;
+    const count = () => {
+      turns++;
+      ticking = setImmediate(count);
+    };
+    let ticking = setImmediate(count);
+    const watch = await watchTree(nativePathOfText(root), { ...OPTIONS, exclude: globs }, () => {});
+    clearImmediate(ticking);
+    watch.close();
+    // 400 names of 240 characters, and a step per 32 characters of the globs.
+    const steps = 400 * 240 * ((255 * 28) / 32);
+    expect(turns).toBeGreaterThan(steps / GLOB_STEPS_PER_TURN / 2);
+  });
+
+  test('refuses globs that take too long for the tree', async () => {
+    for (let i = 0; i < 10; i++) await writeFile(join(root, `${i}`), '');
+    const watch = watchTree(nativePathOfText(root), { ...OPTIONS, exclude: ['x'] }, () => {}, {
+      maxMatchSteps: 9,
+    });
+    await expect(watch).rejects.toThrow('the globs in `exclude` are too long for a tree of this size');
   });
 
   test('reports an overflow when there are more pending names than the limit', async () => {

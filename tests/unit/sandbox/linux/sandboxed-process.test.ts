@@ -20,6 +20,7 @@ import {
 import { waitFor } from '../../../support/wait-for.ts';
 import {
   newSandboxBuilder,
+  removedAreClosed,
   type SandboxedProgram,
   starter,
   UNRESTRICTED,
@@ -35,12 +36,14 @@ rmSync(warm, { recursive: true });
 let workspace: string;
 let descriptors: number;
 
-beforeEach(() => {
+beforeEach(async () => {
   workspace = mkdtempSync(join(tmpdir(), 'sandboxed-life-'));
+  await removedAreClosed();
   descriptors = openDescriptors();
 });
 
-afterEach(() => {
+afterEach(async () => {
+  await removedAreClosed();
   expect(openDescriptors()).toBe(descriptors);
   expect(readdirSync(workspace)).toEqual([]);
   rmSync(workspace, { recursive: true });

@@ -1,5 +1,6 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
+import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { SandboxCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { spawnLaunch } from '../../../../src/process/start-program.ts';
@@ -35,10 +36,12 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
   return { network: 'restricted', disk: { base: 'read', platform: false, denyGlobs: [], entries } };
 }
 
-/** A builder that uses the bwrap of this machine. */
+const { openPath: openCached } = await loadCachedCalls();
+
+/** A builder that uses the bwrap and the kernel caches of this machine. */
 export function newSandboxBuilder(
   spawner: NativeSpawner,
-  calls: SandboxCalls = spawner.sandboxCalls,
+  calls: SandboxCalls = { ...spawner.sandboxCalls, openCached },
   reserve: SandboxPool | null = null,
 ): LinuxSandboxBuilder {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';

@@ -13,6 +13,7 @@ const HOST = { cwd: null, tmpdir: undefined };
 describe('refusals', () => {
   const manyEntries = Array.from({ length: MAX_POLICY_ENTRIES + 1 }, (_, index) => at(`/e${index}`, 'read'));
   const manyRoots = Array.from({ length: MAX_POLICY_ENTRIES / 4 }, (_, index) => at(`/e${index}`, 'write'));
+  const longGlobs = Array.from({ length: 10 }, (_, index) => glob(`/e${index}/*${'x'.repeat(4_000)}`));
   const manyGlobs = Array.from({ length: MAX_DENY_GLOBS + 1 }, (_, index) => glob(`/e${index}/*`));
 
   test.each<[string, SandboxContext, string, RegExp]>([
@@ -46,6 +47,7 @@ describe('refusals', () => {
     ['a subpath upwards', profile([inRoots('deny', 'a/../..')]), 'invalid', /leads out/],
     ['an absolute subpath', profile([inRoots('read', '/etc')]), 'invalid', /leads out/],
     ['a NUL in a subpath', profile([inRoots('read', 'a\0b')]), 'invalid', /leads out/],
+    ['patterns that are too long together', profile(longGlobs), 'invalid', /too long together/],
     ['a broken pattern', profile([glob('/w/[a')]), 'invalid', /not well formed/],
     ['a pattern upwards', profile([glob('/w/../*')]), 'invalid', /spell the path/],
     ['a NUL in a pattern', profile([glob('/w/\0/*')]), 'invalid', /spell the path/],

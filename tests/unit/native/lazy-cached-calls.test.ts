@@ -5,17 +5,14 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { FileSystem } from '../../../src/files/file-system.ts';
-import { nativePathOfText } from '../../../src/files/native-path.ts';
 import type { CachedCalls } from '../../../src/native/cached-calls.ts';
-import { SharedCachedCalls } from '../../../src/native/shared-cached-calls.ts';
-import { servedFiles } from '../../../src/server/sessions/connection-files.ts';
+import { lazyCachedCalls } from '../../../src/native/lazy-cached-calls.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'shared-cached-calls-'));
+  folder = mkdtempSync(join(tmpdir(), 'lazy-cached-calls-'));
   writeFileSync(join(folder, 'file'), 'content');
 });
 
@@ -23,43 +20,24 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-async function read(files: FileSystem): Promise<string> {
-  const content = await files.readFile(nativePathOfText(join(folder, 'file')), { followSymlinks: true });
-  const buffer = Buffer.alloc(20);
-  const text = buffer.toString('latin1', 0, await content.read(buffer));
-  await content.close();
-  return text;
-}
+const CALLS = {} as CachedCalls;
 
-test('loads native calls on the first read and uses them from then on', async () => {
-  const openFile = vi.fn(() => null);
-  const load = vi.fn(async () => ({ openFile, read: () => null }) as unknown as CachedCalls);
-  const files = servedFiles(true, new SharedCachedCalls(load));
+test('loads the calls when they are first asked for', async () => {
+  const load = vi.fn(async () => CALLS);
+  const cachedCalls = lazyCachedCalls(load);
   expect(load).not.toHaveBeenCalled();
-  await waitFor('a native call', async () => {
-    expect(await read(files)).toBe('content');
-    return openFile.mock.calls.length > 0;
-  });
+  expect(cachedCalls()).toBeNull();
+  await waitFor('the calls', () => cachedCalls() === CALLS);
   expect(load).toHaveBeenCalledOnce();
 });
 
-test('reads files without native calls when they cannot be loaded, and does not retry', async () => {
+test('returns null when the calls cannot be loaded, and does not retry', async () => {
   const load = vi.fn(() => Promise.reject(new Error('not available')));
-  const files = servedFiles(true, new SharedCachedCalls(load));
-  await waitFor('the attempt', async () => {
-    expect(await read(files)).toBe('content');
-    return load.mock.calls.length > 0;
-  });
-  expect(await read(files)).toBe('content');
+  const cachedCalls = lazyCachedCalls(load);
+  expect(cachedCalls()).toBeNull();
+  await new Promise(setImmediate);
+  expect(cachedCalls()).toBeNull();
   expect(load).toHaveBeenCalledOnce();
-});
-
-test('does not load native calls when they are switched off', async () => {
-  const load = vi.fn();
-  const files = servedFiles(false, new SharedCachedCalls(load));
-  expect(await read(files)).toBe('content');
-  expect(await read(files)).toBe('content');
-  expect(load).not.toHaveBeenCalled();
 });
 
 test('in a worker thread files are served without descriptors that Node does not know', async () => {
