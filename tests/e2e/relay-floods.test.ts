@@ -34,7 +34,7 @@ test.each(FLOODS)('a flood of %s by one environment does not delay another', asy
   await flood(node, bytes, 'repeat');
   const [cpuMs, wallMs] = [cpuMsOf(node), performance.now()];
   for (let count = 0; count < ROUND_TRIPS; count++) await other.roundTrip();
-  console.log(_name, (cpuMsOf(node) - cpuMs) / ROUND_TRIPS, (performance.now() - wallMs)/ROUND_TRIPS);
+  console.log(_name, (cpuMsOf(node) - cpuMs) / ROUND_TRIPS, (performance.now() - wallMs) / ROUND_TRIPS);
   expect((cpuMsOf(node) - cpuMs) / ROUND_TRIPS).toBeLessThan(MAX_CPU_PER_ROUND_TRIP_MS);
 });
 
