@@ -1,5 +1,5 @@
-// Builds the bin: the CLI as one file with a V8 code cache. A start then reads three files instead of two hundred and compiles
-// none, which is most of the start time. Native code stays outside and is loaded when the first program starts.
+// Builds the bin: the CLI as one file, with a V8 code cache for the Node that builds. A start then reads three files instead of two
+// hundred and compiles none, which is most of the start time. Native code stays outside and is loaded when the first program starts.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,15 +54,15 @@ writeCodeCache();
 // The rename is atomic: a bin that is started during the build is the old one or the new one.
 renameSync(newBin, bin);
 for (const file of readdirSync(folder)) {
-  if (file.startsWith('bundle-') && !file.startsWith(`${name}.`)) rmSync(join(folder, file));
+  if (file.startsWith('bundle-') && !file.startsWith(name)) rmSync(join(folder, file));
 }
 
 await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
 
-/** Without the code cache the bin works too, but starts some milliseconds later. */
+/** Without the code cache the bin works too, but starts some milliseconds later. Caches of the user are neither used nor written. */
 function writeCodeCache() {
-  const cache = join(folder, `${name}.cache`);
+  const { NODE_DISABLE_COMPILE_CACHE, HOME, XDG_CACHE_HOME, ...env } = process.env;
   const script = join(root, 'scripts/compile-bundle.cjs');
-  const { status } = spawnSync(process.execPath, [script, newBin, cache], { stdio: ['ignore', 'ignore', 2] });
+  const { status } = spawnSync(process.execPath, [script, newBin], { env, stdio: ['ignore', 'ignore', 2] });
   if (status !== 0) process.stderr.write('bundle-bin: could not write the code cache\n');
 }

@@ -1,23 +1,21 @@
-// Runs the bin argv[2] up to its first response and writes the code cache of what has run to the file argv[3].
-const { renameSync, rmSync, writeFileSync } = require('node:fs');
-
-const [, , bin, cache] = process.argv;
-rmSync(cache, { force: true });
+// Runs the bin argv[2] up to its first response and lets it write the code cache of what has run.
+const [, , bin] = process.argv;
 process.argv.splice(1, Number.POSITIVE_INFINITY, bin, '--listen', 'ws://127.0.0.1:0');
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = (text, ...rest) => {
   if (String(text).startsWith('ws://')) void warmUp(String(text).trim());
   return write(text, ...rest);
 };
-const { compiled } = require(bin);
+const { writeBuildCache } = require(bin);
 
 async function warmUp(url) {
   const { WebSocket } = await import('ws');
   const socket = new WebSocket(url);
   socket.on('open', () => socket.send('{"id":1,"method":"initialize","params":{"clientName":"build"}}'));
   socket.on('message', () => {
-    writeFileSync(`${cache}.${process.pid}`, compiled());
-    renameSync(`${cache}.${process.pid}`, cache);
-    process.exit(0);
+    writeBuildCache().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
   });
 }

@@ -1,18 +1,9 @@
 // The reference server: codex 0.166.0, fetched on demand and never a dependency of the package.
 import { execFile, spawn } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { homedir } from 'node:os';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder, ensurePackage } from './package-cache.mjs';
 
 export const REFERENCE_VERSION = '0.166.0';
 
@@ -36,8 +27,9 @@ export async function ensureReference() {
     if (!binary) throw new Error(`EXEC_SERVER_REFERENCE: no codex binary in ${given}`);
     return verified(binary);
   }
-  const folder = join(cacheFolder(), `codex-${REFERENCE_VERSION}`);
-  const binary = findBinary(folder) ?? (await install(folder));
+  const binary = await ensurePackage('@openai/codex', REFERENCE_VERSION, findBinary).catch(({ message }) => {
+    throw new Error(`${message}; install it by hand and set EXEC_SERVER_REFERENCE`);
+  });
   return verified(binary);
 }
 
@@ -119,10 +111,6 @@ export async function startServer(command, args, { env = {}, onExit = () => {} }
   }
 }
 
-function cacheFolder() {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'exec-server');
-}
-
 /** Finds the binary in a folder with installed packages, or at the path itself. */
 function findBinary(place) {
   if (!existsSync(place)) return undefined;
@@ -135,40 +123,6 @@ function findBinary(place) {
     if (binary && existsSync(binary)) return binary;
   }
   return undefined;
-}
-
-/** Installs into a temporary folder and renames it, so that a failed or concurrent install never leaves a partial folder. */
-async function install(folder) {
-  mkdirSync(cacheFolder(), { recursive: true });
-  const staging = mkdtempSync(join(cacheFolder(), 'install-'));
-  try {
-    const npmArgs = [
-      'i',
-      '--prefix',
-      staging,
-      '--no-audit',
-      '--no-fund',
-      '--loglevel=error',
-      '--fetch-retries=1',
-    ];
-    await promisify(execFile)('npm', [...npmArgs, `@openai/codex@${REFERENCE_VERSION}`], { cwd: staging });
-    if (!findBinary(staging)) {
-      throw new Error(`the package has no binary for ${process.platform}-${process.arch}`);
-    }
-    try {
-      renameSync(staging, folder);
-    } catch (error) {
-      if (!findBinary(folder)) throw error;
-    }
-    return findBinary(folder);
-  } catch (error) {
-    const reason = (error.stderr || error.message).trim().split('\n')[0];
-    throw new Error(
-      `cannot install @openai/codex@${REFERENCE_VERSION}: ${reason}; install it by hand and set EXEC_SERVER_REFERENCE`,
-    );
-  } finally {
-    rmSync(staging, { recursive: true, force: true });
-  }
 }
 
 async function verified(binary) {

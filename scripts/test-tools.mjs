@@ -1,7 +1,9 @@
-// Installs the programs that the tests need, if this user may install packages. A test whose program is missing reports it.
+// Installs the programs that the tests need, if this user may install packages. A test whose program is missing reports it. Fails
+// when another version of Node that must be tested cannot be installed.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { ensureNode, nodesAreSkipped, otherNodeVersions } from './nodes.mjs';
 import { ensureReference } from './reference.mjs';
 
 /** Program → Debian package. */
@@ -18,6 +20,15 @@ if (missing.length > 0) {
 await ensureReference().catch(({ message }) =>
   process.stderr.write(`test-tools: no reference server: ${message}\n`),
 );
+
+if (!nodesAreSkipped()) {
+  await Promise.all(otherNodeVersions().map(ensureNode)).catch(({ message }) => {
+    process.stderr.write(
+      `test-tools: ${message}\nThe tests run on every supported version of Node. Set EXEC_SERVER_SKIP_NODES=1 to test this one alone.\n`,
+    );
+    process.exitCode = 1;
+  });
+}
 
 function onPath(program) {
   return (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program)));

@@ -13,6 +13,12 @@ export const FULL_READS_PER_TURN = 4;
 /** Capacity of the pipe of a program that fills it faster than the server reads it; saves context switches. */
 export const FLOODED_PIPE_BYTES = 1024 * 1024;
 
+/**
+ * Pipes that have this capacity at a time: a quarter of what Linux allows a user without privileges (64 MiB, pipe(7)). At that limit
+ * every new pipe of the user, in any program, would hold only 8 KiB.
+ */
+export const MAX_WIDENED_PIPES = 16;
+
 /** The output buffer of a Linux terminal is full at this size. */
 export const FULL_TERMINAL_BYTES = 4_095;
 
@@ -105,6 +111,9 @@ export const STDIN_QUEUE_MAX_CHUNKS = 4096;
 
 /** Bytes that may wait for the program; further ones are rejected. */
 export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
+
+/** Characters of a program's arguments that a listing shows, and that are kept for it. Two megabytes of them can be started. */
+export const LISTED_ARGUMENT_CHARACTERS = 4096;
 
 /**
  * Upper bound for the characters of names times the characters of globs of one environment policy: a fraction of a second.

@@ -1,4 +1,10 @@
-import { LINEAR_KEY_SEARCH_MAX, MAX_KEY_LENGTH, type MessageLimits } from './limits.ts';
+import {
+  LINEAR_KEY_SEARCH_MAX,
+  MAX_KEY_LENGTH,
+  MAX_REQUEST_FRACTIONS,
+  MAX_REQUEST_KEYS,
+  type MessageLimits,
+} from './limits.ts';
 
 /** A message that cannot be decoded. `message` gives the reason without quoting the input. */
 export class MalformedMessageError extends Error {
@@ -52,6 +58,7 @@ class Scanner {
   readonly #numbers: Numbers;
   readonly #frames: Frame[] = [];
   readonly #fractions: { start: number; end: number }[] = [];
+  readonly #maxKeys: number;
   #values = 0;
   #keys = 0;
   #nextBackslash = -1;
@@ -63,6 +70,7 @@ class Scanner {
     this.#text = text;
     this.#limits = limits;
     this.#numbers = numbers;
+    this.#maxKeys = Math.min(limits.maxJsonValues, numbers === 'integers' ? MAX_REQUEST_KEYS : Infinity);
   }
 
   scan(): JsonScan {
@@ -106,11 +114,9 @@ class Scanner {
   }
 
   #countValue(): void {
-    if (++this.#values > this.#limits.maxJsonValues) throw this.#tooManyValues();
-  }
-
-  #tooManyValues(): MalformedMessageError {
-    return new MalformedMessageError(`more than ${this.#limits.maxJsonValues} JSON values`);
+    const { maxJsonValues } = this.#limits;
+    if (++this.#values > maxJsonValues)
+      throw new MalformedMessageError(`more than ${maxJsonValues} JSON values`);
   }
 
   /** Skips the string that starts at `start`. Returns the position after it. */
@@ -176,7 +182,7 @@ class Scanner {
    * here.
    */
   #key(start: number, end: number): void {
-    if (++this.#keys > this.#limits.maxJsonValues) throw this.#tooManyValues();
+    if (++this.#keys > this.#maxKeys) throw new MalformedMessageError(`more than ${this.#maxKeys} keys`);
     if (end - start > MAX_KEY_LENGTH) throw new MalformedMessageError(`a key longer than ${MAX_KEY_LENGTH}`);
     const raw = this.#text.slice(start + 1, end - 1);
     const key = raw.includes('\\') ? unescapeKey(raw) : raw;
@@ -211,6 +217,11 @@ class Scanner {
     if (this.#numbers === 'any') return;
     const token = this.#text.slice(start, end);
     if (!JSON_NUMBER.test(token) || isIntegerOf64Bits(token)) return;
+    if (this.#fractions.length === MAX_REQUEST_FRACTIONS) {
+      throw new MalformedMessageError(
+        `more than ${MAX_REQUEST_FRACTIONS} numbers that are not 64-bit integers`,
+      );
+    }
     this.#fractions.push({ start, end });
   }
 
@@ -246,9 +257,15 @@ class KeySet {
   }
 }
 
+/** The value of four hexadecimal digits; 0 for other characters, which JSON.parse refuses. */
 function hexUnit(text: string, at: number): number {
-  const unit = Number.parseInt(text.slice(at, at + 4), 16);
-  return Number.isNaN(unit) ? 0 : unit;
+  let unit = 0;
+  for (let index = at; index < at + 4; index++) {
+    const digit = HEX_DIGITS[text.charCodeAt(index)];
+    if (digit === undefined) return 0;
+    unit = unit * 16 + digit;
+  }
+  return unit;
 }
 
 function unescapeKey(raw: string): string {
@@ -258,6 +275,12 @@ function unescapeKey(raw: string): string {
     throw new MalformedMessageError('not valid JSON: a bad escape in a key');
   }
 }
+
+/** Digits by character code. */
+const HEX_DIGITS: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const digit = Number.parseInt(String.fromCharCode(code), 16);
+  return Number.isNaN(digit) ? undefined : digit;
+});
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const MAX_UINT64 = '18446744073709551615';

@@ -25,6 +25,15 @@ export const MAX_REQUEST_ID = 2n ** 63n - 1n;
  */
 export const MAX_KEY_LENGTH = 16_383;
 
+/**
+ * Keys of all objects of one request. Unlike other values each new key costs the engine a microsecond. The largest real
+ * requests have an environment of some thousand variables. Results may have as many keys as values.
+ */
+export const MAX_REQUEST_KEYS = 32_768;
+
+/** Numbers of one request that are no 64-bit integers. No parameter takes one, so they are only accepted where they are ignored. */
+export const MAX_REQUEST_FRACTIONS = 1_024;
+
 // The lengths of strings in requests, in UTF-16 units. Every string of a request has one of these limits or is data. The
 // parsers behind them (URLs, international host names, globs, regular expressions) are then never given more.
 
@@ -59,6 +68,9 @@ export const MAX_ARGUMENTS = 64 * 1024;
 
 /** Environment variables, or other values with names that the client chooses. Real environments have about a hundred. */
 export const MAX_NAMED_VALUES = 16 * 1024;
+
+/** Keys in one path of a configuration, which is not nested more deeply. */
+export const MAX_PATH_KEYS = 128;
 
 /** Elements of any other list. The part of the server that uses the list may accept fewer. */
 export const MAX_LIST_LENGTH = 4096;

@@ -70,6 +70,11 @@ export class Base64StreamDecoder {
     return true;
   }
 
+  /** The number of accepted characters. */
+  get textLength(): number {
+    return Math.ceil(this.#decoded.length / 3) * GROUP + this.#heldCount;
+  }
+
   /** Returns the accepted characters. Exactly one canonical text decodes to these bytes. */
   text(): string {
     return `${this.bytes.toString('base64')}${this.held}`;

@@ -6,22 +6,23 @@ import type { MessageLimits } from '../protocol/limits.ts';
 import { METHODS } from '../protocol/registry.ts';
 import { GrowableBuffer } from '../transport/growable-buffer.ts';
 import { Base64StreamDecoder } from './base64-stream-decoder.ts';
-import { BULK_SEARCH_BYTES } from './limits.ts';
+import { EXPECTED_TEXT_BYTES, MAX_REQUEST_TEXT_BYTES } from './limits.ts';
 import type { Base64Fault } from './strict-base64.ts';
 
 /**
  * Decodes a large message while it arrives. A long base64 parameter is decoded on arrival: it never becomes a
- * string, and the request carries it as {@link BulkBytes}. The rest is decoded at the end.
+ * string, and the request carries it as {@link BulkBytes}. The rest is decoded at the end, all of it in one turn of the
+ * event loop. So a message with too much besides its base64 is refused, and no more of it is kept.
  */
 export class LargeRequestDecoder {
   readonly #expectedBytes: number;
   /** The message without the base64. */
-  readonly #text = new GrowableBuffer(BULK_SEARCH_BYTES);
+  readonly #text = new GrowableBuffer(EXPECTED_TEXT_BYTES);
   /**
-   * Progress: searching for the base64, inside it, inside it after an invalid character, after it, or without it in
-   * the text.
+   * Progress: searching for the base64, inside it, inside it after an invalid character, after it, without it in the
+   * text, or with too much text.
    */
-  #state: 'searching' | 'inside' | 'invalid' | 'after' | 'absent' = 'searching';
+  #state: 'searching' | 'inside' | 'invalid' | 'after' | 'absent' | 'tooLong' = 'searching';
   /** Position of the base64 in the text. Until it is found: the position up to which the text was searched. */
   #position = 0;
   #field = '';
@@ -46,16 +47,25 @@ export class LargeRequestDecoder {
    */
   isUtf8(): boolean {
     if (this.#state === 'inside' || this.#state === 'invalid') this.#putBack();
-    return isUtf8(this.#text.bytes);
+    return this.#state === 'tooLong' || isUtf8(this.#text.bytes);
   }
 
   /** Decodes the complete message. Must be called once. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message {
     try {
-      return this.#decodeWithBulk(limits) ?? decodeMessage(this.#textWith(this.#parameter()), limits);
+      return this.#decodeWithBulk(limits) ?? this.#decodeAsText(limits);
     } finally {
       this.#text.release();
     }
+  }
+
+  #decodeAsText(limits: MessageLimits): Message {
+    if (this.#state === 'tooLong' || this.#text.length + this.#parameterLength() > MAX_REQUEST_TEXT_BYTES) {
+      throw new MalformedMessageError(
+        `more than ${MAX_REQUEST_TEXT_BYTES} bytes besides a base64 parameter; send less in one request`,
+      );
+    }
+    return decodeMessage(this.#textWith(this.#parameter()), limits);
   }
 
   /**
@@ -81,12 +91,24 @@ export class LargeRequestDecoder {
     if (this.#state === 'searching') this.#search(piece);
     else if (this.#state === 'inside') this.#takeBase64(piece);
     else if (this.#state === 'invalid') this.#takeInvalid(piece);
-    else this.#text.add(piece);
+    else if (this.#state !== 'tooLong') this.#takeText(piece);
+  }
+
+  #takeText(piece: Buffer): void {
+    if (this.#text.length + piece.length <= MAX_REQUEST_TEXT_BYTES) this.#text.add(piece);
+    else this.#giveUp();
+  }
+
+  /** Frees what was received: the message is refused at its end. */
+  #giveUp(): void {
+    this.#state = 'tooLong';
+    this.#text.release();
+    this.#dropBase64();
   }
 
   #search(piece: Buffer): void {
     const before = this.#text.length;
-    const looked = piece.subarray(0, BULK_SEARCH_BYTES - before);
+    const looked = piece.subarray(0, MAX_REQUEST_TEXT_BYTES - before);
     this.#text.add(looked);
     const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#position));
     if (opening !== null) {
@@ -96,11 +118,9 @@ export class LargeRequestDecoder {
       this.#text.cut(this.#position);
       this.#state = 'inside';
       this.#take(piece.subarray(this.#position - before));
-    } else if (this.#text.length < BULK_SEARCH_BYTES) {
-      this.#position = Math.max(0, this.#text.length - LONGEST_OPENING);
     } else {
-      this.#state = 'absent';
-      this.#take(piece.subarray(looked.length));
+      this.#position = Math.max(0, this.#text.length - LONGEST_OPENING);
+      if (looked.length < piece.length) this.#giveUp();
     }
   }
 
@@ -141,17 +161,29 @@ export class LargeRequestDecoder {
 
   /** Moves the received part of the base64 back into the text. */
   #putBack(): void {
+    if (this.#text.length + this.#parameterLength() > MAX_REQUEST_TEXT_BYTES) {
+      this.#giveUp();
+      return;
+    }
     this.#text.add(Buffer.from(this.#parameter(), 'latin1'));
+    this.#dropBase64();
+    this.#state = 'absent';
+  }
+
+  #dropBase64(): void {
     this.#base64.release();
     this.#base64 = new Base64StreamDecoder(0);
     this.#undecoded.release();
     this.#fault = null;
-    this.#state = 'absent';
   }
 
   /** The received part of the base64, unchanged. */
   #parameter(): string {
     return `${this.#base64.text()}${this.#undecoded.bytes.toString('latin1')}`;
+  }
+
+  #parameterLength(): number {
+    return this.#base64.textLength + this.#undecoded.length;
   }
 
   #textWith(base64: string): string {
@@ -170,9 +202,12 @@ export function paramsWithText(params: unknown, bulk: Pick<BulkBytes, 'field' | 
 const PLACEHOLDER = randomUUID();
 
 const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? []))];
-/** Matches the start of a field's text. Inside another string its quotes would be escaped. */
-const OPENING = new RegExp(`"(${FIELDS.join('|')})":"`);
-const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}":"`.length));
+/**
+ * Matches the start of a field's text, with or without a space after the colon. Inside another string its quotes would
+ * be escaped.
+ */
+const OPENING = new RegExp(`"(${FIELDS.join('|')})": ?"`);
+const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}": "`.length));
 const QUOTE = 0x22;
 /** ASCII characters that stand for themselves in a JSON string. Others do too, but take more than one byte. */
 const PLAIN_TEXT = /^[ !#-[\]-~]*$/;

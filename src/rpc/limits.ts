@@ -44,10 +44,16 @@ export const POOLED_RESULT_BYTES = 1368 * 1024;
 export const POOLED_RESULTS_MAX = 4;
 
 /**
- * How far into a large message the decoder searches for a base64 parameter. It follows a path, each byte of which
- * may take three in a URI.
+ * Bytes of a request besides its base64 parameter. Reading this much JSON blocks the event loop for some dozens of
+ * milliseconds. The largest real requests start programs: arguments and variables have two megabytes in all (ARG_MAX).
  */
-export const BULK_SEARCH_BYTES = 32 * 1024;
+export const MAX_REQUEST_TEXT_BYTES = 4 * 1024 * 1024;
+
+/** Memory for the text of a large message at first. Few have more besides their base64. */
+export const EXPECTED_TEXT_BYTES = 32 * 1024;
 
 /** Base64 characters decoded per step: a multiple of four, and a text of the same size. */
 export const BASE64_DECODE_CHUNK_CHARACTERS = 64 * 1024;
+
+/** Characters of a large result that are encoded in one turn of the event loop: a few milliseconds. */
+export const ENCODED_BYTES_PER_TURN = 512 * 1024;

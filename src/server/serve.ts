@@ -1,4 +1,6 @@
+import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
+import type { FairShares } from '../base/fair-shares.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
@@ -133,7 +135,7 @@ export class ExecServer {
       proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths),
+        () => loadSandbox(this.#spawner, fastPaths, this.#services.quotas.descriptors),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {
@@ -298,6 +300,7 @@ export class ExecServer {
   }
 
   async #prepare(): Promise<void> {
+    FIRST_SESSION.publish(null);
     const { pty } = await this.#spawner.prepare();
     if (pty.available) await this.#services.fastPaths.prepare();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
@@ -314,6 +317,9 @@ export class ExecServer {
     this.#resolveClosed();
   }
 }
+
+/** Lets the program store its compiled code after the start. */
+const FIRST_SESSION = channel('exec-server:first-session');
 
 const SHUTTING_DOWN = 'the server is shutting down';
 
@@ -349,9 +355,13 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   }, TOKEN_EXPIRY_CHECK_MS);
 }
 
-async function loadSandbox(spawner: LazySpawner, { prebuildSandboxes }: FastPaths): Promise<Sandbox> {
+async function loadSandbox(
+  spawner: LazySpawner,
+  { prebuildSandboxes: prebuild }: FastPaths,
+  descriptors: FairShares,
+): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env, { prebuild: prebuildSandboxes });
+  return createSandbox(await spawner.prepare(), process.env, { prebuild, descriptors });
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {

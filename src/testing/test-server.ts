@@ -45,12 +45,12 @@ export interface ServerProcess extends TestServer {
   readonly stderr: () => string;
 }
 
-/** Starts the built bin with the given flags and waits for its URL. */
+/** Starts a bin, by default the built one, with the given flags and waits for its URL. */
 export async function startServerProcess(
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url)),
 ): Promise<ServerProcess> {
-  const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
   const child = spawn(process.execPath, [bin, ...flags], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },

@@ -225,8 +225,9 @@ export class FrameStream extends Duplex {
 
   #closed(): void {
     this.#isClosed = true;
-    const rest: Buffer | null = this.#socket.read();
-    if (rest !== null) this.#take(rest);
-    else this.#continue();
+    for (let rest: Buffer | null = this.#socket.read(); rest !== null; rest = this.#socket.read()) {
+      this.#rest = this.#rest === null ? rest : Buffer.concat([this.#rest, rest]);
+    }
+    this.#continue();
   }
 }

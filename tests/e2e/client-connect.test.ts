@@ -99,6 +99,7 @@ describe('connecting by URL', () => {
     await expect(ExecServerClient.connect({ url, connectTimeoutMs: 50 })).rejects.toEqual(
       kind('connectTimeout', { retryable: true }),
     );
+    await waitFor('the connection', () => sockets.length > 0);
     const [socket] = sockets;
     socket!.resume();
     await waitFor('the end of the connection', () => socket!.readableEnded || socket!.destroyed);

@@ -5,6 +5,7 @@ import {
   FLOOD_PAUSE_MS,
   FLOODED_PIPE_BYTES,
   FULL_TERMINAL_BYTES,
+  MAX_WIDENED_PIPES,
   OUTPUT_READ_BYTES,
   TERMINAL_REFILL_POLLS,
 } from '../limits.ts';
@@ -45,6 +46,9 @@ function undeclared(options: SocketConstructorOpts & { onread: OnReadOpts }): So
  * runs, and neither is ever entered from within the other.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(OUTPUT_READ_BYTES);
+
+/** Widened pipes that are open in this process. */
+let widenedPipes = 0;
 
 class DescriptorSource implements OutputSource {
   readonly name: StreamName;
@@ -175,8 +179,9 @@ class DescriptorSource implements OutputSource {
 
   /** Enlarges the pipe of a program that floods it, so that the program can continue while the server does not read. */
   #widen(): void {
-    if (this.#widened || this.name === 'pty') return;
+    if (this.#widened || this.name === 'pty' || widenedPipes === MAX_WIDENED_PIPES) return;
     this.#widened = true;
+    widenedPipes++;
     this.#calls.widenPipe(this.#fd, FLOODED_PIPE_BYTES);
   }
 
@@ -195,6 +200,7 @@ class DescriptorSource implements OutputSource {
   #finish(): void {
     if (this.#state === 'ended') return;
     this.#pausing?.cancel();
+    if (this.#widened) widenedPipes--;
     this.#state = 'ended';
     this.#onEnd();
   }

@@ -20,7 +20,7 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
 
     'command/exec/write': async (params, context) => {
       const { processId } = params;
-      const bytes = bytesParam(params, 'chunk', null);
+      const bytes = bytesParam(params, 'chunk', context.bulk);
       const process = await processes.find(processId);
       if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
       const status = await writeStdin(process, bytes, null, context);

@@ -22,6 +22,8 @@ interface ConnectionHttpOptions {
   client(): Promise<HttpClient>;
   /** Bytes of bodies that all requests together may hold in memory for their responses. */
   readonly maxBodyBytes: number;
+  /** Called for each request. Throws NetworkError to refuse it, and returns a function to call at its end. */
+  enter?(): () => void;
   /** Requests that may be open at a time. */
   readonly maxRequests?: number;
 }
@@ -39,6 +41,7 @@ interface StreamedResponse extends Pick<HttpResponse, 'status' | 'fields'> {
 
 interface ActiveRequest {
   readonly requestId: string;
+  readonly left: () => void;
   readonly ending: AbortController;
   /** Bytes that may be sent before the client reports more as consumed; null is no limit. */
   window: number | null;
@@ -169,13 +172,15 @@ export class ConnectionHttp {
         `${maxRequests} http requests are open on this connection, the maximum`,
       );
     }
-    const active = { requestId, window, ending: new AbortController(), wake: () => {} };
+    const left = this.#options.enter?.() ?? (() => {});
+    const active = { requestId, window, left, ending: new AbortController(), wake: () => {} };
     active.ending.signal.addEventListener('abort', () => active.wake());
     this.#active.add(active);
     return active;
   }
 
   #leave(active: ActiveRequest): void {
+    active.left();
     this.#active.delete(active);
     if (this.#streams.get(active.requestId) === active) this.#streams.delete(active.requestId);
     if (this.#active.size === 0) for (const idle of this.#idleWaiters.splice(0)) idle();

@@ -8,6 +8,7 @@ import { publishFile } from '../../../src/cli/runtime-files.ts';
 import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
 import { loadSettings } from '../../../src/cli/settings.ts';
 import type { RunningServer } from '../../../src/server/serve.ts';
+import { bufferedText } from '../../support/buffered-text.ts';
 import { Workspace } from './run-cli.ts';
 
 const workspace = new Workspace();
@@ -57,7 +58,7 @@ class FakeHost implements Host {
   }
 
   printed(stream: 'stdout' | 'stderr' = 'stdout'): string {
-    return this[stream].read()?.toString() ?? '';
+    return bufferedText(this[stream]);
   }
 }
 

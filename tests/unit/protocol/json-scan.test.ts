@@ -1,18 +1,25 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MalformedMessageError, scanJson } from '../../../src/protocol/json-scan.ts';
-import { DEFAULT_MESSAGE_LIMITS, MAX_KEY_LENGTH } from '../../../src/protocol/limits.ts';
+import {
+  DEFAULT_MESSAGE_LIMITS,
+  MAX_KEY_LENGTH,
+  MAX_REQUEST_FRACTIONS,
+  MAX_REQUEST_KEYS,
+} from '../../../src/protocol/limits.ts';
 
 const limits = DEFAULT_MESSAGE_LIMITS;
 const scan = (text: string) => scanJson(text, limits);
 const nested = (arrays: number) => `{"x":${'['.repeat(arrays)}${']'.repeat(arrays)}}`;
+const fractions = (count: number) => `{"x":[${Array(count).fill('0.5').join(',')}]}`;
 const elements = (count: number) => `{"x":[${Array(count).fill('0').join(',')}]}`;
 
 test.each([
   ['the deepest nesting', nested(126)],
   ['the deepest nesting many times', `{"x":[${Array(50).fill(nested(124)).join(',')}]}`],
   ['as many values as allowed', elements(limits.maxJsonValues - 2)],
-  ['as many values as allowed in keys', objectOf(limits.maxJsonValues - 1)],
+  ['as many keys as allowed', objectOf(MAX_REQUEST_KEYS)],
+  ['as many fractions as allowed', fractions(MAX_REQUEST_FRACTIONS)],
   ['the same key in different objects', '{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}]}'],
   ['keys that differ only in case', '{"id":1,"ID":2,"Id":3}'],
   ['a key that equals a value', '{"a":"b","b":"a"}'],
@@ -31,7 +38,12 @@ test.each([
   ['one level too many', nested(127), /nested deeper than 127/],
   ['one level too many of objects', `${'{"a":'.repeat(128)}1${'}'.repeat(128)}`, /nested deeper/],
   ['one value too many', elements(limits.maxJsonValues - 1), /more than 262144 JSON values/],
-  ['one value too many in keys', objectOf(limits.maxJsonValues), /more than 262144 JSON values/],
+  ['one key too many', objectOf(MAX_REQUEST_KEYS + 1), /more than 32768 keys/],
+  [
+    'one fraction too many',
+    fractions(MAX_REQUEST_FRACTIONS + 1),
+    /more than 1024 numbers that are not 64-bit/,
+  ],
   ['a duplicate key', '{"a":1,"a":2}', /duplicate key/],
   ['a duplicate key at depth', '[{"x":[{"b":1,"c":2,"b":3}]}]', /duplicate key/],
   ['a duplicate key spelled with an escape', '{"a":1,"\\u0061":2}', /duplicate key/],
@@ -51,6 +63,11 @@ test.each([
 ])('refuses %s', (_name, text, message) => {
   expect(() => scan(text)).toThrow(MalformedMessageError);
   expect(() => scan(text)).toThrow(message);
+});
+
+test('allows as many keys and fractions in a result as values', () => {
+  const text = `{"x":${objectOf(MAX_REQUEST_KEYS + 1)},"y":${fractions(MAX_REQUEST_FRACTIONS + 1)}}`;
+  expect(scanJson(text, limits, 'any').text).toBe(text);
 });
 
 test('counts keys without values towards the limit of values', () => {
@@ -151,7 +168,13 @@ test.each<[string, (size: number) => string]>([
   ['deep nesting, over and over', (size) => `[${'[[[[[[[[]]]]]]]],'.repeat(size)}1]`],
   ['many keys in one object', (size) => objectOf(size)],
   ['many small objects', (size) => `[${Array(size).fill('{"a":1,"b":2}').join(',')}]`],
-  ['many fractions', (size) => `[${Array(size).fill('1.5').join(',')}]`],
+  [
+    'many fractions',
+    (size) =>
+      `[${Array(size / 3)
+        .fill('1.5')
+        .join(',')}]`,
+  ],
   ['a number of many digits', (size) => `[1.${'1'.repeat(size)}]`],
   ['whitespace', (size) => ' '.repeat(size)],
   ['escaped keys', (size) => `{${Array.from({ length: size }, (_, i) => `"\\u0061${i}":0`).join(',')}}`],

@@ -5,7 +5,7 @@ import { decodeMessage, type Message, type RequestMessage } from '../../../src/p
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
 import { LargeRequestDecoder, paramsWithText } from '../../../src/rpc/large-request-decoder.ts';
-import { BULK_SEARCH_BYTES } from '../../../src/rpc/limits.ts';
+import { MAX_REQUEST_TEXT_BYTES } from '../../../src/rpc/limits.ts';
 import { route } from '../../../src/rpc/router.ts';
 import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
@@ -55,7 +55,6 @@ test.each([
   ['a text with an escape behind a fault', { path: 'file:///', dataBase64: `${LARGE}!\n` }],
   ['a text with a control character behind a fault', { path: 'file:///', dataBase64: `!${LARGE}\u0007` }],
   ['a text that is not ASCII', { path: 'file:///', dataBase64: `${LARGE}é` }],
-  ['a text that comes late', { path: 'x'.repeat(BULK_SEARCH_BYTES), dataBase64: LARGE }],
   ['a text that is not a parameter', { path: 'file:///', nested: { dataBase64: LARGE } }],
   ['a text inside an array', [{ chunk: LARGE }]],
   ['a look-alike inside a text', { path: `"chunk":"${LARGE}"` }],
@@ -102,9 +101,9 @@ test.each(FAULTS.map((end) => [end.length > 20 ? `${end.slice(0, 5)}…` : end, 
   },
 );
 
-test.each([LARGE, `${LARGE}!`])('a method without a bulk field gets a string', (chunk) => {
-  const params = { processId: 'p', chunk };
-  const routed = route(decode({ id: 1, method: 'command/exec/write', params }));
+test.each([LARGE, `${LARGE}!`])('a method without a bulk field gets no bytes', (chunk) => {
+  const params = { processId: 'p', signal: 'SIGTERM' };
+  const routed = route(decode({ id: 1, method: 'process/signal', params: { ...params, chunk } }));
   expect(routed).toMatchObject({ bulk: null, params });
 });
 
@@ -116,13 +115,44 @@ test('a method with a bulk field gets the bytes beside its params', () => {
   expect(routed.params).toMatchObject({ handleId: 'h', offset: 3 });
 });
 
-test.each([0, 1, 5, 16, 17])('finds a text that starts %i bytes before the search limit', (bytes) => {
-  const start = '{"id":1,"method":"m","params":{"path":"';
-  const path = 'x'.repeat(BULK_SEARCH_BYTES - start.length - '","chunk":"'.length - bytes);
-  const whole = Buffer.from(`${start}${path}","chunk":"${LARGE}"}}`);
-  for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32]]) {
-    expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
+test.each([10, 100_000, MAX_REQUEST_TEXT_BYTES - 100])(
+  'finds a base64 parameter behind %i bytes',
+  (bytes) => {
+    const whole = Buffer.from(
+      `{"id":1,"method":"m","params":{"path":"${'x'.repeat(bytes)}","chunk": "${LARGE}"}}`,
+    );
+    for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32], [0.99, 0.991]]) {
+      expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
+    }
+  },
+);
+
+const FULL = 'x'.repeat(MAX_REQUEST_TEXT_BYTES);
+const FULL_BASE64 = 'QUJD'.repeat(MAX_REQUEST_TEXT_BYTES / 4);
+
+test.each([
+  ['in a text', { path: FULL }],
+  ['before a base64 parameter', { path: FULL, chunk: LARGE }],
+  ['behind a base64 parameter', { chunk: LARGE, path: FULL }],
+  ['in base64 with an escape', { chunk: `${FULL_BASE64}\n` }],
+  ['in faulty base64 with an escape', { chunk: `${FULL_BASE64}!\n` }],
+  ['in base64 that is no parameter', { nested: { chunk: FULL_BASE64 } }],
+])('refuses a message with too much %s', (_, params) => {
+  const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'm', params }));
+  for (const places of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
+    expect(() => receive(bytes, places)).toThrow(
+      `more than ${MAX_REQUEST_TEXT_BYTES} bytes besides a base64 parameter`,
+    );
   }
+});
+
+test('keeps nothing of a message with too much text', () => {
+  const arriving = new LargeRequestDecoder(64 * MAX_REQUEST_TEXT_BYTES);
+  const taken = vi.spyOn(BUFFER_POOL, 'take');
+  onTestFinished(() => taken.mockRestore());
+  for (let count = 0; count < 64; count++) arriving.add(Buffer.from(FULL));
+  const largest = Math.max(...taken.mock.calls.map(([bytes]) => bytes));
+  expect(largest).toBeLessThanOrEqual(2 * MAX_REQUEST_TEXT_BYTES);
 });
 
 test.each([1, 30_000, 200_000])('%i waiting bytes keep at most four times their size in memory', (length) => {

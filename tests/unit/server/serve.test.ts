@@ -4,6 +4,7 @@ import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/confi
 import { ExecServer, serveStdio } from '../../../src/server/serve.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { createMemoryPair, type MemoryTransport } from '../../../src/transport/memory.ts';
+import { bufferedText } from '../../support/buffered-text.ts';
 
 const CONFIG: ExecServerConfig = { ...DEFAULT_CONFIG, logLevel: 'error', shutdownGracePeriodMs: 0 };
 const servers: ExecServer[] = [];
@@ -160,7 +161,7 @@ describe('over a pair of streams', () => {
   function connectStdio() {
     const [input, output] = [new PassThrough(), new PassThrough()];
     const server = serveStdio(CONFIG, input, output);
-    const text = () => (output.read() as Buffer | null)?.toString() ?? '';
+    const text = () => bufferedText(output);
     const send = (message: object) => input.write(`${JSON.stringify(message)}\n`);
     send({ id: 1, method: 'initialize', params: {} });
     send({ method: 'initialized' });

@@ -2,6 +2,7 @@ import { PassThrough, Writable } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
 import { StdioTransport } from '../../../src/transport/stdio.ts';
+import { bufferedText } from '../../support/buffered-text.ts';
 import { RecordedEvents } from './recorded-events.ts';
 
 afterEach(() => {
@@ -88,7 +89,7 @@ test('writes each message as one line', async () => {
   const { output, transport } = connect();
   expect(transport.send('{"a":1}')).toBe(true);
   expect(transport.send(Buffer.from('{"b":"é"}'))).toBe(true);
-  expect((output as PassThrough).read().toString()).toBe('{"a":1}\n{"b":"é"}\n');
+  expect(bufferedText(output as PassThrough)).toBe('{"a":1}\n{"b":"é"}\n');
 });
 
 test('receives nothing while paused, and continues where it stopped', async () => {
@@ -197,6 +198,6 @@ test('the end of the input leaves the output open', async () => {
   await events.until(() => events.count('ended') === 1);
   await new Promise(setImmediate);
   transport.send('an answer');
-  expect((output as PassThrough).read().toString()).toBe('an answer\n');
+  expect(bufferedText(output as PassThrough)).toBe('an answer\n');
   expect(events.log).toEqual(['ended']);
 });

@@ -2,7 +2,13 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { FULL_TERMINAL_BYTES, TERMINAL_REFILL_POLLS } from '../../../../src/process/limits.ts';
+import {
+  FULL_READS_PER_TURN,
+  FULL_TERMINAL_BYTES,
+  MAX_WIDENED_PIPES,
+  OUTPUT_READ_BYTES,
+  TERMINAL_REFILL_POLLS,
+} from '../../../../src/process/limits.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { pipeSource, type ReadCalls, terminalSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
@@ -271,4 +277,50 @@ test('does not read a terminal again after its end, when another file may have i
   expect(libc.readable(readEnd)).toBe('of another'.length);
   expect(text).toBe('z'.repeat(FULL_TERMINAL_BYTES + 1_000));
   closeSync(readEnd);
+});
+
+describe('the pipe of a program that floods it', () => {
+  let widened = 0;
+  const calls: ReadCalls = {
+    ...libc,
+    widenPipe: (fd, bytes) => {
+      widened++;
+      libc.widenPipe(fd, bytes);
+    },
+  };
+
+  /** A pipe from which several full buffers were read in a row. Returns a function that closes it. */
+  async function flooded(): Promise<() => Promise<void>> {
+    const { readEnd, writeEnd } = libc.createPipe();
+    const source = pipeSource('stdout', readEnd, calls);
+    let received = 0;
+    let ended = false;
+    source.listen(
+      (bytes) => {
+        received += bytes.length;
+      },
+      () => {
+        ended = true;
+      },
+    );
+    source.resume();
+    for (let full = 1; full <= FULL_READS_PER_TURN; full++) {
+      writeSync(writeEnd, Buffer.alloc(OUTPUT_READ_BYTES));
+      await waitFor('the bytes', () => received === full * OUTPUT_READ_BYTES);
+    }
+    return async () => {
+      closeSync(writeEnd);
+      await waitFor('the end', () => ended);
+    };
+  }
+
+  test('is widened, unless as many as allowed are wide already', async () => {
+    const open: (() => Promise<void>)[] = [];
+    for (let pipe = 0; pipe < MAX_WIDENED_PIPES + 2; pipe++) open.push(await flooded());
+    expect(widened).toBe(MAX_WIDENED_PIPES);
+    await open.shift()!();
+    open.push(await flooded(), await flooded());
+    expect(widened).toBe(MAX_WIDENED_PIPES + 1);
+    for (const close of open) await close();
+  });
 });

@@ -1,0 +1,90 @@
+// A well-behaved client in its own process. It sends small requests all the time and records how long the server's event loop kept it
+// waiting. Arguments: the URL and the process id of the server. The parent sends `begin` and `end`.
+import { readFileSync } from 'node:fs';
+import WebSocket from 'ws';
+
+/** Between two requests. Short, so that nearly all of a block lies between two answers. */
+const PAUSE_MS = 1;
+const NS_PER_MS = 1e6;
+
+const [url, serverPid] = process.argv.slice(2);
+
+/** Of a main thread: time on a CPU, and time spent waiting for one, in ms (proc_pid_schedstat, sched-stats.rst). */
+function threadTimes(pid) {
+  const [running, waiting] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ');
+  return { running: Number(running) / NS_PER_MS, waiting: Number(waiting) / NS_PER_MS };
+}
+
+/** The state at one answer. */
+function reading() {
+  return {
+    at: performance.now(),
+    observerWaited: threadTimes(process.pid).waiting,
+    server: threadTimes(serverPid),
+  };
+}
+
+/**
+ * What happened between two answers. `blockMs` is the CPU time that the main thread of the server used. It cannot include time in which
+ * the server waited for a CPU. The time in which this process waited for one is subtracted, because the server may have answered and
+ * worked on in that time. `stallMs` is the elapsed time without both waits: it also covers calls that sleep.
+ */
+function between(before, after) {
+  const observerWaited = after.observerWaited - before.observerWaited;
+  const serverWaited = after.server.waiting - before.server.waiting;
+  const elapsed = after.at - before.at;
+  return {
+    blockMs: Math.max(0, after.server.running - before.server.running - observerWaited),
+    stallMs: Math.max(0, elapsed - observerWaited - serverWaited),
+    wallMs: elapsed,
+  };
+}
+
+const socket = new WebSocket(url, { perMessageDeflate: false });
+let nextId = 1;
+let answered = () => {};
+socket.on('message', () => answered());
+socket.on('close', () => process.exit(process.connected ? 1 : 0));
+socket.on('error', () => process.exit(1));
+process.once('disconnect', () => process.exit(0));
+
+async function call(method, params) {
+  const answer = new Promise((resolve) => {
+    answered = resolve;
+  });
+  socket.send(JSON.stringify({ id: nextId++, method, params }));
+  await answer;
+}
+
+let measuring = false;
+let worst = {};
+let answers = 0;
+process.on('message', (message) => {
+  measuring = message === 'begin';
+});
+
+await new Promise((resolve) => socket.once('open', resolve));
+await call('initialize', { clientName: 'observer' });
+socket.send('{"method":"initialized","params":{}}');
+
+let last = reading();
+let wasMeasuring = false;
+for (;;) {
+  await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  const begins = measuring && !wasMeasuring;
+  const ends = !measuring && wasMeasuring;
+  wasMeasuring = measuring;
+  await call('environment/status', {});
+  const now = reading();
+  if (begins) {
+    worst = { blockMs: 0, stallMs: 0, wallMs: 0 };
+    answers = 0;
+    process.send({ begun: true });
+  } else if (measuring || ends) {
+    answers++;
+    const sample = between(last, now);
+    for (const [name, ms] of Object.entries(sample)) worst[name] = Math.max(worst[name], ms);
+  }
+  if (ends) process.send({ answers, ...worst });
+  last = now;
+}

@@ -1,0 +1,48 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { HostileClient } from './client.mjs';
+
+/**
+ * Sends the requests of one row and measures how long they block the server, including the end of their connection.
+ * @param {import('./requests.mjs').Row} row
+ * @param {{ url: string, fixture: import('./fixture.mjs').Fixture, watch: import('./loop-watch.mjs').LoopWatch }} context
+ */
+export async function measureRow(row, { url, fixture, watch }) {
+  mkdirSync(join(fixture.folder, 'scratch'), { recursive: true });
+  const client = row.handshake ? await HostileClient.open(url) : await HostileClient.connect(url);
+  const answers = [];
+  try {
+    await row.entry?.before?.(client, fixture);
+    const send = senderOf(row, client, fixture);
+    const measured = await watch.measure(async () => {
+      for await (const answer of send()) answers.push(answer);
+      await client.close();
+    });
+    return { name: row.name, ...measured, answers, refused: refusedAnswers(row, answers) };
+  } finally {
+    client.socket.terminate();
+  }
+}
+
+/** Builds the messages before they are measured: that takes longer than their answers. */
+function senderOf(row, client, fixture) {
+  if (row.message !== undefined) return messageSender(row.message(), client);
+  const texts = row.entry
+    .requests(fixture)
+    .map((params, index) => JSON.stringify({ id: index + 1, method: row.method, params }));
+  return async function* send() {
+    for (const [index, text] of texts.entries()) yield await client.exchange(index + 1, text);
+  };
+}
+
+/** A message may have any id or none, so that the answer to the next request shows that it was handled. */
+function messageSender(text, client) {
+  return async function* send() {
+    client.send(text);
+    yield await client.exchange(2, '{"id":2,"method":"environment/status"}');
+  };
+}
+
+function refusedAnswers({ entry }, answers) {
+  return entry?.answer === 'result' ? answers.filter(({ kind }) => kind !== 'result') : [];
+}
