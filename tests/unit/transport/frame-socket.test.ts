@@ -179,6 +179,19 @@ test('answers pings, and drops a peer that answers none', async () => {
   expect([goodEnd.closed, goodServer.closed]).toEqual([null, null]);
 });
 
+test('does not drop a peer because the process itself was busy for long', async () => {
+  const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 400 });
+  const client = await connectFrameSocket(url);
+  onTestFinished(() => client.drop());
+  const [clientEnd, serverEnd] = [Recorded.of(client), Recorded.of(await accepted())];
+  client.send(Buffer.from('before'));
+  await waitFor('the frame', () => serverEnd.frames.length === 1);
+  for (const end = performance.now() + 1_000; performance.now() < end; );
+  client.send(Buffer.from('after'));
+  await waitFor('the frame', () => serverEnd.frames.length === 2);
+  expect([clientEnd.closed, serverEnd.closed]).toEqual([null, null]);
+});
+
 test('rejects when the upgrade is refused or aborted', async () => {
   const { url } = await startServer();
   await expect(connectFrameSocket(`${url}/no`)).rejects.toThrow(UpgradeRefusedError);
