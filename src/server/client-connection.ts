@@ -222,7 +222,7 @@ export class ClientConnection {
       sandboxEnforcer.files(access.below, session),
     );
     const http = new ConnectionHttp(this.#connection, {
-      client: () => openHttpClient(config),
+      client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
       enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
