@@ -95,7 +95,7 @@ export class SandboxedFiles {
       search: async (...args) => {
         const helper = await this.#acquire(key, disk, owner);
         try {
-          return await helper.files.search(...args);
+          return await helper.files.search(...args, owner);
         } finally {
           helper.release(owner);
         }
