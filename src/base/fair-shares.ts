@@ -33,6 +33,20 @@ export class FairShares {
     return Math.ceil((this.#total - (this.#used - this.heldBy(owner))) / 2);
   }
 
+  /** Takes units that only this owner uses, until it returns them. False when its share does not allow it. */
+  reserve(owner: Owner, units = 1): boolean {
+    if (this.heldBy(owner) + units > this.shareOf(owner)) return false;
+    this.#used += units;
+    this.#count(owner, units);
+    return true;
+  }
+
+  return(owner: Owner, units = 1): void {
+    this.#used -= units;
+    this.#count(owner, -units);
+    this.#onLeave();
+  }
+
   /** Takes units for the owner, which other owners may join. Null when the owner's share does not allow it. */
   take(owner: Owner, units = 1): SharedUnits | null {
     if (this.heldBy(owner) + units > this.shareOf(owner)) return null;

@@ -1,14 +1,8 @@
 /**
- * How often the HTTP server looks for connections that exceed the request timeout, within one timeout. A connection is cut at most
- * one such interval late.
+ * Bytes of a connection that the HTTP parser gets in one turn. A request for a websocket has a few hundred bytes, with a token up to two
+ * thousand. Forty of the shortest possible requests fit; answering them takes one or two milliseconds.
  */
-export const CHECKS_PER_REQUEST_TIMEOUT = 4;
-
-/**
- * HTTP requests that one connection may send. Probes and scrapers send one after the other; a client that sends many at a time
- * would keep the event loop busy with a single read.
- */
-export const MAX_REQUESTS_PER_CONNECTION = 16;
+export const REQUEST_TURN_BYTES = 1_024;
 
 /**
  * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this

@@ -187,7 +187,7 @@ export class ClientConnection {
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access))
+        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
         : sessions.resume(params.resumeSessionId, accessKey(access));
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
@@ -222,7 +222,7 @@ export class ClientConnection {
       sandboxEnforcer.files(access.below, session),
     );
     const http = new ConnectionHttp(this.#connection, {
-      client: () => openHttpClient(config),
+      client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
       enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),

@@ -126,16 +126,17 @@ export class ExecServer {
       protectServer: config.protectMemory,
       openCached: fastPaths.openCached,
     });
+    const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
       fastPaths,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
-      quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyResources(),
+      quotas,
+      proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths, this.#services.quotas.descriptors),
+        () => loadSandbox(this.#spawner, fastPaths, quotas.descriptors),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {

@@ -138,7 +138,7 @@ async function connectNetwork(launch: Launch, spec: SpawnSpec): Promise<SpawnSpe
   const { ProgramNetwork } = await import('./program-network.ts');
   launch.network ??= await ProgramNetwork.open(
     { processId, env: spec.env, networkProxy, sandboxed: hasOwnNetwork(start) },
-    { proxies, policyRequests, policyDecisions },
+    { proxies, owner: session, policyRequests, policyDecisions },
     process.env,
   );
   return launch.network === null ? spec : { ...spec, env: launch.network.environmentOver(spec.env) };

@@ -6,6 +6,7 @@ import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
+import { type Access, accessKey, FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
@@ -270,18 +271,33 @@ export class ConnectionHttp {
   }
 }
 
-/** Creates the HTTP client of one connection. Rejects with StartError when a list of hosts cannot be read. */
-export async function openHttpClient(config: ExecServerConfig): Promise<HttpClient> {
-  const [{ HttpClient }, policy] = await Promise.all([
+/**
+ * Creates the HTTP client of one connection. Only a connection with full access may use any variable of the server in a header, because
+ * it can also read them by a program. Rejects with StartError when a setting is invalid.
+ */
+export async function openHttpClient(config: ExecServerConfig, access: Access): Promise<HttpClient> {
+  const [{ HttpClient }, policy, listed] = await Promise.all([
     import('../../network/http/http-client.ts'),
     hostPolicyOf(config),
+    listedVariables(config),
   ]);
-  return new HttpClient({ env: process.env, policy });
+  const headerVariables = accessKey(access) === FULL_ACCESS_KEY ? 'any' : listed;
+  return new HttpClient({ env: process.env, headerVariables, policy });
 }
 
-/** Rejects with StartError, which names the option, when a list of hosts cannot be read. */
-export async function refuseBadHosts(config: ExecServerConfig): Promise<void> {
+/** Rejects with StartError, which names the option, when a list of hosts or variables is invalid. */
+export async function refuseBadHttpSettings(config: ExecServerConfig): Promise<void> {
   if (config.httpAllowedHosts !== '' || config.httpDeniedHosts !== '') await hostPolicyOf(config);
+  if (config.httpHeaderVariables !== '') await listedVariables(config);
+}
+
+async function listedVariables(config: ExecServerConfig): Promise<ReadonlySet<string>> {
+  const { headerVariables } = await import('../../network/http/header-fields.ts');
+  try {
+    return headerVariables(config.httpHeaderVariables);
+  } catch (error) {
+    throw new StartError(`--http-header-variables: ${(error as Error).message}`);
+  }
 }
 
 /** The hosts that `http/request` may reach. Rejects with StartError when a list of hosts cannot be read. */

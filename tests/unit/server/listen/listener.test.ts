@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
-import { MAX_REQUESTS_PER_CONNECTION } from '../../../../src/listener/limits.ts';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { Listener, type ListenerOptions } from '../../../../src/server/listen/listener.ts';
 import type { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
@@ -281,27 +280,4 @@ test('destroys an evicted connection that does not read its response', async () 
   });
   await once(lazy, 'end');
   expect(received).toBeLessThan(size);
-});
-
-test('announces the end of a connection with its last HTTP request', async () => {
-  const { port } = await listen();
-  const socket = open(port);
-  const answers: string[] = [];
-  for (let count = 0; count < MAX_REQUESTS_PER_CONNECTION; count++) {
-    socket.write(`GET /healthz HTTP/1.1\r\n${HOST}\r\n\r\n`);
-    answers.push(await response(socket));
-  }
-  expect(answers.every((answer) => answer.startsWith('HTTP/1.1 200'))).toBe(true);
-  expect(answers.map((answer) => /^connection: close/im.test(answer)).indexOf(true)).toBe(answers.length - 1);
-});
-
-test('cuts a connection that sends too many HTTP requests', async () => {
-  const { port } = await listen();
-  const socket = open(port);
-  socket.resume();
-  const ended = once(socket, 'close');
-  socket.write(`GET /healthz HTTP/1.1\r\n${HOST}\r\n\r\n`.repeat(MAX_REQUESTS_PER_CONNECTION + 1));
-  socket.once('end', () => socket.destroy());
-  await ended;
-  expect(await request(port, 'GET /healthz HTTP/1.1')).toMatch(/^HTTP\/1.1 200/);
 });
