@@ -1,10 +1,4 @@
 /**
- * How often the HTTP server looks for connections that exceed the request timeout, within one timeout. A connection is cut at most
- * one such interval late.
- */
-export const CHECKS_PER_REQUEST_TIMEOUT = 4;
-
-/**
  * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this
  * many serve thousands of new clients per second.
  */
@@ -33,3 +27,9 @@ export const AUTH_FAILURE_RESET_MS = 15 * 60_000;
 
 /** Addresses whose failures are counted; a few hundred kilobytes. Beyond that the least recently failing address is evicted. */
 export const AUTH_FAILURE_MAX_ADDRESSES = 4_096;
+
+/**
+ * Bytes that a connection passes to the HTTP server per turn: a usual upgrade request, or about ten of the shortest
+ * requests, which take half a millisecond.
+ */
+export const HTTP_TURN_CREDIT = 512;

@@ -1,16 +1,10 @@
 import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
-import { CHECKS_PER_REQUEST_TIMEOUT } from './limits.ts';
+import { HttpStream } from './http-stream.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
@@ -32,11 +26,15 @@ interface WebHandlers {
   evict(socket: Duplex): void;
 }
 
-/** An HTTP or HTTPS server that counts its connections. */
+/**
+ * An HTTP or HTTPS server that counts its connections. They reach Node's HTTP server, which only parses requests, through an
+ * {@link HttpStream} each.
+ */
 export class WebServer {
   readonly slots: ConnectionSlots;
   readonly #options: WebServerOptions;
   readonly #handlers: WebHandlers;
+  readonly #http = createHttpServer();
   #server: Server | null = null;
   #tls: TlsServer | null = null;
 
@@ -50,9 +48,12 @@ export class WebServer {
   async listen(): Promise<AddressInfo | null> {
     const server = await this.#createServer();
     this.#server = server;
-    server.on('request', (request, response) => this.#handlers.request(request, response));
-    server.on('upgrade', (request, socket, head) => this.#handlers.upgrade(request, socket, head));
-    server.on('connection', (socket) => this.#connected(socket));
+    this.#http.on('request', (request, response) => this.#request(request, response));
+    this.#http.on('upgrade', (request, stream, head) => this.#upgrade(request, stream as HttpStream, head));
+    server.on('connection', (socket: Socket) => this.#connected(socket));
+    server.on(this.#tls === null ? 'connection' : 'secureConnection', (socket: Socket) =>
+      this.#http.emit('connection', new HttpStream(socket, this.#options.requestTimeoutMs)),
+    );
     const bound = await bind(server, this.#options.address);
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
     server.on('error', ({ message }) =>
@@ -71,22 +72,26 @@ export class WebServer {
     const server = this.#server;
     if (server === null) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeAllConnections();
     for (const socket of [...this.slots.pending, ...this.slots.admitted]) socket.destroy();
     await closed;
   }
 
   async #createServer(): Promise<Server> {
     const { tls, requestTimeoutMs } = this.#options;
-    const options: ServerOptions = {
-      headersTimeout: requestTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: Math.ceil(requestTimeoutMs / CHECKS_PER_REQUEST_TIMEOUT),
-    };
-    if (tls === null) return createServer(options);
+    if (tls === null) return createServer({ allowHalfOpen: true });
     const { createTlsServer } = await import('./tls.ts');
-    this.#tls = await createTlsServer(tls, options, requestTimeoutMs);
+    this.#tls = await createTlsServer(tls, requestTimeoutMs);
     return this.#tls.server;
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse): void {
+    (request.socket as unknown as HttpStream).answering(request, response);
+    this.#handlers.request(request, response);
+  }
+
+  #upgrade(request: IncomingMessage, stream: HttpStream, head: Buffer): void {
+    const detached = stream.detach(head);
+    this.#handlers.upgrade(request, detached.socket, detached.head);
   }
 
   #connected(socket: Socket): void {

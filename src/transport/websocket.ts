@@ -3,11 +3,12 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import type { CountingStream, FrameStream } from './frame-stream.ts';
+import type { FrameStream } from './frame-stream.ts';
 import { BufferedMessage } from './growable-buffer.ts';
 import { Keepalive, type KeepaliveOptions } from './keepalive.ts';
 import { BATCHED_MESSAGE_BYTES, LARGE_MESSAGE_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
+import type { CountingStream } from './paced-stream.ts';
 import { encodeTextFrames, textFrameHeader } from './text-frame-encoder.ts';
 import {
   CloseCode,
@@ -283,8 +284,9 @@ export class WebSocketTransport implements Transport {
   }
 
   #refuseTooLarge(maxBytes: number): void {
-    const limit = this.#isNewPeer ? 'the limit before initialize' : 'the limit of this server';
-    this.#failure ??= `a message has more than ${maxBytes} bytes, ${limit}`;
+    this.#failure ??= this.#isNewPeer
+      ? `a message has more than ${maxBytes} bytes, the limit before initialize`
+      : `a message has more than ${maxBytes} bytes, the limit of this server`;
     this.close({ code: CloseCode.messageTooBig, reason: this.#failure });
   }
 
