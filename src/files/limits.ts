@@ -247,5 +247,8 @@ export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
 export const MAX_YAML_DEPTH = 32;
 export const MAX_YAML_LENGTH = 64 * 1024;
 
+/** Nesting depth of the servers in a plugin's manifest: the reference's parser accepts no more. */
+export const MAX_MANIFEST_DEPTH = 128;
+
 /** Characters of a skill's name: the reference's number. */
 export const MAX_SKILL_NAME_CHARACTERS = 64;

@@ -1,24 +1,29 @@
 import { once, setMaxListeners } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
+import type { Owner } from '../base/fair-shares.ts';
 import { NetworkError } from './errors.ts';
 import { MAX_BRIDGED_PORTS } from './limits.ts';
 import { MAX_CONNECTIONS } from './proxy/limits.ts';
-import type { ServerPorts } from './proxy/proxy-resources.ts';
+import type { ProxyResources } from './proxy/proxy-resources.ts';
 import { abortOnClose, connectToOne, joinSockets } from './proxy/tunnel.ts';
+
+type BridgeResources = Pick<ProxyResources, 'serverPorts' | 'admitConnection'>;
 
 /**
  * Lets a program in its own network namespace reach certain ports of this machine's 127.0.0.1 under the same numbers, and nothing
  * else. The program connects to sockets that listen in its namespace but are served by this process, so no helper runs inside.
  */
 export class LoopbackBridge {
-  readonly #serverPorts: ServerPorts;
+  readonly #resources: BridgeResources;
+  readonly #owner: Owner;
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
   readonly #closing = new AbortController();
 
-  /** Connections to the server's own ports are refused. */
-  constructor(serverPorts: ServerPorts) {
-    this.#serverPorts = serverPorts;
+  /** Connections to the server's own ports are refused. The others count for the owner, the session of the program. */
+  constructor(resources: BridgeResources, owner: Owner) {
+    this.#resources = resources;
+    this.#owner = owner;
     // Every connection attempt adds a listener; their number is bounded.
     setMaxListeners(0, this.#closing.signal);
   }
@@ -49,10 +54,11 @@ export class LoopbackBridge {
   }
 
   #forward(socket: Socket, port: number): void {
+    socket.on('error', () => {});
+    if (!this.#resources.admitConnection(socket, this.#owner)) return;
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    socket.on('error', () => {});
-    if (this.#serverPorts.includes(LOOPBACK, port)) {
+    if (this.#resources.serverPorts.includes(LOOPBACK, port)) {
       socket.destroy();
       return;
     }

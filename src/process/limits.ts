@@ -112,6 +112,9 @@ export const STDIN_QUEUE_MAX_CHUNKS = 4096;
 /** Bytes that may wait for the program; further ones are rejected. */
 export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
 
+/** Characters of a program's arguments that a listing shows, and that are kept for it. Two megabytes of them can be started. */
+export const LISTED_ARGUMENT_CHARACTERS = 4096;
+
 /**
  * Upper bound for the characters of names times the characters of globs of one environment policy: a fraction of a second.
  * Ordinary policies need a thousandth of it.

@@ -190,8 +190,8 @@ export class ManagedProcess {
     return reached();
   }
 
-  snapshot(stream: StreamName): StreamSnapshot {
-    return this.#log.snapshot(stream);
+  snapshot(stream: StreamName, maxBytes: number): StreamSnapshot {
+    return this.#log.snapshot(stream, maxBytes);
   }
 
   /** See {@link StdinQueue.write}. */

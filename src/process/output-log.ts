@@ -92,22 +92,35 @@ export class OutputLog {
     return this.#chunks.firstAfter(afterSeq) < this.#chunks.length;
   }
 
-  /** Head and tail of one stream, without overlap. */
-  snapshot(stream: StreamName): StreamSnapshot {
-    const head = this.#headOf(stream);
-    const retained: Buffer[] = [];
+  /** Head and tail of one stream, without overlap and together at most `maxBytes`. A head that is too long is cut to half of that. */
+  snapshot(stream: StreamName, maxBytes = Number.POSITIVE_INFINITY): StreamSnapshot {
+    const { bytes, totalBytes } = this.#headOf(stream);
+    let retainedBytes = 0;
     for (let index = 0; index < this.#chunks.length; index++) {
       const chunk = this.#chunks.at(index);
-      if (chunk.stream === stream) retained.push(this.#bytesOf(chunk));
+      if (chunk.stream === stream) retainedBytes += chunk.length;
     }
-    const kept = Buffer.concat(retained);
-    const keptFrom = head.totalBytes - kept.length;
-    const overlap = Math.max(0, head.bytes.length - keptFrom);
+    const afterHead = Math.min(retainedBytes, totalBytes - bytes.length);
+    const headBytes = Math.min(bytes.length, Math.max(maxBytes - afterHead, Math.floor(maxBytes / 2)));
+    const tailBytes = Math.min(afterHead, maxBytes - headBytes);
     return {
-      head: head.bytes,
-      tail: kept.subarray(overlap),
-      omittedBytes: Math.max(0, keptFrom - head.bytes.length),
+      head: bytes.subarray(0, headBytes),
+      tail: this.#lastBytes(stream, tailBytes),
+      omittedBytes: totalBytes - headBytes - tailBytes,
     };
+  }
+
+  #lastBytes(stream: StreamName, count: number): Buffer {
+    const parts: Buffer[] = [];
+    let missing = count;
+    for (let index = this.#chunks.length - 1; missing > 0; index--) {
+      const chunk = this.#chunks.at(index);
+      if (chunk.stream !== stream) continue;
+      const part = this.#bytesOf(chunk).subarray(-missing);
+      parts.push(part);
+      missing -= part.length;
+    }
+    return Buffer.concat(parts.reverse(), count);
   }
 
   #headOf(stream: StreamName): StreamHead {

@@ -1,5 +1,5 @@
 import { ProcessError } from './errors.ts';
-import { START_BEFORE_TERMINATE_MS } from './limits.ts';
+import { LISTED_ARGUMENT_CHARACTERS, START_BEFORE_TERMINATE_MS } from './limits.ts';
 import {
   ManagedProcess,
   type ProcessListener,
@@ -35,10 +35,22 @@ export interface StartRequest {
 
 type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
 
+/** The program of a process, as a listing shows it. */
+interface ListedProgram {
+  /** The first of them; the last one may be cut. */
+  readonly argv: readonly string[];
+  /** Whether arguments, or a part of the last one, are missing. */
+  readonly argvTruncated: boolean;
+  readonly cwd: string;
+  readonly tty: boolean;
+}
+
 /** One entry of a process listing. */
-interface ProcessSummary {
+export interface ProcessSummary {
+  /** Its position among all processes that were ever started here, from 1. */
+  readonly position: number;
   readonly processId: string;
-  readonly spec: SpawnSpec;
+  readonly program: ListedProgram;
   readonly state: ProcessState;
   readonly exitCode: number | null;
   readonly reason: LimitReason | null;
@@ -53,6 +65,7 @@ export class ProcessManager {
   readonly #entries = new Map<string, Entry>();
   /** Closed processes that are still readable, the longest closed first. */
   readonly #closed = new Set<Entry>();
+  #started = 0;
   #paused = false;
   #closing = false;
 
@@ -104,8 +117,9 @@ export class ProcessManager {
     return process?.terminate(mode) ?? entry?.cancel.signal.aborted ?? false;
   }
 
-  list(): ProcessSummary[] {
-    return [...this.#entries.values()].map(summarize);
+  /** The processes after a position, in the order of their starts. */
+  *list(after = 0): Generator<ProcessSummary> {
+    for (const entry of this.#entries.values()) if (entry.position > after) yield summarize(entry);
   }
 
   /** Whether no process runs or is being started. */
@@ -161,8 +175,9 @@ export class ProcessManager {
       );
     }
     const entry: Entry = {
+      position: ++this.#started,
       processId,
-      spec,
+      program: listed(spec),
       cancel: new AbortController(),
       startedAtMs: Date.now(),
       ...settling(),
@@ -236,9 +251,7 @@ export class ProcessManager {
   }
 }
 
-interface Entry {
-  readonly processId: string;
-  readonly spec: SpawnSpec;
+interface Entry extends Pick<ProcessSummary, 'position' | 'processId' | 'program'> {
   readonly cancel: AbortController;
   readonly startedAtMs: number;
   /** Resolves when the start has succeeded, failed or been cancelled. */
@@ -276,7 +289,7 @@ function cancelled(processId: string): ProcessError {
   return new ProcessError('startCancelled', `process ${processId} start was cancelled`);
 }
 
-function summarize({ processId, spec, startedAtMs, process }: Entry): ProcessSummary {
+function summarize({ position, processId, program, startedAtMs, process }: Entry): ProcessSummary {
   const state: ProcessState =
     process === null
       ? 'starting'
@@ -286,12 +299,32 @@ function summarize({ processId, spec, startedAtMs, process }: Entry): ProcessSum
           ? 'running'
           : 'exited';
   return {
+    position,
     processId,
-    spec,
+    program,
     state,
     exitCode: process?.exitCode ?? null,
     reason: process?.reason ?? null,
     startedAtMs,
     nextSeq: process?.nextSeq ?? 1,
   };
+}
+
+function listed({ argv, cwd, io }: SpawnSpec): ListedProgram {
+  const shown: string[] = [];
+  let left = LISTED_ARGUMENT_CHARACTERS;
+  for (const argument of argv) {
+    // An empty argument takes space too.
+    if (left <= 0) break;
+    shown.push(argument.length <= left ? argument : wholeCharacters(argument.slice(0, left)));
+    left -= argument.length + 1;
+  }
+  // The last argument may use up all characters without being cut.
+  const argvTruncated = shown.length < argv.length || left < -1;
+  return { argv: shown, argvTruncated, cwd, tty: io.kind === 'pty' };
+}
+
+/** Without half of a surrogate pair at the end, which strict JSON parsers refuse. */
+function wholeCharacters(text: string): string {
+  return text.replace(/[\ud800-\udbff]$/, '');
 }

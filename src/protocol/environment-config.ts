@@ -1,9 +1,10 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { MAX_PATH_KEYS } from './limits.ts';
 import { list } from './list.ts';
 import { doc, Name, Uri } from './scalars.ts';
 
-const KeyPaths = once(() => list(list(Name())));
+const KeyPaths = once(() => list(list(Name(), MAX_PATH_KEYS)));
 
 export const EnvironmentConfigReadParams = once(() =>
   z.object({

@@ -13,7 +13,7 @@ const RequestHeader = once(() =>
     value: Argument(),
     valueEnvVar: doc(
       optional(Name()),
-      'An environment variable of the server whose value is appended to `value`. It must exist and not be empty. Variables with credentials of the server itself are refused.',
+      'An environment variable of the server whose value is appended to `value`. It must exist and not be empty. Variables with credentials of the server itself are refused, and for a token with limits all that the server does not list.',
     ),
   }),
 );

@@ -69,6 +69,9 @@ export const MAX_ARGUMENTS = 64 * 1024;
 /** Environment variables, or other values with names that the client chooses. Real environments have about a hundred. */
 export const MAX_NAMED_VALUES = 16 * 1024;
 
+/** Keys in one path of a configuration, which is not nested more deeply. */
+export const MAX_PATH_KEYS = 128;
+
 /** Elements of any other list. The part of the server that uses the list may accept fewer. */
 export const MAX_LIST_LENGTH = 4096;
 

@@ -302,7 +302,9 @@ export const ProcessWaitResult = once(() =>
   }),
 );
 
-const StreamSnapshot = once(() => doc(Base64(), 'First and last retained bytes, joined.'));
+const StreamSnapshot = once(() =>
+  doc(Base64(), 'First and last retained bytes, joined. At most 2 MiB, and as much as fits into a response.'),
+);
 const OmittedBytes = once(() => z.object({ stdout: Uint64(), stderr: Uint64(), terminal: Uint64() }));
 
 export const ProcessSnapshotResult = once(() =>
@@ -321,12 +323,22 @@ export const ProcessSnapshotResult = once(() =>
   }),
 );
 
+export const ProcessListParams = once(() =>
+  z._default(
+    z.object({
+      after: doc(optional(Uint64()), '`next` of an earlier result, to list the processes after it.'),
+    }),
+    {},
+  ),
+);
+
 export const ProcessListResult = once(() =>
   z.object({
     processes: z.array(
       z.object({
         processId: ProcessId(),
-        argv: z.array(z.string()),
+        argv: doc(z.array(z.string()), 'The first 4,096 characters of the arguments.'),
+        argvTruncated: doc(z.optional(z.literal(true)), 'Present when `argv` is incomplete.'),
         cwd: z.string(),
         tty: z.boolean(),
         state: z.enum(['starting', 'running', 'exited', 'closed']),
@@ -335,6 +347,10 @@ export const ProcessListResult = once(() =>
         nextSeq: Uint64(),
         reason: Reason(),
       }),
+    ),
+    next: doc(
+      z.optional(Uint64()),
+      'Present when there are more processes, which did not fit into this result. Pass it as `after`.',
     ),
   }),
 );

@@ -143,9 +143,10 @@ export const METHODS = {
     origin: 'extension',
     lane: 'control',
     capability: 'processList',
-    params: environment.EnvironmentStatusParams,
+    params: process.ProcessListParams,
     result: process.ProcessListResult,
-    summary: 'Lists the processes of the session.',
+    summary:
+      'Lists the processes of the session in the order of their starts, as many as fit into a megabyte.',
   }),
   'fs/readFile': method({
     ...filesystem,

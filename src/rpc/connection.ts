@@ -149,16 +149,8 @@ export class RpcConnection {
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
     this.#answers++;
     if (result instanceof StreamedResult) return this.#stream(id, result);
-    if (result instanceof Base64Result && this.carriesBytes) {
-      this.#checkSize(result.bytes.length);
-      this.#respondWithBytes(id, result, Buffer.from(result.bytes));
-      result.hooks.release?.();
-      result.hooks.afterSent?.();
-    } else if (result instanceof Base64Result) {
-      this.#checkSize(base64Length(result.bytes.length));
-      const { bytes, released } = encodeBase64Result(id, result);
-      this.#outbox.sendControl(bytes, released);
-      result.hooks.afterSent?.();
+    if (result instanceof Base64Result) {
+      this.#respondWithBase64(id, result);
     } else if (result instanceof BytesResult) {
       this.#checkSize(result.bytes.length + result.after.length);
       this.#outbox.sendControl(encodeBytesResult(id, result));
@@ -246,6 +238,23 @@ export class RpcConnection {
   abandon(reason: CloseReason): void {
     this.#transport.close(reason);
     this.#end(reason);
+  }
+
+  /** Releases the bytes also when they are refused. */
+  #respondWithBase64(id: RequestId, result: Base64Result): void {
+    try {
+      if (this.carriesBytes) {
+        this.#checkSize(result.bytes.length);
+        this.#respondWithBytes(id, result, Buffer.from(result.bytes));
+      } else {
+        this.#checkSize(base64Length(result.bytes.length));
+        const { bytes, released } = encodeBase64Result(id, result);
+        this.#outbox.sendControl(bytes, released);
+      }
+    } finally {
+      result.hooks.release?.();
+    }
+    result.hooks.afterSent?.();
   }
 
   #respondWithBytes(

@@ -54,3 +54,6 @@ export const EXPECTED_TEXT_BYTES = 32 * 1024;
 
 /** Base64 characters decoded per step: a multiple of four, and a text of the same size. */
 export const BASE64_DECODE_CHUNK_CHARACTERS = 64 * 1024;
+
+/** Characters of a large result that are encoded in one turn of the event loop: a few milliseconds. */
+export const ENCODED_BYTES_PER_TURN = 512 * 1024;

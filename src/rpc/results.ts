@@ -51,7 +51,7 @@ export class Base64Result {
 }
 
 interface Base64ResultHooks {
-  /** Called when the bytes are encoded and may be overwritten. */
+  /** Called when the bytes are encoded, or the result is refused. They may then be overwritten. */
   readonly release?: () => void;
   /** Called when the response is in the outbox. Messages that are sent from here on follow it on the wire. */
   readonly afterSent?: () => void;
@@ -88,14 +88,13 @@ export type HandlerResult<Result> = Result | EncodedResult | BytesResult | Base6
 
 /** Encodes the response with a {@link Base64Result}, in a buffer that may be reused after its release. */
 export function encodeBase64Result(id: RequestId, result: Base64Result): StreamPart {
-  const { before, bytes, after, hooks } = result;
+  const { before, bytes, after } = result;
   const head = Buffer.from(`{"id":${id},"result":${before}`);
   const tail = Buffer.from(`${after}}`);
   const length = head.length + base64Length(bytes.length) + tail.length;
   const frame = length < POOLED_RESULT_MIN_BYTES ? Buffer.allocUnsafe(length) : RESULTS.take(length);
   head.copy(frame);
   writeBase64(frame, head.length, bytes, tail);
-  hooks.release?.();
   return { bytes: frame.subarray(0, length), released: () => RESULTS.give(frame) };
 }
 

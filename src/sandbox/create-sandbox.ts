@@ -1,3 +1,4 @@
+import type { FairShares } from '../base/fair-shares.ts';
 import type { Spawner } from '../process/spawn/spawner.ts';
 import { unenforceable } from './errors.ts';
 import { SandboxedFiles } from './files/sandboxed-files.ts';
@@ -9,11 +10,12 @@ import type { Sandbox } from './sandbox.ts';
 /**
  * Creates the sandbox of this machine. `env` is the server's own environment: bwrap is looked up on its PATH, never on that of a request.
  * Throws SandboxError when this platform is not supported. With `prebuild` the next sandbox for a policy is built before it is needed.
+ * `descriptors` are those that all sessions share; no limit when absent.
  */
 export function createSandbox(
   spawner: Spawner,
   env: Readonly<Record<string, string | undefined>>,
-  { prebuild }: { readonly prebuild: boolean },
+  { prebuild, descriptors }: { readonly prebuild: boolean; readonly descriptors?: FairShares },
 ): Sandbox {
   const { arch } = process;
   if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
@@ -22,9 +24,17 @@ export function createSandbox(
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const pool = prebuild ? new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls) : null;
-  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool);
-  const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
+  const pool = prebuild
+    ? new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls, descriptors)
+    : null;
+  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool, descriptors);
+  const files = new SandboxedFiles({
+    spawner,
+    bwrap,
+    architecture: arch,
+    env,
+    ...(descriptors && { descriptors }),
+  });
   return {
     get works() {
       return bwrap.works;
@@ -34,7 +44,7 @@ export function createSandbox(
     },
     wrapProgram: (spec, policy, signal, proxied = null) =>
       programs.wrapProgram(spec, policy, proxied === null ? policy.network : 'proxied', signal, proxied),
-    files: (policy) => files.files(policy),
+    files: (policy, owner) => files.files(policy, owner),
     close: async () => {
       await Promise.all([programs.close(), files.close()]);
     },

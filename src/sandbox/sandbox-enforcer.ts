@@ -1,3 +1,4 @@
+import type { Owner } from '../base/fair-shares.ts';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { deferFileSystem } from '../files/file-system-wrappers.ts';
@@ -33,7 +34,7 @@ export interface FileSandboxes {
 }
 
 /** The files of one sandbox. */
-interface FileSandbox {
+export interface FileSandbox {
   readonly fileSystem: FileSystem;
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }
@@ -96,14 +97,14 @@ export class SandboxEnforcer {
     return async (inner, signal) => (await this.#sandbox()).wrapProgram(inner, policy, signal);
   }
 
-  /** The files of a connection. If `below` is not null, the connection only sees this directory. */
-  files(below: NativePath | null): FileSandboxes {
+  /** The files of a connection of the session `owner`. If `below` is not null, the connection only sees this directory. */
+  files(below: NativePath | null, owner: Owner): FileSandboxes {
     return {
       of: (asked, access) => {
         if (asked === null && this.#floor === null) return null;
         const policy = this.#aboveFloor(asked === null ? null : filePolicy(asked, access));
         if (policy === null || isFullWrite(policy) || (access === 'read' && isFullRead(policy))) return null;
-        return this.#filesUnder(below === null ? policy : intersect(policy, onlyBelow(below)));
+        return this.#filesUnder(below === null ? policy : intersect(policy, onlyBelow(below)), owner);
       },
     };
   }
@@ -113,8 +114,8 @@ export class SandboxEnforcer {
     await sandbox?.close();
   }
 
-  #filesUnder(policy: SandboxPolicy): FileSandbox {
-    const files = async () => (await this.#sandbox()).files(policy);
+  #filesUnder(policy: SandboxPolicy, owner: Owner): FileSandbox {
+    const files = async () => (await this.#sandbox()).files(policy, owner);
     return {
       fileSystem: deferFileSystem(async () => (await files()).fileSystem),
       search: async (...search) => (await files()).search(...search),

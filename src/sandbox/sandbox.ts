@@ -1,3 +1,4 @@
+import type { Owner } from '../base/fair-shares.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
@@ -18,8 +19,8 @@ export interface Sandbox {
     signal: AbortSignal,
     proxied?: Proxied | null,
   ): Promise<SandboxedLaunch>;
-  /** The files under a policy that hides or protects some. If the sandbox does not work, each operation fails. */
-  files(policy: SandboxPolicy): PolicyFiles;
+  /** The files under a policy that hides or protects some, for one owner. If the sandbox does not work, each operation fails. */
+  files(policy: SandboxPolicy, owner?: Owner): PolicyFiles;
   /** Ends all pre-built sandboxes and file helpers. */
   close(): Promise<void>;
 }

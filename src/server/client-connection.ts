@@ -216,14 +216,15 @@ export class ClientConnection {
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
-      search,
-      () => quotas.enterFileHandle(),
+      async (...asked) => (await search()).search(...asked, session),
+      () => quotas.enterFileHandle(session),
       access.restrict(fastPaths.files),
-      sandboxEnforcer.files(access.below),
+      sandboxEnforcer.files(access.below, session),
     );
     const http = new ConnectionHttp(this.#connection, {
-      client: () => openHttpClient(config),
+      client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
+      enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const services = {

@@ -1,8 +1,14 @@
 /** Smallest number of slots kept for new clients, however few descriptors the system allows. */
 export const MIN_SLOTS_FOR_NEW_CLIENTS = 2;
 
-/** Descriptors of a running program: three pipes, or two for a terminal. */
-export const DESCRIPTORS_PER_PROCESS = 3;
+/** Descriptors for the streams of a program: three pipes; two without stdin, and two for a terminal. */
+export const MAX_STREAM_DESCRIPTORS = 3;
+
+/** Further descriptors of a start in a sandbox: the report pipe, the launcher, and the pipe for the arguments of bwrap. */
+export const SANDBOXED_START_DESCRIPTORS = 4;
+
+/** Further descriptors of a program with its own network: two listeners, and the socket pair that they arrive through. */
+export const PROGRAM_NETWORK_DESCRIPTORS = 4;
 
 /**
  * After a client has ended its input, its open requests are aborted when no response, and no part of a response or body, was sent for
@@ -27,6 +33,18 @@ export const FRAME_POOL_SIZE = 16;
  * request may take 79 of them, twice a UUID; with a longer id and a small `maxResponseBytes` the response is refused.
  */
 export const READ_ENVELOPE_BYTES = 96;
+
+/** Largest page of `process/read`: more than the default settings retain. It is encoded in one turn of the event loop. */
+export const READ_PAGE_BYTES = 8 * 1024 * 1024;
+
+/** Largest page of `process/list`. One page holds a thousand ordinary processes; ids and paths can be long. */
+export const LIST_PAGE_BYTES = 1024 * 1024;
+
+/** Bytes of one stream in the result of `process/snapshot`, more than the default settings retain. */
+export const SNAPSHOT_STREAM_BYTES = 2 * 1024 * 1024;
+
+/** JSON of the result of `process/snapshot` besides the bytes of its streams, rounded up. */
+export const SNAPSHOT_ENVELOPE_BYTES = 1024;
 
 /**
  * Files up to this size are sent in one response; larger ones are read while they are sent. It is a multiple of three, so that the

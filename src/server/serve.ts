@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
+import type { FairShares } from '../base/fair-shares.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
@@ -125,16 +126,17 @@ export class ExecServer {
       protectServer: config.protectMemory,
       openCached: fastPaths.openCached,
     });
+    const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
       fastPaths,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
-      quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyResources(),
+      quotas,
+      proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths),
+        () => loadSandbox(this.#spawner, fastPaths, quotas.descriptors),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
       search: () => {
@@ -354,9 +356,13 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   }, TOKEN_EXPIRY_CHECK_MS);
 }
 
-async function loadSandbox(spawner: LazySpawner, { prebuildSandboxes }: FastPaths): Promise<Sandbox> {
+async function loadSandbox(
+  spawner: LazySpawner,
+  { prebuildSandboxes: prebuild }: FastPaths,
+  descriptors: FairShares,
+): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env, { prebuild: prebuildSandboxes });
+  return createSandbox(await spawner.prepare(), process.env, { prebuild, descriptors });
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {

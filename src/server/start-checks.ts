@@ -12,7 +12,7 @@ import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { policyOf } from '../sandbox/policy/normalize.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
-import { refuseBadHosts } from './sessions/connection-http.ts';
+import { refuseBadHttpSettings } from './sessions/connection-http.ts';
 
 /**
  * Rejects with StartError for settings that the server cannot honour. A server that does not start is better than one that refuses
@@ -21,7 +21,7 @@ import { refuseBadHosts } from './sessions/connection-http.ts';
 export async function checkSettings(config: ExecServerConfig, address: ListenAddress): Promise<void> {
   refuseUnsafeAccess(config, address);
   await refuseUnenforceableLimits(config);
-  await refuseBadHosts(config);
+  await refuseBadHttpSettings(config);
 }
 
 /** Throws StartError when the settings for authentication contradict each other, or would let every client in. */

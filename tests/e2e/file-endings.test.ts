@@ -11,6 +11,7 @@ import { ExecServer } from '../../src/server/serve.ts';
 import { connectInMemory } from '../../src/testing/index.ts';
 import type { MemoryTransport } from '../../src/transport/memory.ts';
 import { StdioTransport } from '../../src/transport/stdio.ts';
+import { bufferedText } from '../support/buffered-text.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let folder: string;
@@ -49,7 +50,7 @@ test('answers all requests of a client that then closes its input', async () => 
   input.end(requests.map((request) => `${JSON.stringify(request)}\n`).join(''));
   await accepted;
   await server.close();
-  const lines = String(output.read()).trim().split('\n');
+  const lines = bufferedText(output).trim().split('\n');
   const answers = new Map(lines.map((line) => JSON.parse(line)).map((answer) => [answer.id, answer]));
   expect(answers.get(2).result?.entries).toHaveLength(60);
   expect(answers.get(3).result?.matches).toHaveLength(30);

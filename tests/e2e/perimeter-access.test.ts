@@ -15,6 +15,7 @@ import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
 import { ensureReference, startReference } from '../../scripts/reference.mjs';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
+import { webServer } from '../support/web-servers.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
 
 const cli = new Workspace();
@@ -71,10 +72,12 @@ function status(url: string, host: string): Promise<number> {
 }
 
 /** A server that accepts signed tokens, and a function that creates them. */
-async function signedServer(...flags: string[]) {
+async function signedServer(flags: string[] = [], env: Record<string, string> = {}) {
   const secret = join(mkdtempSync(join(folder, 'secret-')), 'secret');
   await mint('--out', secret);
-  const server = await start('--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret, ...flags);
+  const auth = ['--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret];
+  const server = await startServerProcess([...auth, ...flags], env);
+  servers.push(server);
   const sign = async (...args: string[]) => (await mint('signed', '--secret-file', secret, ...args)).token!;
   return { server, sign };
 }
@@ -140,6 +143,34 @@ test('a token with the scope exec starts programs and accesses no files', async 
   await expect(client.call('fs/readFile', { path: `file://${folder}` })).rejects.toMatchObject(FORBIDDEN);
 });
 
+test('a token with the scope net gets only the environment variables that the configuration lists', async () => {
+  const received: (string | undefined)[] = [];
+  const web = await webServer((incoming, response) => {
+    received.push(incoming.headers['x-value'] as string | undefined);
+    response.end();
+  });
+  onTestFinished(() => web.close());
+  const secrets = { GITHUB_TOKEN: 'github', DATABASE_URL: 'database', WEB_TOKEN: 'web' };
+  const { server, sign } = await signedServer(['--http-header-variables', 'OTHER, WEB_TOKEN'], secrets);
+  const send = (client: TestClient, valueEnvVar: string) => {
+    const headers = [{ name: 'x-value', value: 'v:', valueEnvVar }];
+    return client.call('http/request', { requestId: 'r', method: 'GET', url: web.url, headers });
+  };
+  for (const scope of ['net', 'net,exec', 'net,read-only']) {
+    const limited = await connect(server.url, await sign('--scope', scope));
+    for (const name of ['GITHUB_TOKEN', 'DATABASE_URL', 'PATH', 'NOT_SET']) {
+      await expect(send(limited, name)).rejects.toMatchObject({
+        code: -32600,
+        message: `http/request header x-value cannot use executor environment variable ${name}: the token has limits, and httpHeaderVariables does not list the variable`,
+      });
+    }
+    await expect(send(limited, 'WEB_TOKEN')).resolves.toMatchObject({ status: 200 });
+  }
+  const full = await connect(server.url, await sign());
+  await expect(send(full, 'GITHUB_TOKEN')).resolves.toMatchObject({ status: 200 });
+  expect(received).toEqual(['v:web', 'v:web', 'v:web', 'v:github']);
+});
+
 test('a read-only token for a directory reads there and can do nothing else', async () => {
   const allowed = join(folder, 'allowed');
   mkdirSync(join(allowed, 'inner'), { recursive: true });
@@ -192,7 +223,7 @@ test('a token with fewer rights cannot resume a session, even with its id', asyn
 });
 
 test('refuses a token for another environment', async () => {
-  const { server, sign } = await signedServer('--environment-id', 'build');
+  const { server, sign } = await signedServer(['--environment-id', 'build']);
   await connect(server.url, await sign('--environment', 'build'));
   await expect(connect(server.url, await sign('--environment', 'test'))).rejects.toMatchObject({
     status: 401,
@@ -202,8 +233,8 @@ test('refuses a token for another environment', async () => {
 test('a connection outlives its token, except with closeOnTokenExpiry', async () => {
   const skew = ['--ws-max-clock-skew-seconds', '0'];
   const [lasting, strict] = await Promise.all([
-    signedServer(...skew),
-    signedServer(...skew, '--close-on-token-expiry'),
+    signedServer(skew),
+    signedServer([...skew, '--close-on-token-expiry']),
   ]);
   const [stays, goes] = await Promise.all(
     [lasting, strict].map(async ({ server, sign }) => connect(server.url, await sign('--expires-in', '5s'))),

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -212,15 +212,44 @@ describe('one connection', () => {
 describe('file descriptors', () => {
   const IDLE_SOCKETS = 80;
 
-  test('are not used up by idle connections', async () => {
+  async function startWithDescriptors(count: number) {
     const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
     const server = await startProgram('/bin/sh', [
       '-c',
-      'ulimit -n 64; exec "$0" "$@"',
+      `ulimit -n ${count}; exec "$0" "$@"`,
       process.execPath,
       bin,
     ]);
     cleanups.push(() => server.stop());
+    return server;
+  }
+
+  test('a sandboxed start that would need too many is refused before it creates anything', async () => {
+    const server = await startWithDescriptors(96);
+    const client = await TestClient.connect(server.url!);
+    await client.handshake();
+    const sandbox = { type: 'workspaceWrite', writableRoots: [], networkAccess: false };
+    const start = async (processId: string, roots: readonly string[]) => {
+      const writableRoots = roots.map((root) => pathToFileURL(root).href);
+      const policy = { ...sandbox, writableRoots, excludeTmpdirEnvVar: true, excludeSlashTmp: true };
+      const cwd = pathToFileURL(roots[0]!).href;
+      return await client.request('process/start', { ...shell(processId, 'ls -A'), cwd, sandbox: policy });
+    };
+    const roots = ['a', 'b', 'c', 'd', 'e'].map((name) => join(folder, name));
+    for (const root of roots) mkdirSync(root);
+    await expect(start('p', roots)).rejects.toMatchObject({
+      code: -32603,
+      message: expect.stringContaining('(RLIMIT_NOFILE)'),
+    });
+    expect(roots.flatMap((root) => readdirSync(root))).toEqual([]);
+    await start('q', roots.slice(0, 1));
+    expect((await client.closedProcess('q')).text()).toContain('.git\n');
+    expect(roots.flatMap((root) => readdirSync(root))).toEqual([]);
+    await client.close();
+  });
+
+  test('are not used up by idle connections', async () => {
+    const server = await startWithDescriptors(64);
     const { port } = new URL(server.url!);
     const sockets = Array.from({ length: IDLE_SOCKETS }, () => openSocket(Number(port)));
     await Promise.all(sockets.map((socket) => once(socket, 'connect')));

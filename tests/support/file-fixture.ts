@@ -30,7 +30,7 @@ export class FileFixture {
     beforeEach(() => {
       this.#folder = realpathSync(mkdtempSync(join(tmpdir(), 'file-suite-')));
     });
-    afterEach(() => rmSync(this.#folder, { recursive: true }));
+    afterEach(() => rmSync(this.#folder, { recursive: true, maxRetries: 5 }));
   }
 
   get files(): ExecutorFileSystem {

@@ -53,12 +53,10 @@ export async function openHttpTransport(
   return transport;
 }
 
-/** A server need not support the end of a session, so a failure is not reported. */
+/** A server need not support the end of a session, and closing aborts what is in progress. Neither is reported as an error. */
 async function endSession(transport: McpTransport & { terminateSession(): Promise<void> }): Promise<void> {
-  const { onerror } = transport;
   transport.onerror = undefined;
   await withTimeout(transport.terminateSession(), MCP_SESSION_END_TIMEOUT_MS).catch(() => {});
-  transport.onerror = onerror;
 }
 
 async function importSdk(): Promise<HttpTransportModule> {

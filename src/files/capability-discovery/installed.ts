@@ -3,7 +3,12 @@ import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
 import type { ConfigLocations } from '../executor-config/config-locations.ts';
 import type { FileSystem } from '../file-system.ts';
-import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
+import {
+  DISCOVERY_ANSWER_BYTES,
+  DISCOVERY_ROOT_CONCURRENCY,
+  MAX_DISCOVERY_ROOTS,
+  MAX_MANIFEST_DEPTH,
+} from '../limits.ts';
 import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import { Budget, type LinkRule } from './file-bundle.ts';
@@ -142,7 +147,6 @@ function manifestOf(contents: string): Manifest | null {
   try {
     return readManifest(JSON.parse(contents));
   } catch {
-    // It is not JSON, or nested too deeply to be serialized.
     return null;
   }
 }
@@ -152,11 +156,18 @@ function readManifest(members: unknown): Manifest | null {
   const { name = null, apps = null, mcpServers } = members;
   const { displayName = null } = isRecord(members.interface) ? members.interface : {};
   if (!isTextOrNull(name) || !isTextOrNull(displayName) || !isTextOrNull(apps)) return null;
+  if (isDeeper(mcpServers, MAX_MANIFEST_DEPTH)) return null;
   return {
     name: name?.trim() || null,
     displayName: displayName?.trim() || null,
     mcpServers: isRecord(mcpServers) ? JSON.stringify(mcpServers) : null,
   };
+}
+
+/** Whether a JSON value has more than `limit` levels of arrays and objects. */
+function isDeeper(value: unknown, limit: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return limit === 0 || Object.values(value).some((member) => isDeeper(member, limit - 1));
 }
 
 /** The skills of a root, each prefixed with the name of the nearest plugin that contains it. */

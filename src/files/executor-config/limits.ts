@@ -4,9 +4,5 @@ export const MAX_EXECUTOR_CONFIG_BYTES = 1024 * 1024;
 /** Bytes of all files for one response: every directory down to the working directory may have a file. */
 export const MAX_EXECUTOR_CONFIG_TOTAL_BYTES = 8 * 1024 * 1024;
 
-/** Key paths of one kind in a request, and keys in one path. */
-export const MAX_SELECTED_PATHS = 4_096;
-export const MAX_PATH_KEYS = 128;
-
 /** Nesting depth of a configuration file. Deeper files are rejected. */
 export const MAX_TOML_DEPTH = 128;

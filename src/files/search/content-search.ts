@@ -1,7 +1,8 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { unlessAborted } from '../../base/abort.ts';
-import { Semaphore } from '../../base/semaphore.ts';
+import { FairSemaphore } from '../../base/fair-semaphore.ts';
+import type { Owner } from '../../base/fair-shares.ts';
 import { refused, toFileError } from '../errors.ts';
 import { SEARCH_CONCURRENCY, SEARCH_MAX_RESULTS, SEARCH_MAX_TIMEOUT_MS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
@@ -27,9 +28,9 @@ import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
  * exits, so that they do not pile up.
  */
 export class ContentSearch {
-  readonly #slots = new Semaphore(SEARCH_CONCURRENCY);
+  readonly #slots = new FairSemaphore(SEARCH_CONCURRENCY);
   /** For the stat of the searched path: it may hang and occupy a thread of the shared pool. */
-  readonly #stats = new Semaphore(SEARCH_CONCURRENCY);
+  readonly #stats = new FairSemaphore(SEARCH_CONCURRENCY);
   readonly #searchPath: string;
   #ripgrep: Promise<string | null> | null = null;
 
@@ -38,8 +39,8 @@ export class ContentSearch {
     this.#searchPath = searchPath;
   }
 
-  /** Rejects with a FileError, or with the signal's reason when it is aborted. */
-  async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
+  /** Each owner has a fair share of the slots. Rejects with a FileError, or with the signal's reason when it is aborted. */
+  async search(request: SearchRequest, signal: AbortSignal, owner: Owner = {}): Promise<SearchResult> {
     const query = completeQuery(request);
     checkQuery(query);
     const filter = new PathFilter(query);
@@ -53,11 +54,12 @@ export class ContentSearch {
     try {
       const engines = await unlessAborted(this.#engines(), end.signal);
       engine = engines[0]!.name;
-      const isDirectory = await this.#locate(query.path, end.signal);
+      const isDirectory = await this.#locate(query.path, end.signal, owner);
       for (const candidate of engines) {
         engine = candidate.name;
         collector = new Collector(query.maxResults);
-        if (await this.#completes(candidate, { query, filter, isDirectory, collector }, end.signal)) break;
+        const task = { query, filter, isDirectory, collector };
+        if (await this.#completes(candidate, task, end.signal, owner)) break;
       }
     } catch (error) {
       if (error !== TIMED_OUT) throw error;
@@ -70,9 +72,9 @@ export class ContentSearch {
   }
 
   /** A stat that hangs keeps its slot, like a search. */
-  async #locate(path: NativePath, signal: AbortSignal): Promise<boolean> {
-    await this.#stats.acquire(signal);
-    const located = locate(path).finally(() => this.#stats.release());
+  async #locate(path: NativePath, signal: AbortSignal, owner: Owner): Promise<boolean> {
+    const permit = await this.#stats.acquire(owner, signal);
+    const located = locate(path).finally(() => permit.leave(owner));
     return await unlessAborted(located, signal);
   }
 
@@ -80,8 +82,8 @@ export class ContentSearch {
    * Searches when a slot is free. Returns false when the engine is unusable. The slot is released when the search has exited
    * completely.
    */
-  async #completes(engine: Engine, task: SearchTask, signal: AbortSignal): Promise<boolean> {
-    await this.#slots.acquire(signal);
+  async #completes(engine: Engine, task: SearchTask, signal: AbortSignal, owner: Owner): Promise<boolean> {
+    const permit = await this.#slots.acquire(owner, signal);
     let run: EngineRun | null = null;
     try {
       run = engine.start(task);
@@ -92,7 +94,7 @@ export class ContentSearch {
       return false;
     } finally {
       run?.stop();
-      void (run?.exited ?? Promise.resolve()).then(() => this.#slots.release());
+      void (run?.exited ?? Promise.resolve()).then(() => permit.leave(owner));
     }
   }
 

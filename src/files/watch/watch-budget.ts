@@ -1,16 +1,25 @@
+import { readFileSync } from 'node:fs';
+import { FairShares } from '../../base/fair-shares.ts';
+import { once } from '../../base/once.ts';
 import { errorCode } from '../errors.ts';
 import { WATCH_MAX_DIRECTORIES, WATCH_MAX_ENTRIES } from '../limits.ts';
 
-/** How many entries the watches of one connection may cover together. */
+/** How many entries the watches of one connection may cover together. All connections share the watches of the system. */
 export class WatchBudget {
   readonly #maxEntries: number;
   readonly #maxDirectories: number;
+  readonly #shared: FairShares;
   #entries = 0;
   #directories = 0;
 
-  constructor(maxEntries = WATCH_MAX_ENTRIES, maxDirectories = WATCH_MAX_DIRECTORIES) {
+  constructor(
+    maxEntries = WATCH_MAX_ENTRIES,
+    maxDirectories = WATCH_MAX_DIRECTORIES,
+    shared = watchesOfSystem(),
+  ) {
     this.#maxEntries = maxEntries;
     this.#maxDirectories = maxDirectories;
+    this.#shared = shared;
   }
 
   /** Throws if this number of entries alone exceeds the limit. */
@@ -24,19 +33,36 @@ export class WatchBudget {
     if (isDirectory && this.#directories >= this.#maxDirectories) {
       throw new WatchLimitError(this.#refusal(this.#maxDirectories, 'directories'));
     }
+    if (isDirectory && !this.#shared.reserve(this)) {
+      throw new WatchLimitError(
+        `${this.#shared.refusal(this)}; exclude some directories or raise the limit of the system`,
+      );
+    }
     this.#entries += 1;
     if (isDirectory) this.#directories += 1;
   }
 
   give(isDirectory: boolean): void {
     this.#entries -= 1;
-    if (isDirectory) this.#directories -= 1;
+    if (!isDirectory) return;
+    this.#directories -= 1;
+    this.#shared.return(this);
   }
 
   #refusal(limit: number, what: string): string {
     return `the watches of a connection cover at most ${limit} ${what}; exclude some or watch a smaller directory`;
   }
 }
+
+/** The watches that the system allows this user. Each directory takes one (inotify(7)). */
+const watchesOfSystem = once(() => {
+  const name = 'watched directories (fs.inotify.max_user_watches)';
+  try {
+    return new FairShares(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1')), name);
+  } catch {
+    return new FairShares(Number.POSITIVE_INFINITY, name);
+  }
+});
 
 /** A tree exceeds a limit of the connection or of the system. */
 export class WatchLimitError extends Error {

@@ -16,9 +16,25 @@ export interface RequestedHeader {
 /** Environment variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
+/** The variables that headers may use: any but the denied ones, or only those of a list. */
+export type HeaderVariables = 'any' | ReadonlySet<string>;
+
+/** Parses names of variables separated by commas. Throws NetworkError for a name that is always denied. */
+export function headerVariables(list: string): ReadonlySet<string> {
+  const names = list.split(',').map((name) => name.trim());
+  for (const name of names) {
+    if (isDenied(name)) throw invalid(`${name} is never sent in a header`);
+  }
+  return new Set(names.filter((name) => name !== ''));
+}
+
 /** The headers to send; repeated names are grouped at the position of the first. Throws NetworkError. */
-export function requestFields(requested: readonly RequestedHeader[], env: Variables): HeaderField[] {
-  return grouped(requested.map((header) => requestField(header, env)));
+export function requestFields(
+  requested: readonly RequestedHeader[],
+  env: Variables,
+  usable: HeaderVariables,
+): HeaderField[] {
+  return grouped(requested.map((header) => requestField(header, env, usable)));
 }
 
 /** The received headers. Omits values that are not ASCII, because their meaning is undefined. */
@@ -72,18 +88,28 @@ const DENIED_VARIABLES: ReadonlySet<string> = new Set([
   'OPENAI_WORKLOAD_IDENTITY_CONTEXT',
 ]);
 
-function requestField({ name, value, valueEnvVar }: RequestedHeader, env: Variables): HeaderField {
+function requestField(
+  { name, value, valueEnvVar }: RequestedHeader,
+  env: Variables,
+  usable: HeaderVariables,
+): HeaderField {
   if (!isToken(name)) throw invalid('http/request header name is invalid: invalid HTTP header name');
-  const whole = valueEnvVar == null ? value : value + variable(name, valueEnvVar, env);
+  const whole = valueEnvVar == null ? value : value + variable(name, valueEnvVar, env, usable);
   if (/[\x00-\x08\x0a-\x1f\x7f]/.test(whole)) {
     throw invalid(`http/request header value is invalid for ${name}: failed to parse header value`);
   }
   return { name: name.toLowerCase(), value: whole };
 }
 
-function variable(header: string, name: string, env: Variables): string {
-  if (DENIED_VARIABLES.has(name.toUpperCase()) || OWN_VARIABLES.test(name)) {
-    throw invalid(`http/request header ${header} cannot use executor environment variable ${name}`);
+/** Says nothing about variables that may not be used, not even whether they exist. */
+function variable(header: string, name: string, env: Variables, usable: HeaderVariables): string {
+  const denied = `http/request header ${header} cannot use executor environment variable ${name}`;
+  if (isDenied(name)) throw invalid(denied);
+  if (usable !== 'any' && !usable.has(name)) {
+    throw new NetworkError(
+      'refused',
+      `${denied}: the token has limits, and httpHeaderVariables does not list the variable`,
+    );
   }
   const value = Object.hasOwn(env, name) ? env[name] : undefined;
   if (value === undefined) {
@@ -93,6 +119,10 @@ function variable(header: string, name: string, env: Variables): string {
     throw invalid(`http/request header ${header} requires a non-empty executor environment variable ${name}`);
   }
   return value;
+}
+
+function isDenied(name: string): boolean {
+  return DENIED_VARIABLES.has(name.toUpperCase()) || OWN_VARIABLES.test(name);
 }
 
 /** The server's own settings must not be sent in a header. */

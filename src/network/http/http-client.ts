@@ -13,7 +13,13 @@ import {
   type RawResponse,
   StaleConnectionError,
 } from './exchange.ts';
-import { type HeaderField, type Variables, valuesOf, withField } from './header-fields.ts';
+import {
+  type HeaderField,
+  type HeaderVariables,
+  type Variables,
+  valuesOf,
+  withField,
+} from './header-fields.ts';
 import { type HostPolicy, requireHost } from './host-policy.ts';
 import { Http2Sessions } from './http2-sessions.ts';
 import { openSocket } from './open-socket.ts';
@@ -34,6 +40,8 @@ export interface HttpResponse {
 interface HttpClientOptions {
   /** Provides proxies, the CA certificate file and values of headers. */
   readonly env: Variables;
+  /** Which variables of `env` headers may use. */
+  readonly headerVariables: HeaderVariables;
   readonly policy: HostPolicy;
   /** How long an idle connection is kept; {@link IDLE_CONNECTION_MS} when absent. */
   readonly idleConnectionMs?: number;
@@ -44,6 +52,7 @@ interface HttpClientOptions {
 /** Sends requests to web servers. Keeps connections for later requests and closes them with the client. */
 export class HttpClient {
   readonly #env: Variables;
+  readonly #headerVariables: HeaderVariables;
   readonly #sharedOpeningMs: number;
   readonly #policy: HostPolicy;
   readonly #connections: Connections;
@@ -53,11 +62,13 @@ export class HttpClient {
 
   constructor({
     env,
+    headerVariables,
     policy,
     idleConnectionMs = IDLE_CONNECTION_MS,
     sharedOpeningMs = SHARED_OPENING_MS,
   }: HttpClientOptions) {
     this.#env = env;
+    this.#headerVariables = headerVariables;
     this.#sharedOpeningMs = sharedOpeningMs;
     this.#policy = policy;
     this.#connections = new Connections(idleConnectionMs);
@@ -66,7 +77,7 @@ export class HttpClient {
 
   /** Resolves with the head of the response. Rejects with NetworkError. `signal` applies until the body has ended. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
-    const first = firstHop(request, this.#env);
+    const first = firstHop(request, this.#env, this.#headerVariables);
     wireFields(first);
     requireHost(this.#policy, first.url);
     const deadline = requestLimit([signal, this.#closed.signal], request.timeoutMs);

@@ -2,6 +2,7 @@ import { parseUrl } from '../../base/parse-url.ts';
 import { NetworkError } from '../errors.ts';
 import {
   type HeaderField,
+  type HeaderVariables,
   isToken,
   type RequestedHeader,
   requestFields,
@@ -33,11 +34,11 @@ export interface Hop {
 }
 
 /** The first hop of a request. Throws NetworkError when the request is invalid. */
-export function firstHop(request: HttpRequest, env: Variables): Hop {
+export function firstHop(request: HttpRequest, env: Variables, usable: HeaderVariables): Hop {
   const { method, headers, body } = request;
   if (!isToken(method)) throw invalid('http/request method is invalid: invalid HTTP method');
   const url = parsedUrl(request.url);
-  let fields = requestFields(headers, env);
+  let fields = requestFields(headers, env, usable);
   if ((url.username !== '' || url.password !== '') && valuesOf(fields, 'authorization').length === 0) {
     fields = [{ name: 'authorization', value: basicCredentials(url) }, ...fields];
   }

@@ -1,6 +1,9 @@
 /** Connections that one listener of a proxy serves at a time. Browsers and package managers open dozens; further ones are closed. */
 export const MAX_CONNECTIONS = 256;
 
+/** Descriptors of a connection: that of the program and that to the destination. */
+export const DESCRIPTORS_PER_CONNECTION = 2;
+
 /** Requests that a client may pipeline on one connection. Hardly any client sends a second one before the first response. */
 export const MAX_REQUESTS_AHEAD = 16;
 

@@ -1,5 +1,6 @@
 import { once, setMaxListeners } from 'node:events';
 import type { AddressInfo, Server, Socket } from 'node:net';
+import type { Owner } from '../../base/fair-shares.ts';
 import type { NetworkProxySettings } from '../../protocol/network.ts';
 import { NetworkError } from '../errors.ts';
 import { Admission, type PolicyPeer } from './admission.ts';
@@ -19,6 +20,8 @@ export interface NetworkProxyOptions {
   readonly settings: NetworkProxySettings;
   readonly resources: ProxyResources;
   readonly peer: PolicyPeer;
+  /** The session of the program. What the proxy uses of shared resources counts for it. */
+  readonly owner: Owner;
   /** Required if the settings mask credentials; released after the proxy is closed. */
   readonly lease?: InterceptionLease | null;
 }
@@ -39,6 +42,7 @@ export class NetworkProxy {
 
   private constructor(
     { servers, closing, masked }: Listeners,
+    { resources, owner }: Pick<NetworkProxyOptions, 'resources' | 'owner'>,
     environment: Readonly<Record<string, string>>,
     removePorts: readonly (() => void)[] = [],
   ) {
@@ -49,6 +53,7 @@ export class NetworkProxy {
     this.#removePorts = removePorts;
     for (const server of servers) {
       server.on('connection', (socket: Socket) => {
+        if (!resources.admitConnection(socket, owner)) return;
         this.#sockets.add(socket);
         socket.once('close', () => this.#sockets.delete(socket));
       });
@@ -75,6 +80,7 @@ export class NetworkProxy {
     const environment = environmentFor(options.settings, ports, credentials.userinfo);
     return new NetworkProxy(
       listeners,
+      options,
       environment,
       ports.map((port) => options.resources.serverPorts.add(port)),
     );
@@ -90,7 +96,8 @@ export class NetworkProxy {
   } {
     const listeners = createListeners(options, null, false);
     const ports = SANDBOX_PORTS.slice(0, listeners.servers.length);
-    return { proxy: new NetworkProxy(listeners, environmentFor(options.settings, ports, '')), ports };
+    const environment = environmentFor(options.settings, ports, '');
+    return { proxy: new NetworkProxy(listeners, options, environment), ports };
   }
 
   /**
@@ -145,7 +152,7 @@ interface Masked {
 }
 
 function createListeners(
-  { settings, resources, peer, lease = null }: NetworkProxyOptions,
+  { settings, resources, peer, owner, lease = null }: NetworkProxyOptions,
   credentials: Credentials | null,
   withUdp: boolean,
 ): Listeners {
@@ -154,7 +161,8 @@ function createListeners(
   const closing = new AbortController();
   // Every connection adds a listener; their number is bounded.
   setMaxListeners(0, closing.signal);
-  const { resolve, serverPorts, via } = resources;
+  const { serverPorts, via } = resources;
+  const resolve = (name: string) => resources.resolve(name, owner);
   const { mode } = settings;
   const admission = new Admission({ policy, mode, peer, resolve, serverPorts });
   const interception = masked && new Interception({ admission, mode, via, ...masked });

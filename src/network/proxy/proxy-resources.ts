@@ -1,13 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
+import type { Socket } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { Semaphore } from '../../base/semaphore.ts';
+import { FairSemaphore } from '../../base/fair-semaphore.ts';
+import { FairShares, type Owner } from '../../base/fair-shares.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { isOwnAddress } from './addresses.ts';
 import type { InterceptionCertificates } from './interception/interception-certificates.ts';
 import { ownedFolderName } from './interception/owned-folders.ts';
-import { LOOKUP_CONCURRENCY, LOOKUP_TIMEOUT_MS, MAX_WAITING_LOOKUPS } from './limits.ts';
+import {
+  DESCRIPTORS_PER_CONNECTION,
+  LOOKUP_CONCURRENCY,
+  LOOKUP_TIMEOUT_MS,
+  MAX_WAITING_LOOKUPS,
+} from './limits.ts';
 
 /** The environment variables of the server. */
 export type ServerVariables = Readonly<Record<string, string | undefined>>;
@@ -21,11 +28,26 @@ export class ProxyResources {
   readonly via = `exec-server-${randomBytes(8).toString('hex')}`;
   /** Created for the first program whose connections are intercepted. */
   interception: InterceptionCertificates | null = null;
+  /** The descriptors that all sessions share. Each connection of a program takes two: its own and that to the destination. */
+  readonly descriptors: FairShares;
   #bundlePath: string | null = null;
 
-  constructor(resolve: Resolve = systemLookup(), env: ServerVariables = process.env) {
+  constructor(
+    resolve: Resolve = systemLookup(),
+    env: ServerVariables = process.env,
+    descriptors = new FairShares(Number.POSITIVE_INFINITY),
+  ) {
     this.resolve = resolve;
     this.env = env;
+    this.descriptors = descriptors;
+  }
+
+  /** Counts a connection of a program of `owner` until it closes. Closes it when the owner's share of descriptors is used up. */
+  admitConnection(socket: Socket, owner: Owner): boolean {
+    const taken = this.descriptors.take(owner, DESCRIPTORS_PER_CONNECTION);
+    if (taken === null) socket.destroy();
+    else socket.once('close', () => taken.leave(owner));
+    return taken !== null;
   }
 
   /**
@@ -63,24 +85,24 @@ export class ServerPorts {
   }
 }
 
-/** Resolves a name to addresses. */
-export type Resolve = (name: string) => Promise<readonly string[]>;
+/** Resolves a name to addresses. The lookups of one owner do not delay those of others. */
+export type Resolve = (name: string, owner?: Owner) => Promise<readonly string[]>;
 
 /**
  * Resolves names with the system's resolver, a few at a time. A lookup cannot be cancelled: it keeps its slot until the name server
  * responds or the system's timeout passes.
  */
 export function systemLookup(): Resolve {
-  const lookups = new Semaphore(LOOKUP_CONCURRENCY, {
+  const lookups = new FairSemaphore(LOOKUP_CONCURRENCY, {
     maxWaiting: MAX_WAITING_LOOKUPS,
     tooManyWaiting: () => new Error('too many names are being resolved'),
   });
-  return async (name) => {
-    await lookups.acquire();
+  return async (name, owner = {}) => {
+    const permit = await lookups.acquire(owner);
     try {
       return (await lookup(name, { all: true })).map(({ address }) => address);
     } finally {
-      lookups.release();
+      permit.leave(owner);
     }
   };
 }

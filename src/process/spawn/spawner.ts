@@ -1,3 +1,4 @@
+import type { Owner } from '../../base/fair-shares.ts';
 import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
 import type { ResourceLimits, SessionLimits } from '../resources/resource-limits.ts';
@@ -22,6 +23,8 @@ export interface SpawnSpec {
   readonly resources?: ResourceLimits;
   /** What the program and others of its session may use together. No limit when absent or null. */
   readonly sessionLimits?: SessionLimits | null;
+  /** Who the program belongs to. What it uses of pools that all sessions share counts for this owner. */
+  readonly owner?: Owner;
   /** Open files for descriptor 3 and following; none when absent. */
   readonly inherited?: readonly InheritedDescriptor[];
   /**

@@ -1,3 +1,4 @@
+import type { Owner, SharedUnits } from '../../base/fair-shares.ts';
 import { FileError } from '../../files/errors.ts';
 import { childPath, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, ExitStatus, Spawner } from '../../process/spawn/spawner.ts';
@@ -45,6 +46,8 @@ export class FileHelper {
   readonly #ended: Promise<void>;
   #stderr = '';
   #users = 0;
+  /** The permit for a helper in use. Its owners are those of the users. */
+  #permit: SharedUnits | null = null;
   #retired = false;
   #ending = false;
   #idleMs = 0;
@@ -120,17 +123,25 @@ export class FileHelper {
     return this.#idleSince;
   }
 
-  /** Adds a user. Returns false when the helper is not usable. */
-  acquire(): boolean {
-    if (!this.usable) return false;
+  /**
+   * Adds a user. The first one needs a permit of its own, which all share from then on. Returns false without one, and when the helper is
+   * not usable.
+   */
+  acquire(owner: Owner, permit: SharedUnits | null): boolean {
+    const shared = this.#permit ?? permit;
+    if (!this.usable || shared === null) return false;
+    shared.join(owner);
+    this.#permit = shared;
     this.#users++;
     clearTimeout(this.#idleTimer);
     return true;
   }
 
   /** Removes a user. */
-  release(): void {
+  release(owner: Owner): void {
+    this.#permit?.leave(owner);
     if (--this.#users > 0) return;
+    this.#permit = null;
     this.#idleSince = performance.now();
     if (!this.usable) {
       void this.end();

@@ -55,7 +55,10 @@ export const HELPER_THREADS = 24;
 /** Helpers of one server. Each is a process of about forty megabytes. */
 export const MAX_HELPERS = 8;
 
-/** How long an operation waits for a free helper slot. */
+/** Descriptors of a helper in the server: its three pipes. */
+export const HELPER_DESCRIPTORS = 3;
+
+/** How long an operation waits until its session may use one more helper. */
 export const HELPER_WAIT_MS = 10_000;
 
 /** How long an idle helper is kept. */
@@ -70,5 +73,5 @@ export const HELPER_START_ATTEMPTS = 3;
 /** The largest table that is read from an ELF file. Real ones have a few kilobytes. */
 export const ELF_TABLE_BYTES = 1024 * 1024;
 
-/** Helper starts that wait for a free slot. */
+/** Operations that wait for a helper. */
 export const MAX_WAITING_STARTS = 64;

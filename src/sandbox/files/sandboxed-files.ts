@@ -1,3 +1,5 @@
+import { FairSemaphore } from '../../base/fair-semaphore.ts';
+import { FairShares, type Owner, type SharedUnits } from '../../base/fair-shares.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { FileError } from '../../files/errors.ts';
@@ -16,6 +18,7 @@ import { accessOf, type DiskPolicy, policyKey, type SandboxPolicy } from '../pol
 import type { PolicyFiles } from '../sandbox.ts';
 import { FileHelper } from './file-helper.ts';
 import {
+  HELPER_DESCRIPTORS,
   HELPER_IDLE_MS,
   HELPER_START_ATTEMPTS,
   HELPER_START_MS,
@@ -33,6 +36,8 @@ export interface SandboxedFilesOptions {
   /** The server's environment. Helpers get PATH and the variables for temporary directories. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly program?: HelperProgram;
+  /** The descriptors that all sessions share. */
+  readonly descriptors?: FairShares;
   readonly maxHelpers?: number;
   readonly startMs?: number;
   readonly idleMs?: number;
@@ -53,33 +58,46 @@ export class SandboxedFiles {
   readonly #policies = new Map<string, PolicyState>();
   /** All running helpers, including retired ones that still have users. */
   readonly #helpers = new Set<FileHelper>();
+  /** For running helpers. */
   readonly #slots: Semaphore;
+  /** For helpers in use, and for those that are being started. Other helpers can be ended at any time. */
+  readonly #permits: FairSemaphore;
+  readonly #descriptors: FairShares;
   #waiting = 0;
   #runtime: Promise<NodeRuntime> | null = null;
   readonly #closing = new AbortController();
 
   constructor(options: SandboxedFilesOptions) {
     this.#options = options;
-    this.#slots = new Semaphore(options.maxHelpers ?? MAX_HELPERS);
+    const { maxHelpers = MAX_HELPERS, descriptors = new FairShares(Number.POSITIVE_INFINITY) } = options;
+    this.#slots = new Semaphore(maxHelpers);
+    this.#permits = new FairSemaphore(maxHelpers, {
+      name: 'helpers for sandboxed files',
+      maxWaiting: MAX_WAITING_STARTS,
+    });
+    this.#descriptors = descriptors;
     // The helper has no network in its namespace and communicates through pipes.
     this.#filter = seccompFilter('enabled', options.architecture);
   }
 
-  /** Starts nothing yet. If the helper cannot be started, each operation fails with a FileError. */
-  files({ disk }: SandboxPolicy): PolicyFiles {
+  /**
+   * Starts nothing yet. If the helper cannot be started, each operation fails with a FileError. The helpers in use count for the owner, who
+   * may have a fair share of them.
+   */
+  files({ disk }: SandboxPolicy, owner: Owner = {}): PolicyFiles {
     if (disk === 'unrestricted') throw new TypeError('a policy without restrictions needs no helper');
     const key = policyKey({ disk, network: 'restricted' });
     return {
       fileSystem: leaseFileSystem(async () => {
-        const helper = await this.#acquire(key, disk);
-        return { files: helper.files.fileSystem, release: () => helper.release() };
+        const helper = await this.#acquire(key, disk, owner);
+        return { files: helper.files.fileSystem, release: () => helper.release(owner) };
       }),
       search: async (...args) => {
-        const helper = await this.#acquire(key, disk);
+        const helper = await this.#acquire(key, disk, owner);
         try {
-          return await helper.files.search(...args);
+          return await helper.files.search(...args, owner);
         } finally {
-          helper.release();
+          helper.release(owner);
         }
       },
     };
@@ -97,34 +115,92 @@ export class SandboxedFiles {
   }
 
   /** Returns the policy's helper with one more user, which the caller must release. */
-  async #acquire(key: string, disk: DiskPolicy): Promise<FileHelper> {
+  async #acquire(key: string, disk: DiskPolicy, owner: Owner): Promise<FileHelper> {
     let policy = this.#policies.get(key);
     if (policy === undefined) {
-      policy = { disk, current: null, checking: null, nextCheck: null };
+      policy = {
+        disk,
+        current: null,
+        checking: null,
+        nextCheck: null,
+        acquiring: 0,
+        permits: 0,
+        waiting: new Map(),
+      };
       this.#policies.set(key, policy);
       // Looks them up while the plan is made.
       void this.#findPrograms().catch(() => {});
     }
+    policy.acquiring++;
     try {
       for (let attempt = 1; attempt <= HELPER_START_ATTEMPTS; attempt++) {
-        const helper = await this.#checkedHelper(policy);
-        // False when the helper has died, or was ended to free its slot.
-        if (helper.acquire()) return helper;
+        const helper = await this.#tryAcquire(policy, owner);
+        if (helper !== null) return helper;
       }
       throw new FileError('failed', `${FAILED}: it ends as soon as it has started`);
     } catch (error) {
-      this.#forgetIdlePolicies();
       throw explained(error);
+    } finally {
+      policy.acquiring--;
+      this.#forgetIdlePolicies();
+    }
+  }
+
+  /** Null when the helper has died, was ended to free its slot, or needs a permit after all. */
+  async #tryAcquire(policy: PolicyState, owner: Owner): Promise<FileHelper | null> {
+    const permit = await this.#permitFor(policy, owner);
+    try {
+      const helper = await this.#checkedHelper(policy);
+      return helper?.acquire(owner, permit) ? helper : null;
+    } finally {
+      if (permit !== null) {
+        policy.permits--;
+        permit.leave(owner);
+      }
+    }
+  }
+
+  /** Counts the permit. Null when none is needed: the helper is in use or will be in a moment. Then it has a permit, which others can join. */
+  async #permitFor(policy: PolicyState, owner: Owner): Promise<SharedUnits | null> {
+    const { waiting } = policy;
+    for (;;) {
+      if (policy.permits > 0 || policy.current?.helper.isIdle === false) return null;
+      const taking = waiting.get(owner);
+      if (taking === undefined) break;
+      await taking;
+    }
+    const taking = this.#takePermit(owner).finally(() => waiting.delete(owner));
+    const counted = taking.then((permit) => {
+      policy.permits++;
+      return permit;
+    });
+    waiting.set(owner, counted);
+    return await counted;
+  }
+
+  /** Waits until the owner may use one more helper. */
+  async #takePermit(owner: Owner): Promise<SharedUnits> {
+    const { waitMs = HELPER_WAIT_MS } = this.#options;
+    try {
+      return await TimeLimit.run(waitMs, this.#closing.signal, (signal) =>
+        this.#permits.acquire(owner, signal),
+      );
+    } catch {
+      this.#checkOpen();
+      throw new FileError(
+        'failed',
+        `${this.#permits.refusal(owner)}; close files that are open under other sandbox policies or try again later`,
+      );
     }
   }
 
   /** An operation that arrives during a check may know of a later change, so it shares the next check. */
-  #checkedHelper(policy: PolicyState): Promise<FileHelper> {
+  #checkedHelper(policy: PolicyState): Promise<FileHelper | null> {
     policy.nextCheck ??= this.#checkAfter(policy.checking, policy);
     return policy.nextCheck;
   }
 
-  async #checkAfter(previous: Promise<unknown> | null, policy: PolicyState): Promise<FileHelper> {
+  async #checkAfter(previous: Promise<unknown> | null, policy: PolicyState): Promise<FileHelper | null> {
     await previous?.catch(() => {});
     // All operations that arrive in this microtask turn share the check.
     await Promise.resolve();
@@ -138,13 +214,15 @@ export class SandboxedFiles {
     }
   }
 
-  async #check(policy: PolicyState): Promise<FileHelper> {
+  /** Returns null when a helper must be started and no operation has a permit for that. */
+  async #check(policy: PolicyState): Promise<FileHelper | null> {
     const { current } = policy;
     if (current !== null) {
       if (current.helper.usable && (await isCurrent(current.plan, localProbe))) return current.helper;
       current.helper.retire();
       policy.current = null;
     }
+    if (policy.permits === 0) return null;
     for (let attempt = 1; attempt <= HELPER_START_ATTEMPTS; attempt++) {
       const started = await this.#startCurrent(policy.disk);
       if (started === null) continue;
@@ -187,7 +265,11 @@ export class SandboxedFiles {
     const { spawner, architecture, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
     const { bwrap, runtime } = await this.#findPrograms();
     refuseWritable(bwrap, disk);
-    await this.#takeSlot();
+    const descriptors = this.#takeDescriptors();
+    await this.#takeSlot().catch((error: unknown) => {
+      descriptors.leave(this);
+      throw error;
+    });
     let helper: FileHelper;
     try {
       this.#checkOpen();
@@ -196,10 +278,15 @@ export class SandboxedFiles {
       helper = await FileHelper.start({ spawner, bwrap, runtime, plan, filter, env, architecture, startMs });
     } catch (error) {
       this.#slots.release();
+      descriptors.leave(this);
       throw error;
     }
     this.#options.bwrap.markWorking();
-    helper.own(idleMs, { onIdle: this.#onIdle, onEnded: this.#onEnded });
+    const onEnded = () => {
+      descriptors.leave(this);
+      this.#onEnded(helper);
+    };
+    helper.own(idleMs, { onIdle: this.#onIdle, onEnded });
     this.#helpers.add(helper);
     if (this.#closing.signal.aborted) helper.retire();
     this.#checkOpen();
@@ -210,22 +297,24 @@ export class SandboxedFiles {
     if (this.#closing.signal.aborted) throw new FileError('failed', 'the server is shutting down');
   }
 
-  /** Waits for a free slot. Ends the helper that has been idle longest if all slots are taken. */
+  /** All helpers together count as one owner of descriptors. */
+  #takeDescriptors(): SharedUnits {
+    const taken = this.#descriptors.take(this, HELPER_DESCRIPTORS);
+    if (taken !== null) return taken;
+    throw new FileError('failed', this.#descriptors.refusal(this, HELPER_DESCRIPTORS));
+  }
+
+  /** Waits for a free slot. Ends the helper that has been idle longest if all slots are taken: with a permit, one of them is not in use. */
   async #takeSlot(): Promise<void> {
     this.#checkOpen();
-    const { waitMs = HELPER_WAIT_MS, maxHelpers = MAX_HELPERS } = this.#options;
-    const tooMany = new FileError(
-      'failed',
-      `all ${maxHelpers} helpers are busy with files under other sandbox policies; close files that are open there or try again later`,
-    );
-    if (this.#waiting >= MAX_WAITING_STARTS) throw tooMany;
+    const { maxHelpers = MAX_HELPERS } = this.#options;
     this.#waiting++;
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestIdle();
-      await TimeLimit.run(waitMs, this.#closing.signal, (signal) => this.#slots.acquire(signal));
-    } catch {
+      await this.#slots.acquire(this.#closing.signal);
+    } catch (error) {
       this.#checkOpen();
-      throw tooMany;
+      throw error;
     } finally {
       this.#waiting--;
     }
@@ -248,8 +337,8 @@ export class SandboxedFiles {
   };
 
   #forgetIdlePolicies(): void {
-    for (const [key, { current, checking, nextCheck }] of this.#policies) {
-      if (checking === null && nextCheck === null && !current?.helper.usable) this.#policies.delete(key);
+    for (const [key, { current, acquiring }] of this.#policies) {
+      if (acquiring === 0 && !current?.helper.usable) this.#policies.delete(key);
     }
   }
 
@@ -276,8 +365,13 @@ interface PolicyState {
   /** The latest helper and the plan that it was built from. */
   current: { readonly plan: MountPlan; readonly helper: FileHelper } | null;
   /** The check in progress, and the one that follows it. */
-  checking: Promise<FileHelper> | null;
-  nextCheck: Promise<FileHelper> | null;
+  checking: Promise<FileHelper | null> | null;
+  nextCheck: Promise<FileHelper | null> | null;
+  /** Operations that are about to use the helper, and how many of them have a permit for one that is not in use. */
+  acquiring: number;
+  permits: number;
+  /** One operation of each owner waits for such a permit, and the others for that operation. */
+  readonly waiting: Map<Owner, Promise<SharedUnits>>;
 }
 
 /** Refuses a policy under which sandboxed programs could replace bwrap: they could escape through it. */

@@ -1,8 +1,11 @@
 /** Output in which a sandbox denial is searched for. The reference keeps no more. */
 export const DENIAL_WINDOW_BYTES = 1024 * 1024;
 
-/** Placeholders of one server. Each is two open descriptors. A command needs three or four; commands in one workspace share them. */
+/** Placeholders of one server. A command needs three or four; commands in one workspace share them. */
 export const MAX_PLACEHOLDERS = 1_024;
+
+/** Open descriptors of a placeholder: the entry, and its directory unless it shares that with others. */
+export const DESCRIPTORS_PER_PLACEHOLDER = 2;
 
 /** Attempts, and the delay between them, for a placeholder that another server is removing. Removing takes microseconds. */
 export const PLACEHOLDER_ATTEMPTS = 50;
@@ -34,6 +37,9 @@ export const PROBE_OUTPUT_BYTES = 2_048;
 
 /** Pre-built sandboxes, one for each plan and pool key. Four are enough for two workspaces, with and without stdin. */
 export const MAX_POOLED_SANDBOXES = 4;
+
+/** Descriptors of a pre-built sandbox: three streams, the report pipe, the launcher, and the pipe for instructions. */
+export const DESCRIPTORS_PER_POOLED_SANDBOX = 6;
 
 /**
  * How long an unused pre-built sandbox is kept: about as long as an agent thinks before its next command. It costs half a megabyte of

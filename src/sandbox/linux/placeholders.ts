@@ -2,6 +2,7 @@ import { close, closeSync, constants, fchmod, fstatSync, open, openSync } from '
 import { lstat, mkdir, rmdir, unlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { FairShares, type Owner, type SharedUnits } from '../../base/fair-shares.ts';
 import { errorCode } from '../../files/errors.ts';
 import {
   childPath,
@@ -15,7 +16,12 @@ import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
 import { descriptorPath, pathOfDescriptor } from './descriptors.ts';
-import { MAX_PLACEHOLDERS, PLACEHOLDER_ATTEMPTS, PLACEHOLDER_RETRY_MS } from './limits.ts';
+import {
+  DESCRIPTORS_PER_PLACEHOLDER,
+  MAX_PLACEHOLDERS,
+  PLACEHOLDER_ATTEMPTS,
+  PLACEHOLDER_RETRY_MS,
+} from './limits.ts';
 
 /** A path that the plan found missing exists now, or the reverse. A new plan is needed. */
 export class PlanOutdatedError extends Error {
@@ -45,25 +51,33 @@ export class Placeholders {
   readonly #calls: PlaceholderCalls;
   /** By path. */
   readonly #held = new Map<NativePath, HeldPlaceholder>();
-  /** Includes those that were moved away or are being closed. */
-  readonly #all = new Set<HeldPlaceholder>();
+  readonly #shares = new FairShares(MAX_PLACEHOLDERS, 'temporary entries for sandboxes');
+  readonly #descriptors: FairShares;
 
-  constructor(calls: PlaceholderCalls) {
+  /** `descriptors` are those that all sessions share. */
+  constructor(calls: PlaceholderCalls, descriptors = new FairShares(Number.POSITIVE_INFINITY)) {
     this.#calls = calls;
+    this.#descriptors = descriptors;
   }
 
   /**
-   * Resolves when all of them exist. Rejects with PlanOutdatedError when another entry is at the path, and with SandboxError when the
-   * placeholder cannot be created.
+   * Resolves when all of them exist. They count for the owner, who may hold a fair share of them; nothing is created beyond it. Rejects
+   * with PlanOutdatedError when another entry is at the path, and with SandboxError when the placeholder cannot be created.
    */
-  async hold(placeholders: readonly Placeholder[]): Promise<HeldPlaceholders> {
-    const parents = new ParentDirectories(this.#calls);
+  async hold(placeholders: readonly Placeholder[], owner: Owner = {}): Promise<HeldPlaceholders> {
+    const hold: Hold = {
+      owner,
+      parents: new ParentDirectories(this.#calls),
+      units: this.#takeUnits(placeholders, owner),
+    };
     const results = await Promise.allSettled(
-      placeholders.map((placeholder) => this.#hold(placeholder, parents)),
+      placeholders.map((placeholder) => this.#hold(placeholder, hold)),
     );
+    // Another start has created the entry in the meantime.
+    for (const units of hold.units.values()) leaveAll(units, owner);
     const release = async () => {
       await Promise.all(
-        results.map((result) => result.status === 'fulfilled' && this.#release(result.value)),
+        results.map((result) => result.status === 'fulfilled' && this.#release(result.value, owner)),
       );
     };
     const failure = results.find((result) => result.status === 'rejected');
@@ -79,50 +93,97 @@ export class Placeholders {
     return { identities, release };
   }
 
-  async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
+  /** Takes what the placeholders need that do not exist yet: for all of them or for none. */
+  #takeUnits(placeholders: readonly Placeholder[], owner: Owner): Map<NativePath, SharedUnits[]> {
+    const taken = new Map<NativePath, SharedUnits[]>();
+    try {
+      for (const { path } of placeholders) {
+        if (!this.#held.has(path)) taken.set(path, this.#takeFor(path, owner));
+      }
+      return taken;
+    } catch (error) {
+      for (const units of taken.values()) leaveAll(units, owner);
+      throw error;
+    }
+  }
+
+  #takeFor(path: NativePath, owner: Owner): SharedUnits[] {
+    const taken: SharedUnits[] = [];
+    const needs = [
+      [this.#shares, 1],
+      [this.#descriptors, DESCRIPTORS_PER_PLACEHOLDER],
+    ] as const;
+    for (const [shares, count] of needs) {
+      const units = shares.take(owner, count);
+      if (units === null) {
+        leaveAll(taken, owner);
+        throw unenforceable(
+          `the sandbox needs a temporary entry ${textOfNativePath(path)}, but ${shares.refusal(owner, count)}; try again when other sandboxed programs have ended`,
+        );
+      }
+      taken.push(units);
+    }
+    return taken;
+  }
+
+  async #hold(placeholder: Placeholder, hold: Hold): Promise<HeldPlaceholder> {
     const { path } = placeholder;
+    const { owner } = hold;
     for (let held = this.#held.get(path); held !== undefined; held = this.#held.get(path)) {
       if (held.releasing !== null) {
         await held.releasing;
         continue;
       }
       held.users++;
-      if (await isInPlace(held)) return held;
+      for (const units of held.units) units.join(owner);
+      if (await this.#isInPlace(held, owner)) return held;
       // Another process has moved its directory. Those who use the placeholder there keep it.
-      await this.#release(held);
+      await this.#release(held, owner);
       if (this.#held.get(path) === held) this.#held.delete(path);
     }
-    return await this.#make(placeholder, parents);
+    return await this.#make(placeholder, hold);
   }
 
-  async #make(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
-    const { path } = placeholder;
-    if (this.#all.size >= MAX_PLACEHOLDERS) {
-      throw unenforceable(
-        `the sandbox needs a temporary entry ${textOfNativePath(path)}, but this server already holds ${MAX_PLACEHOLDERS} such entries; try again when other sandboxed programs have ended`,
-      );
+  /** Whether a placeholder is still at its path. Throws, and does not count it for the owner, when it could not be created. */
+  async #isInPlace({ path, kind, file, units }: HeldPlaceholder, owner: Owner): Promise<boolean> {
+    try {
+      const { identity } = await file;
+      const at = await lstat(systemPath(path), { bigint: true }).catch(() => null);
+      return at !== null && `${at.dev}:${at.ino}:${kind}` === identity;
+    } catch (error) {
+      leaveAll(units, owner);
+      throw error;
     }
+  }
+
+  async #make(placeholder: Placeholder, { owner, parents, units: taken }: Hold): Promise<HeldPlaceholder> {
+    const { path } = placeholder;
+    const units = taken.get(path) ?? this.#takeFor(path, owner);
+    taken.delete(path);
     const held: HeldPlaceholder = {
       ...placeholder,
       users: 1,
+      units,
       file: this.#acquire(placeholder, parents),
       releasing: null,
     };
     this.#held.set(path, held);
-    this.#all.add(held);
     try {
       await held.file;
       return held;
     } catch (error) {
       this.#forget(held);
-      this.#all.delete(held);
+      leaveAll(units, owner);
       throw error;
     }
   }
 
-  async #release(held: HeldPlaceholder): Promise<void> {
-    if (--held.users > 0) return;
-    held.releasing = this.#remove(held).finally(() => this.#forget(held));
+  async #release(held: HeldPlaceholder, owner: Owner): Promise<void> {
+    if (--held.users > 0) {
+      leaveAll(held.units, owner);
+      return;
+    }
+    held.releasing = this.#remove(held, owner).finally(() => this.#forget(held));
     await held.releasing;
   }
 
@@ -178,10 +239,10 @@ export class Placeholders {
   }
 
   /** Resolves when it is removed. Closes it in the background: the file system frees a removed file on close, which may take time. */
-  async #remove(held: HeldPlaceholder): Promise<void> {
+  async #remove(held: HeldPlaceholder, owner: Owner): Promise<void> {
     const { parent, entry, fd, forget } = await held.file;
     await this.#removeUnused(entry, held.kind, fd);
-    close(fd, () => this.#all.delete(held));
+    close(fd, () => leaveAll(held.units, owner));
     parent.release();
     forget();
   }
@@ -204,8 +265,22 @@ export class Placeholders {
   }
 }
 
+/** One call of {@link Placeholders.hold}. */
+interface Hold {
+  readonly owner: Owner;
+  readonly parents: ParentDirectories;
+  /** What was taken for entries that are yet to be created. */
+  readonly units: Map<NativePath, SharedUnits[]>;
+}
+
+function leaveAll(units: readonly SharedUnits[], owner: Owner): void {
+  for (const unit of units) unit.leave(owner);
+}
+
 interface HeldPlaceholder extends Placeholder {
   users: number;
+  /** Every owner of a user has joined them. */
+  readonly units: readonly SharedUnits[];
   readonly file: Promise<OpenPlaceholder>;
   /** Set while it is being removed. */
   releasing: Promise<void> | null;
@@ -338,13 +413,6 @@ async function placeholderIdentity({ path, kind }: Placeholder, fd: number, isNe
   const isComplete = Number(mode & 0o1777n) === PLACEHOLDER_MODES[kind];
   if (isNew && !isComplete) await changeMode(fd, PLACEHOLDER_MODES[kind]);
   return `${dev}:${ino}:${kind}`;
-}
-
-/** Whether a placeholder is still at its path. Throws when it could not be created. */
-async function isInPlace({ path, kind, file }: HeldPlaceholder): Promise<boolean> {
-  const { identity } = await file;
-  const at = await lstat(systemPath(path), { bigint: true }).catch(() => null);
-  return at !== null && `${at.dev}:${at.ino}:${kind}` === identity;
 }
 
 /** Gives an ordinary mode to an entry that another process has filled, and leaves it. */

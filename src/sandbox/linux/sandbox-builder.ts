@@ -1,6 +1,7 @@
 import { closeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { unlessAborted } from '../../base/abort.ts';
+import type { FairShares, Owner } from '../../base/fair-shares.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
 import {
@@ -53,18 +54,19 @@ export class LinuxSandboxBuilder {
   /** Cleanups of cancelled starts. At most as many as there are starts in progress. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  /** Without a pool each program waits until its sandbox is built. */
+  /** Without a pool each program waits until its sandbox is built. `descriptors` are those that all sessions share. */
   constructor(
     calls: SandboxCalls,
     bwrap: UsedBwrap,
     architecture: Architecture,
     pool: SandboxPool | null = null,
+    descriptors?: FairShares,
   ) {
     this.#architecture = architecture;
     this.#bwrap = bwrap;
     this.#calls = calls;
     this.#pool = pool;
-    this.#placeholders = new Placeholders(calls);
+    this.#placeholders = new Placeholders(calls, descriptors);
     this.#plans = new PlanCache(kernelCacheProbe(localProbe, calls));
   }
 
@@ -240,7 +242,7 @@ export class LinuxSandboxBuilder {
   async #prepare(disk: DiskPolicy, cached: CachedPlan | null, spec: SpawnSpec): Promise<PreparedPlan> {
     const [directory, held] = await Promise.all([
       settled(this.#realDirectory(spec.cwd)),
-      this.#hold(disk, cached),
+      this.#hold(disk, cached, spec.owner),
     ]);
     try {
       return { ...held, cwd: await directory() };
@@ -264,10 +266,10 @@ export class LinuxSandboxBuilder {
     }
   }
 
-  async #hold(disk: DiskPolicy, cached: CachedPlan | null): Promise<HeldPlan> {
+  async #hold(disk: DiskPolicy, cached: CachedPlan | null, owner?: Owner): Promise<HeldPlan> {
     if (cached !== null) {
       const [held, holds] = await Promise.all([
-        settled(this.#holdPlaceholders(cached.plan)),
+        settled(this.#holdPlaceholders(cached.plan, owner)),
         cached.isCurrent(),
       ]);
       const kept = await held().catch(() => null);
@@ -277,7 +279,7 @@ export class LinuxSandboxBuilder {
     for (let attempt = 1; ; attempt++) {
       const plan = await this.#plans.make(disk);
       try {
-        return await this.#holdPlaceholders(plan);
+        return await this.#holdPlaceholders(plan, owner);
       } catch (error) {
         if (!(error instanceof PlanOutdatedError)) throw error;
         if (attempt === PLAN_ATTEMPTS)
@@ -286,9 +288,9 @@ export class LinuxSandboxBuilder {
     }
   }
 
-  async #holdPlaceholders(plan: MountPlan): Promise<HeldPlan> {
+  async #holdPlaceholders(plan: MountPlan, owner?: Owner): Promise<HeldPlan> {
     if (plan.placeholders.length === 0) return { plan, identities: NO_IDENTITIES, release: null };
-    return { plan, ...(await this.#placeholders.hold(plan.placeholders)) };
+    return { plan, ...(await this.#placeholders.hold(plan.placeholders, owner)) };
   }
 
   /** Starts the launcher from a memory file. It applies the filter and executes the program. */

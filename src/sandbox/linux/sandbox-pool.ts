@@ -1,9 +1,15 @@
 import { closeSync, openSync } from 'node:fs';
+import { FairShares, type SharedUnits } from '../../base/fair-shares.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { discardChild } from '../../process/start-program.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { Instructions } from './instructions.ts';
-import { MAX_POOLED_SANDBOXES, MAX_PREBUILD_FAILURES, POOLED_SANDBOX_IDLE_MS } from './limits.ts';
+import {
+  DESCRIPTORS_PER_POOLED_SANDBOX,
+  MAX_POOLED_SANDBOXES,
+  MAX_PREBUILD_FAILURES,
+  POOLED_SANDBOX_IDLE_MS,
+} from './limits.ts';
 
 /** A bwrap that has built most of its sandbox, or is still building, and waits for the instructions to complete it. */
 export interface PrebuiltSandbox {
@@ -26,6 +32,7 @@ export class SandboxPool {
   readonly #spawn: (spec: SpawnSpec) => Promise<Child>;
   readonly #calls: SandboxCalls;
   readonly #mounts: MountTable;
+  readonly #descriptors: FairShares;
   /** Least recently used first. */
   readonly #entries = new Set<PoolEntry>();
   /** Consecutive failures per plan, although the plan held. */
@@ -34,8 +41,14 @@ export class SandboxPool {
   readonly #pending = new Set<Promise<void>>();
   #closed = false;
 
-  constructor(spawn: (spec: SpawnSpec) => Promise<Child>, calls: SandboxCalls) {
+  /** `descriptors` are those that all sessions share. */
+  constructor(
+    spawn: (spec: SpawnSpec) => Promise<Child>,
+    calls: SandboxCalls,
+    descriptors = new FairShares(Number.POSITIVE_INFINITY),
+  ) {
     this.#spawn = spawn;
+    this.#descriptors = descriptors;
     this.#calls = calls;
     this.#mounts = new MountTable(calls);
   }
@@ -54,7 +67,10 @@ export class SandboxPool {
     if (this.#closed || this.#failsTooOften(plan) || this.#find(plan, kind) !== undefined) return;
     this.#dropOutdated();
     if (!this.#mounts.watch()) return;
-    const entry: PoolEntry = { plan, kind, sandbox: null, idle: undefined };
+    // The pool counts as one owner. Programs do not wait for its sandboxes, so it takes no more than its share.
+    const descriptors = this.#descriptors.take(this, DESCRIPTORS_PER_POOLED_SANDBOX);
+    if (descriptors === null) return;
+    const entry: PoolEntry = { plan, kind, descriptors, sandbox: null, idle: undefined };
     this.#entries.add(entry);
     const [oldest] = this.#entries;
     if (this.#entries.size > MAX_POOLED_SANDBOXES && oldest !== undefined) this.#end(oldest);
@@ -136,6 +152,7 @@ export class SandboxPool {
 
   #forget(entry: PoolEntry): void {
     this.#entries.delete(entry);
+    entry.descriptors.leave(this);
     if (this.#entries.size === 0) this.#mounts.unwatch();
     clearTimeout(entry.idle);
     if (entry.sandbox !== null) this.#calls.keepLoopAlive(entry.sandbox.child.pid, true);
@@ -150,6 +167,7 @@ export class SandboxPool {
 interface PoolEntry {
   readonly plan: MountPlan;
   readonly kind: string;
+  readonly descriptors: SharedUnits;
   /** Null while it starts. */
   sandbox: PrebuiltSandbox | null;
   idle: NodeJS.Timeout | undefined;

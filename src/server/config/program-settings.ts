@@ -106,6 +106,15 @@ export const PROGRAM_SETTINGS = {
     description:
       "Let `http/request` reach addresses that are not public: this machine, its network, a cloud's metadata service.",
   },
+  httpHeaderVariables: {
+    group: 'HTTP requests',
+    type: 'string',
+    default: '',
+    placeholder: 'NAMES',
+    allowed: 'names of environment variables, separated by commas',
+    description:
+      'Environment variables of the server that clients with a limited token may send in a header (`valueEnvVar`). Clients with full access may send any.',
+  },
   maxHttpBodyBytes: {
     group: 'HTTP requests',
     type: 'bytes',

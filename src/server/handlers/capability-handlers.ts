@@ -6,6 +6,7 @@ import { deferFileSystem } from '../../files/file-system-wrappers.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';
+import { encodeInTurns } from '../../rpc/encode-in-turns.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
 import type { HandlerServices } from './services.ts';
@@ -25,16 +26,18 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
   };
   const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
-    'capabilityRoots/discoverV1': ({ roots }, { park }) => {
+    'capabilityRoots/discoverV1': ({ roots }, { park, maxResultBytes }) => {
       const sandboxedRoots = roots.map((root) => ({ ...root, files: filesOf(root) }));
       const paths = roots.flatMap(({ path }, index) => localPath(path, `roots.${index}.path`) ?? []);
-      return files.order.run(paths, 'read', park, async () => ({
-        roots: await discoverCapabilityRoots(files.under({}, 'read'), sandboxedRoots, files.ended, links),
-      }));
+      return files.order.run(paths, 'read', park, async () => {
+        const unsandboxed = files.under({}, 'read');
+        const found = await discoverCapabilityRoots(unsandboxed, sandboxedRoots, files.ended, links);
+        return encodeInTurns({ roots: found }, maxResultBytes());
+      });
     },
 
     // Few clients call this, so its code is loaded on the first call.
-    'capabilities/discoverV2': async (params) => {
+    'capabilities/discoverV2': async (params, { maxResultBytes }) => {
       localPath(params.cwd, 'cwd');
       const fileSystem = files.under(params, 'read');
       await files.changesDone();
@@ -43,7 +46,8 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
         import('../../files/executor-config/config-locations.ts'),
       ]);
       const locations = await findConfigLocations(fileSystem, process.env);
-      return discoverInstalled(fileSystem, locations, files.ended, links);
+      const found = await discoverInstalled(fileSystem, locations, files.ended, links);
+      return encodeInTurns(found, maxResultBytes());
     },
   };
 }

@@ -1,9 +1,11 @@
 import type { DirectoryEntry, FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
+import { DIRECTORY_BATCH_ENTRIES } from '../../files/limits.ts';
 import { checkWalkLimits } from '../../files/local/walk.ts';
 import { textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
+import { joinInTurns } from '../../rpc/encode-in-turns.ts';
 import {
   Base64Result,
   type ByteSource,
@@ -83,11 +85,11 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       }));
     },
 
-    'fs/readDirectory': (params, { park }) => {
+    'fs/readDirectory': (params, { park, maxResultBytes }) => {
       const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () =>
-        directoryResult(await fileSystem.readDirectory(path)),
+        directoryResult(await fileSystem.readDirectory(path), maxResultBytes()),
       );
     },
 
@@ -202,13 +204,27 @@ function multipleOfThree(bytes: number): number {
 }
 
 /** Few names contain characters that JSON escapes, and the test is cheaper than JSON.stringify. */
-function directoryResult(entries: readonly DirectoryEntry[]): EncodedResult {
-  const listed = entries.map(({ name, isDirectory, isFile }) => {
-    const fileName = textOfName(name);
-    const encoded = NEEDS_ESCAPE.test(fileName) ? JSON.stringify(fileName) : `"${fileName}"`;
-    return `{"fileName":${encoded},"isDirectory":${isDirectory},"isFile":${isFile}}`;
-  });
-  return new EncodedResult(`{"entries":[${listed.join(',')}]}`);
+function directoryResult(
+  entries: readonly DirectoryEntry[],
+  maxBytes: number,
+): EncodedResult | Promise<BytesResult> {
+  if (entries.length > DIRECTORY_BATCH_ENTRIES) return joinInTurns(directoryPieces(entries), maxBytes);
+  return new EncodedResult(`{"entries":[${entries.map(encodeEntry).join(',')}]}`);
+}
+
+function* directoryPieces(entries: readonly DirectoryEntry[]): Generator<string> {
+  let separator = '{"entries":[';
+  for (const entry of entries) {
+    yield separator + encodeEntry(entry);
+    separator = ',';
+  }
+  yield ']}';
+}
+
+function encodeEntry({ name, isDirectory, isFile }: DirectoryEntry): string {
+  const fileName = textOfName(name);
+  const encoded = NEEDS_ESCAPE.test(fileName) ? JSON.stringify(fileName) : `"${fileName}"`;
+  return `{"fileName":${encoded},"isDirectory":${isDirectory},"isFile":${isFile}}`;
 }
 
 const NEEDS_ESCAPE = /["\\\u0000-\u001f]/;

@@ -1,13 +1,19 @@
-import { nativePathOfText } from '../../files/native-path.ts';
-import { uriFromPath } from '../../files/path-uri.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { ManagedProcess } from '../../process/managed-process.ts';
 import type { StreamSnapshot } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
+import type { StreamName } from '../../process/spawn/spawner.ts';
 import type { WriteStatus } from '../../process/stdin-queue.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers, RequestContext } from '../../rpc/router.ts';
+import {
+  LIST_PAGE_BYTES,
+  READ_PAGE_BYTES,
+  SNAPSHOT_ENVELOPE_BYTES,
+  SNAPSHOT_STREAM_BYTES,
+} from '../limits.ts';
 import { given } from '../sessions/process-events.ts';
+import { listResult } from './list-result.ts';
 import { bytesParam } from './params.ts';
 import { pageBudget, readResult } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
@@ -33,7 +39,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       const process = await processes.get(processId);
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       return readResult(
-        await process.read({ ...position, budget: pageBudget(maxResultBytes()) }, signal, park),
+        await process.read(
+          { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES)) },
+          signal,
+          park,
+        ),
       );
     },
 
@@ -78,13 +88,12 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       return { running: !reached, exited: exitCode !== null, exitCode, closed, ...given(reason) };
     },
 
-    'process/snapshot': async ({ processId }) => {
+    'process/snapshot': async ({ processId }, { maxResultBytes }) => {
       const process = await processes.get(processId);
-      const [stdout, stderr, terminal] = [
-        process.snapshot('stdout'),
-        process.snapshot('stderr'),
-        process.snapshot('pty'),
-      ];
+      const share = Math.floor((maxResultBytes() - SNAPSHOT_ENVELOPE_BYTES) / 3 / 4) * 3;
+      const snapshot = (stream: StreamName) =>
+        process.snapshot(stream, Math.max(0, Math.min(share, SNAPSHOT_STREAM_BYTES)));
+      const [stdout, stderr, terminal] = [snapshot('stdout'), snapshot('stderr'), snapshot('pty')];
       const perStream = (count: (ends: StreamSnapshot) => number) => ({
         stdout: count(stdout),
         stderr: count(stderr),
@@ -105,15 +114,8 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       };
     },
 
-    'process/list': () => ({
-      processes: processes.list().map(({ spec, reason, ...summary }) => ({
-        ...summary,
-        ...given(reason),
-        argv: [...spec.argv],
-        cwd: uriFromPath(nativePathOfText(spec.cwd)),
-        tty: spec.io.kind === 'pty',
-      })),
-    }),
+    'process/list': ({ after }, { maxResultBytes }) =>
+      listResult(processes.list(after ?? 0), Math.min(maxResultBytes(), LIST_PAGE_BYTES)),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Owner } from '../../base/fair-shares.ts';
 import { LoopbackBridge, loopbackProxyPorts } from '../../network/loopback-bridge.ts';
 import type { PolicyPeer } from '../../network/proxy/admission.ts';
 import {
@@ -29,6 +30,8 @@ interface NetworkRequest {
 interface ProxyServices {
   /** Shared by the whole server. `serverPorts` must contain the ports that the server listens on. */
   readonly proxies: ProxyResources;
+  /** The session. */
+  readonly owner: Owner;
   readonly policyRequests: PolicyRequests;
   readonly policyDecisions: PolicyDecisions;
 }
@@ -74,7 +77,7 @@ export class ProgramNetwork {
     }
     if (!request.sandboxed) return null;
     const ports = loopbackProxyPorts(request.env);
-    const bridge = new LoopbackBridge(services.proxies.serverPorts);
+    const bridge = new LoopbackBridge(services.proxies, services.owner);
     const backend: ProxyBackend = {
       environmentOver: (env) => env,
       serve: (descriptors) => bridge.serve(ports, descriptors),
@@ -166,7 +169,7 @@ async function openMailbox(): Promise<DescriptorMailbox> {
 export function proxyOptions(
   processId: string,
   launch: NetworkProxyLaunch,
-  { proxies, policyRequests, policyDecisions }: ProxyServices,
+  { proxies, owner, policyRequests, policyDecisions }: ProxyServices,
   serverEnv: Readonly<Record<string, string | undefined>>,
 ): NetworkProxyOptions {
   const { proxy: settings, policyDecisionTimeoutMs: timeoutMs = null } = launch;
@@ -192,7 +195,7 @@ export function proxyOptions(
         ? null
         : (request, signal) => policyRequests.send(processId, request, timeoutMs, signal),
   };
-  return { settings, resources: proxies, peer };
+  return { settings, resources: proxies, peer, owner };
 }
 
 /** Variables that send the server's own requests through a proxy. */

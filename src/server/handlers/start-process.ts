@@ -11,6 +11,7 @@ import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { processNotifier } from '../sessions/process-events.ts';
+import { descriptorsOfStart } from '../sessions/quotas.ts';
 import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
@@ -25,14 +26,14 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   const { session, config, files, quotas, records } = services;
   const { processId } = start;
   const limits = limitsOf(start, config);
-  const spec = { ...start.spec, resources: limits.resources, sessionLimits: session.limits };
+  const spec = { ...start.spec, resources: limits.resources, sessionLimits: session.limits, owner: session };
   requireNetworkAllowed(services, start);
   const launch = planLaunch(services, start, spec);
   const { sandboxType } = launch.sandbox;
 
   let recorded: Promise<void> | null = null;
   try {
-    launch.releaseQuota = quotas.enterProcess();
+    launch.releaseQuota = quotas.enterProcess(session, descriptorsOf(launch));
     const listener = records.watch(processId, processListener(services, start, launch));
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
@@ -108,6 +109,14 @@ function planLaunch(services: HandlerServices, start: CheckedStart, spec: SpawnS
   };
 }
 
+function descriptorsOf({ start, sandbox }: Launch): number {
+  return descriptorsOfStart(start.spec.io, {
+    sandbox: sandbox.wrapInSandbox !== null,
+    network: asksForNetwork(start),
+    loginShell: usesLoginState(start),
+  });
+}
+
 function needsPreparation({ start, sandbox }: Launch): boolean {
   return asksForNetwork(start) || usesLoginState(start) || sandbox.wrapInSandbox !== null;
 }
@@ -129,7 +138,7 @@ async function connectNetwork(launch: Launch, spec: SpawnSpec): Promise<SpawnSpe
   const { ProgramNetwork } = await import('./program-network.ts');
   launch.network ??= await ProgramNetwork.open(
     { processId, env: spec.env, networkProxy, sandboxed: hasOwnNetwork(start) },
-    { proxies, policyRequests, policyDecisions },
+    { proxies, owner: session, policyRequests, policyDecisions },
     process.env,
   );
   return launch.network === null ? spec : { ...spec, env: launch.network.environmentOver(spec.env) };

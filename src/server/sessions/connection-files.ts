@@ -9,15 +9,13 @@ import { limitFileSystem } from '../../files/limited-file-system.ts';
 import { MAX_BLOCK_BYTES } from '../../files/limits.ts';
 import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import type { ContentSearch } from '../../files/search/content-search.ts';
-import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
-import type { FileSandboxes } from '../../sandbox/sandbox-enforcer.ts';
+import type { FileSandbox, FileSandboxes } from '../../sandbox/sandbox-enforcer.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import {
   BLOCK_POOL_SIZE,
@@ -47,7 +45,7 @@ export class ConnectionFiles {
   readonly blocks = BLOCKS;
   readonly handles: FileHandles;
   /** The server's search engine, shared by all connections. */
-  readonly #search: () => Promise<ContentSearch>;
+  readonly #search: FileSandbox['search'];
   readonly #fileSandboxes: FileSandboxes;
   readonly #bounded: (files: FileSystem) => FileSystem;
   readonly #peer: FileEventPeer;
@@ -62,7 +60,7 @@ export class ConnectionFiles {
    */
   constructor(
     peer: FileEventPeer,
-    search: () => Promise<ContentSearch>,
+    search: FileSandbox['search'],
     enterHandle: () => () => void,
     files: FileSystem,
     fileSandboxes: FileSandboxes,
@@ -87,12 +85,8 @@ export class ConnectionFiles {
   }
 
   /** A search of the files that the request may read. */
-  searchUnder({
-    sandbox,
-  }: RequestedSandbox): (request: SearchRequest, signal: AbortSignal) => Promise<SearchResult> {
-    const fileSandbox = this.#fileSandboxes.of(sandbox ?? null, 'read');
-    if (fileSandbox !== null) return fileSandbox.search;
-    return async (...search) => (await this.#search()).search(...search);
+  searchUnder({ sandbox }: RequestedSandbox): FileSandbox['search'] {
+    return this.#fileSandboxes.of(sandbox ?? null, 'read')?.search ?? this.#search;
   }
 
   /** For methods that cannot be sandboxed and reveal only names: throws FileError when the sandbox hides a part of the disk. */

@@ -6,6 +6,7 @@ import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
+import { type Access, accessKey, FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
@@ -22,6 +23,8 @@ interface ConnectionHttpOptions {
   client(): Promise<HttpClient>;
   /** Bytes of bodies that all requests together may hold in memory for their responses. */
   readonly maxBodyBytes: number;
+  /** Called for each request. Throws NetworkError to refuse it, and returns a function to call at its end. */
+  enter?(): () => void;
   /** Requests that may be open at a time. */
   readonly maxRequests?: number;
 }
@@ -39,6 +42,7 @@ interface StreamedResponse extends Pick<HttpResponse, 'status' | 'fields'> {
 
 interface ActiveRequest {
   readonly requestId: string;
+  readonly left: () => void;
   readonly ending: AbortController;
   /** Bytes that may be sent before the client reports more as consumed; null is no limit. */
   window: number | null;
@@ -169,13 +173,15 @@ export class ConnectionHttp {
         `${maxRequests} http requests are open on this connection, the maximum`,
       );
     }
-    const active = { requestId, window, ending: new AbortController(), wake: () => {} };
+    const left = this.#options.enter?.() ?? (() => {});
+    const active = { requestId, window, left, ending: new AbortController(), wake: () => {} };
     active.ending.signal.addEventListener('abort', () => active.wake());
     this.#active.add(active);
     return active;
   }
 
   #leave(active: ActiveRequest): void {
+    active.left();
     this.#active.delete(active);
     if (this.#streams.get(active.requestId) === active) this.#streams.delete(active.requestId);
     if (this.#active.size === 0) for (const idle of this.#idleWaiters.splice(0)) idle();
@@ -265,18 +271,33 @@ export class ConnectionHttp {
   }
 }
 
-/** Creates the HTTP client of one connection. Rejects with StartError when a list of hosts cannot be read. */
-export async function openHttpClient(config: ExecServerConfig): Promise<HttpClient> {
-  const [{ HttpClient }, policy] = await Promise.all([
+/**
+ * Creates the HTTP client of one connection. Only a connection with full access may use any variable of the server in a header, because
+ * it can also read them by a program. Rejects with StartError when a setting is invalid.
+ */
+export async function openHttpClient(config: ExecServerConfig, access: Access): Promise<HttpClient> {
+  const [{ HttpClient }, policy, listed] = await Promise.all([
     import('../../network/http/http-client.ts'),
     hostPolicyOf(config),
+    listedVariables(config),
   ]);
-  return new HttpClient({ env: process.env, policy });
+  const headerVariables = accessKey(access) === FULL_ACCESS_KEY ? 'any' : listed;
+  return new HttpClient({ env: process.env, headerVariables, policy });
 }
 
-/** Rejects with StartError, which names the option, when a list of hosts cannot be read. */
-export async function refuseBadHosts(config: ExecServerConfig): Promise<void> {
+/** Rejects with StartError, which names the option, when a list of hosts or variables is invalid. */
+export async function refuseBadHttpSettings(config: ExecServerConfig): Promise<void> {
   if (config.httpAllowedHosts !== '' || config.httpDeniedHosts !== '') await hostPolicyOf(config);
+  if (config.httpHeaderVariables !== '') await listedVariables(config);
+}
+
+async function listedVariables(config: ExecServerConfig): Promise<ReadonlySet<string>> {
+  const { headerVariables } = await import('../../network/http/header-fields.ts');
+  try {
+    return headerVariables(config.httpHeaderVariables);
+  } catch (error) {
+    throw new StartError(`--http-header-variables: ${(error as Error).message}`);
+  }
 }
 
 /** The hosts that `http/request` may reach. Rejects with StartError when a list of hosts cannot be read. */

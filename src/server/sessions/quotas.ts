@@ -1,32 +1,49 @@
+import { FairShares, type Owner } from '../../base/fair-shares.ts';
 import { once } from '../../base/once.ts';
 import { refused } from '../../files/errors.ts';
 import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
+import { NetworkError } from '../../network/errors.ts';
 import { ProcessError } from '../../process/errors.ts';
-import { DESCRIPTORS_PER_PROCESS, MIN_SLOTS_FOR_NEW_CLIENTS } from '../limits.ts';
+import type { ChildIo } from '../../process/spawn/spawner.ts';
+import {
+  MAX_STREAM_DESCRIPTORS,
+  MIN_SLOTS_FOR_NEW_CLIENTS,
+  PROGRAM_NETWORK_DESCRIPTORS,
+  SANDBOXED_START_DESCRIPTORS,
+} from '../limits.ts';
 
 /** What all clients of a server may use together. */
 interface QuotaLimits {
   readonly maxProcesses: number;
   readonly maxFileHandles: number;
-  /** File descriptors for both. This limit comes from the system, not from the configuration. */
+  /** File descriptors for programs, open files and HTTP requests. This limit comes from the system, not from the configuration. */
   readonly descriptors: number;
 }
 
 /** Releases the slot. Further calls have no effect. */
 type Release = () => void;
 
-/** Counts the processes and file handles of all clients. Errors name the limit that is reached; nothing is evicted. */
+/**
+ * Counts the processes, file handles and HTTP requests of all sessions, and the file descriptors that they need, of which each session
+ * has a fair share. Errors name the limit that is reached; nothing is evicted.
+ */
 export class Quotas {
   readonly #limits: QuotaLimits;
+  /** Also used for what a sandbox needs. */
+  readonly descriptors: FairShares;
   #processes = 0;
   #fileHandles = 0;
 
   constructor(limits: QuotaLimits) {
     this.#limits = limits;
+    this.descriptors = new FairShares(
+      limits.descriptors,
+      'file descriptors for programs and files (RLIMIT_NOFILE)',
+    );
   }
 
-  /** Takes a slot for one running process. Throws ProcessError when none is free. */
-  enterProcess(): Release {
+  /** Takes a slot for one running process and its descriptors. Throws ProcessError when none is free. */
+  enterProcess(owner: Owner, descriptors: number): Release {
     const { maxProcesses } = this.#limits;
     if (this.#processes >= maxProcesses) {
       throw new ProcessError(
@@ -34,34 +51,51 @@ export class Quotas {
         full(`${this.#processes} running processes`, 'maxProcesses'),
       );
     }
-    if (this.#freeDescriptors < DESCRIPTORS_PER_PROCESS) {
-      throw new ProcessError('tooManyProcesses', this.#outOfDescriptors());
-    }
+    const leave = this.#take(owner, descriptors, (why) => new ProcessError('tooManyProcesses', why));
     this.#processes++;
-    return once(() => this.#processes--);
+    return once(() => {
+      this.#processes--;
+      leave();
+    });
   }
 
   /** Takes a slot for one open file. Throws FileError when none is free. */
-  enterFileHandle(): Release {
+  enterFileHandle(owner: Owner): Release {
     const { maxFileHandles } = this.#limits;
     if (this.#fileHandles >= maxFileHandles) {
       throw refused(full(`${this.#fileHandles} open file handles`, 'maxFileHandles'));
     }
-    if (this.#freeDescriptors < 1) throw refused(this.#outOfDescriptors());
+    const leave = this.#take(owner, 1, refused);
     this.#fileHandles++;
-    return once(() => this.#fileHandles--);
+    return once(() => {
+      this.#fileHandles--;
+      leave();
+    });
   }
 
-  get #freeDescriptors(): number {
-    return this.#limits.descriptors - this.#processes * DESCRIPTORS_PER_PROCESS - this.#fileHandles;
+  /** Takes a descriptor for the connection of one HTTP request. Throws NetworkError when none is free. */
+  enterHttpRequest(owner: Owner): Release {
+    return this.#take(owner, 1, (why) => new NetworkError('limit', why));
   }
 
-  #outOfDescriptors(): string {
-    return (
-      `the server has ${this.#processes} running processes and ${this.#fileHandles} open file handles, ` +
-      'as many as its limit of open files allows (RLIMIT_NOFILE)'
-    );
+  #take(owner: Owner, units: number, error: (why: string) => Error): Release {
+    const taken = this.descriptors.take(owner, units);
+    if (taken === null) throw error(this.descriptors.refusal(owner, units));
+    return once(() => taken.leave(owner));
   }
+}
+
+/** The descriptors that a start needs besides those of its placeholders. */
+export function descriptorsOfStart(
+  io: ChildIo,
+  uses: { readonly sandbox: boolean; readonly network: boolean; readonly loginShell: boolean },
+): number {
+  const streams =
+    io.kind === 'pipe' && io.stdin === 'open' ? MAX_STREAM_DESCRIPTORS : MAX_STREAM_DESCRIPTORS - 1;
+  const sandbox = uses.sandbox ? SANDBOXED_START_DESCRIPTORS : 0;
+  const network = uses.network ? PROGRAM_NETWORK_DESCRIPTORS : 0;
+  const loginShell = uses.loginShell ? MAX_STREAM_DESCRIPTORS - 1 + sandbox : 0;
+  return streams + sandbox + network + loginShell;
 }
 
 function full(what: string, limit: string): string {
@@ -85,7 +119,7 @@ export interface DescriptorShares {
 export function shareDescriptors(limit: number | null, maxConnections: number): DescriptorShares {
   const free = Math.max(
     (limit ?? Number.POSITIVE_INFINITY) - RESERVED_DESCRIPTORS,
-    2 * DESCRIPTORS_PER_PROCESS,
+    2 * MAX_STREAM_DESCRIPTORS,
   );
   const sockets = Math.floor(Math.min(maxConnections + SLOTS_FOR_NEW_CLIENTS, free / 2));
   const forNewClients = Math.max(MIN_SLOTS_FOR_NEW_CLIENTS, Math.min(SLOTS_FOR_NEW_CLIENTS, sockets >> 2));

@@ -130,6 +130,23 @@ describe('head and tail', () => {
     ]);
   });
 
+  test.each([
+    [12, 'abcd', 'efghijkl', 0],
+    [11, 'abcd', 'fghijkl', 1],
+    [8, 'abcd', 'ijkl', 4],
+    [5, 'ab', 'jkl', 7],
+    [1, '', 'l', 11],
+    [0, '', '', 12],
+  ])('together at most %s bytes', (maxBytes, head, tail, omittedBytes) => {
+    const log = logOf(['abc', 'def', 'ghi', 'jkl'], { maxBytes: 12, headBytes: 4 });
+    const ends = log.snapshot('stdout', maxBytes);
+    expect([ends.head.toString(), ends.tail.toString(), ends.omittedBytes]).toEqual([
+      head,
+      tail,
+      omittedBytes,
+    ]);
+  });
+
   test('keeps streams apart', () => {
     const log = new OutputLog({ ...ROOMY, headBytes: 2 });
     for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.append(stream, Buffer.from(stream));

@@ -15,6 +15,8 @@ const SPEC: SpawnSpec = {
   io: { kind: 'pipe', stdin: 'closed' },
 };
 
+const LISTED = { argv: ['p'], argvTruncated: false, cwd: '/', tty: false };
+
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
@@ -32,10 +34,10 @@ function createManager(options: Partial<ProcessManagerOptions> = {}) {
   });
   const events: string[] = [];
   /** Requests a process; the start is in progress when this returns. */
-  const start = (processId: string) =>
+  const start = (processId: string, spec = SPEC) =>
     manager.start({
       processId,
-      spec: SPEC,
+      spec,
       retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
       listener: {
         output: (seq, _stream, bytes) => events.push(`${processId} ${seq} ${bytes}`),
@@ -124,7 +126,7 @@ describe('ids', () => {
     b.finish();
     a.finish();
     await running('c');
-    expect(manager.list().map(({ processId }) => processId)).toEqual(['a', 'c']);
+    expect([...manager.list()].map(({ processId }) => processId)).toEqual(['a', 'c']);
   });
 });
 
@@ -145,11 +147,42 @@ describe('a start in progress', () => {
     (await running('closed')).finish(3);
     (await running('exited')).exit(4);
     void start('new').catch(() => undefined);
-    expect(manager.list()).toMatchObject([
-      { processId: 'closed', state: 'closed', exitCode: 3, nextSeq: 3, spec: SPEC },
+    expect([...manager.list()]).toMatchObject([
+      { processId: 'closed', state: 'closed', exitCode: 3, nextSeq: 3, program: LISTED },
       { processId: 'exited', state: 'exited', exitCode: 4, nextSeq: 2 },
       { processId: 'new', state: 'starting', exitCode: null, nextSeq: 1 },
     ]);
+  });
+
+  test.each<[string, string[], string[], boolean]>([
+    ['ordinary arguments', ['p', '', 'b'], ['p', '', 'b'], false],
+    ['the longest', ['p', 'x'.repeat(4_094)], ['p', 'x'.repeat(4_094)], false],
+    ['one more character', ['p', 'x'.repeat(4_095)], ['p', 'x'.repeat(4_094)], true],
+    ['one more argument', ['p', 'x'.repeat(4_094), ''], ['p', 'x'.repeat(4_094)], true],
+    ['many empty arguments', Array(5_000).fill(''), Array(4_096).fill(''), true],
+    ['a cut within a character', ['x'.repeat(4_095), '😀'], ['x'.repeat(4_095)], true],
+    ['a cut within a character of one argument', [`${'x'.repeat(4_095)}😀`], ['x'.repeat(4_095)], true],
+  ])('is listed with 4,096 characters of its arguments: %s', async (_name, argv, shown, truncated) => {
+    const { manager, start } = createManager();
+    void start('p', { ...SPEC, argv }).catch(() => undefined);
+    const [listed] = [...manager.list()];
+    expect(listed?.program).toMatchObject({ argv: shown, argvTruncated: truncated });
+  });
+
+  test('is listed after the position of an earlier one, also if that is gone', async () => {
+    const { manager, running } = createManager({ maxProcesses: 2 });
+    (await running('a')).finish(0);
+    (await running('b')).finish(0);
+    await running('c');
+    const listed = (after?: number) =>
+      [...manager.list(after)].map(({ processId, position }) => [processId, position]);
+    expect(listed()).toEqual([
+      ['b', 2],
+      ['c', 3],
+    ]);
+    expect(listed(1)).toHaveLength(2);
+    expect(listed(2)).toEqual([['c', 3]]);
+    expect(listed(3)).toEqual([]);
   });
 
   test('is terminated as a running process if it finishes in time', async () => {
@@ -184,7 +217,7 @@ describe('a start in progress', () => {
     vi.advanceTimersByTime(1);
     expect(await terminated).toBe(true);
     expect(spawner.starts[0]!.signal?.aborted).toBe(true);
-    expect(manager.list()).toEqual([]);
+    expect([...manager.list()]).toEqual([]);
     const child = spawner.succeed(new FakeChild({ stdin: true }));
     await expect(started).rejects.toThrow('process p start was cancelled');
     expect(await found).toBeUndefined();
@@ -314,7 +347,7 @@ describe('closing', () => {
     await closed;
     await outcome;
     expect([alive.killed, done.killed, unborn.killed]).toEqual([1, 0, 1]);
-    expect(manager.list()).toEqual([]);
+    expect([...manager.list()]).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
     await manager.close();
   });

@@ -112,7 +112,7 @@ describe('whether sandboxes can be enforced', () => {
       () => true,
     );
     sandboxEnforcer
-      .files(null)
+      .files(null, {})
       .of(READ_ONLY, 'write')!
       .fileSystem.canonicalize('/' as never)
       .catch(() => {});

@@ -1,5 +1,6 @@
 import { fchmodSync, fstatSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
+import type { Owner } from '../../../base/fair-shares.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../files/local/local-file-system.ts';
 import { isWithin } from '../../../files/native-path.ts';
 import { ContentSearch } from '../../../files/search/content-search.ts';
@@ -40,6 +41,7 @@ function seal(descriptor: number): void {
 async function prepareFiles({ absent, hidden, ephemeral }: HelperTask): Promise<ServedFiles> {
   // A sandbox may hide all programs, so no external search engine is looked up.
   const engines = new ContentSearch('');
+  const owners = new Map<number, Owner>();
   const mounts = {
     absent: await AbsentPaths.of(absent),
     hidden,
@@ -47,8 +49,10 @@ async function prepareFiles({ absent, hidden, ephemeral }: HelperTask): Promise<
   };
   return {
     fileSystem: emulateMounts(LOCAL_FILE_SYSTEM, mounts),
-    search: async (request, signal) => {
-      const result = await engines.search(request, signal);
+    search: async (request, signal, session) => {
+      const owner = owners.get(session) ?? {};
+      owners.set(session, owner);
+      const result = await engines.search(request, signal, owner);
       const isVisible = ({ path }: { path: typeof request.path }) =>
         !hidden.some((directory) => isWithin(path, directory));
       return { ...result, matches: result.matches.filter(isVisible) };

@@ -99,9 +99,9 @@ const HANDLE_OPERATIONS: HandleOperations = {
   write: ({ openFiles, content }, file, position) => done(openFiles.file(file).write(position, content)),
   close: ({ openFiles }, file) => done(openFiles.close(file)),
   discard: ({ openFiles }, file) => done(openFiles.discard(file)),
-  search: async ({ served, content, signal }) => {
+  search: async ({ served, content, signal }, session) => {
     const request = JSON.parse(content.toString()) as SearchRequest;
-    return { content: Buffer.from(JSON.stringify(await served.search(request, signal()))) };
+    return { content: Buffer.from(JSON.stringify(await served.search(request, signal(), session))) };
   },
 };
 

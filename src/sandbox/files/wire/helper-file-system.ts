@@ -1,4 +1,5 @@
 import { unlessAborted } from '../../../base/abort.ts';
+import type { Owner } from '../../../base/fair-shares.ts';
 import {
   FILE_OPERATIONS,
   type FileContent,
@@ -12,12 +13,15 @@ import type { SearchRequest, SearchResult } from '../../../files/search/query.ts
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { decodeEntries, decodeWalk } from './answers.ts';
 import type { Answer, HelperChannel, RequestOptions } from './helper-channel.ts';
-import type { OpenedContent, ServedFiles } from './operations.ts';
+import type { OpenedContent } from './operations.ts';
 
 /** The files of a helper. Open files stay open in the helper until they are closed or the helper exits. */
-export class HelperFileSystem implements ServedFiles {
+export class HelperFileSystem {
   readonly fileSystem: FileSystem;
   readonly #channel: HelperChannel;
+  /** The numbers by which the helper knows the owners of searches. */
+  readonly #sessions = new WeakMap<Owner, number>();
+  #lastSession = 0;
 
   constructor(channel: HelperChannel) {
     this.#channel = channel;
@@ -27,9 +31,12 @@ export class HelperFileSystem implements ServedFiles {
     });
   }
 
-  async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
+  /** The search counts for the owner, who has a fair share of the concurrent searches of the helper. */
+  async search(request: SearchRequest, signal: AbortSignal, owner: Owner): Promise<SearchResult> {
     const content = Buffer.from(JSON.stringify(request));
-    const search = this.#channel.request(['search'], { content, signal });
+    const session = this.#sessions.get(owner) ?? ++this.#lastSession;
+    this.#sessions.set(owner, session);
+    const search = this.#channel.request(['search', session], { content, signal });
     return JSON.parse((await unlessAborted(search, signal)).content.toString()) as SearchResult;
   }
 }

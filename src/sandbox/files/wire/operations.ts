@@ -6,7 +6,8 @@ import type { SearchRequest, SearchResult } from '../../../files/search/query.ts
 /** Everything that a helper serves. */
 export interface ServedFiles {
   readonly fileSystem: FileSystem;
-  search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
+  /** `session` identifies the client's session; each has a fair share of the concurrent searches. */
+  search(request: SearchRequest, signal: AbortSignal, session: number): Promise<SearchResult>;
 }
 
 /** The head of a request. The first request is `prepare`, with a {@link HelperTask} as its content. */
@@ -23,7 +24,7 @@ export type HandleOperation =
   | readonly ['close', file: number]
   | readonly ['discard', file: number]
   /** The request is the content, because patterns may be long. */
-  | readonly ['search'];
+  | readonly ['search', session: number];
 
 /** Restrictions that a helper enforces itself, because no mount does. */
 export interface HelperTask {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { discoverInstalled } from '../../../../src/files/capability-discovery/installed.ts';
 import { newestVersion } from '../../../../src/files/capability-discovery/versions.ts';
-import { MAX_DISCOVERY_ROOTS } from '../../../../src/files/limits.ts';
+import { MAX_DISCOVERY_ROOTS, MAX_MANIFEST_DEPTH } from '../../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 
@@ -24,6 +24,9 @@ function put(name: string, content: string | object): void {
 
 const plugin = (name: string, manifest: string | object) =>
   put(`.codex/plugins/cache/${name}/.codex-plugin/plugin.json`, manifest);
+/** A manifest whose servers have this many levels. */
+const nested = (levels: number) =>
+  `{"name":"p","mcpServers":${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}}`;
 const head = (name: string, description: string, more = '') =>
   `---\nname: ${name}\ndescription: ${description}\n${more}---\nbody\n`;
 
@@ -114,16 +117,21 @@ describe('plugins', () => {
     ['a display name that is not text', () => plugin('m/p/1', { name: 'p', interface: { displayName: 1 } })],
     ['apps that are not a path', () => plugin('m/p/1', { name: 'p', apps: {} })],
     ['a name with a lone surrogate', () => plugin('m/p/1', '{"name":"a\\ud800"}')],
-    [
-      'servers nested too deeply',
-      () => plugin('m/p/1', `{"mcpServers":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_001)}`),
-    ],
+    ['servers nested too deeply', () => plugin('m/p/1', nested(MAX_MANIFEST_DEPTH + 1))],
+    ['servers nested 100,000 times', () => plugin('m/p/1', nested(100_000))],
   ])('with %s are skipped with a warning', async (_, make) => {
     make();
     plugin('m/good/1', { name: 'good' });
     const { plugins, warnings } = await discover();
     expect(plugins.map(({ id }) => id)).toEqual(['good@m']);
     expect(warnings).toEqual([expect.stringContaining('/m/p/1')]);
+  });
+
+  test('with servers nested as deeply as allowed are returned', async () => {
+    plugin('m/p/1', nested(MAX_MANIFEST_DEPTH));
+    const { plugins, warnings } = await discover();
+    expect(plugins.map(({ id }) => id)).toEqual(['p@m']);
+    expect(warnings).toEqual([]);
   });
 
   test('beyond the limit are skipped with a warning', async () => {

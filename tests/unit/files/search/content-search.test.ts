@@ -319,8 +319,17 @@ describe('ripgrep', () => {
     mkdirSync(join(folder, 'root'));
     const abort = new AbortController();
     const query = queryFor(join(folder, 'root'), 'foo');
-    const running = Array.from({ length: SEARCH_CONCURRENCY }, () => search.search(query, abort.signal));
+    const greedy = {};
+    const share = Array.from({ length: SEARCH_CONCURRENCY }, () =>
+      search.search(query, abort.signal, greedy),
+    );
     const started = () => childPids().filter((pid) => existsSync(join(folder, String(pid))));
+    await waitFor('half of them to start', () => started().length === SEARCH_CONCURRENCY / 2);
+    // The rest is left to other sessions.
+    const others = Array.from({ length: SEARCH_CONCURRENCY / 2 }, () =>
+      search.search(query, abort.signal, {}),
+    );
+    const running = [...share, ...others];
     await waitFor('all to start', () => started().length === SEARCH_CONCURRENCY);
     const result = await search.search({ ...query, timeoutMs: 50 }, WANTED);
     expect(result).toEqual({ matches: [], truncated: 'time', engine: 'ripgrep' });

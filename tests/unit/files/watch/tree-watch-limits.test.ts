@@ -1,6 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FairShares } from '../../../../src/base/fair-shares.ts';
 import { GLOB_STEPS_PER_TURN } from '../../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { WatchEventQueue } from '../../../../src/files/watch/event-queue.ts';
@@ -101,6 +102,21 @@ describe('limits', () => {
       message: expect.stringContaining(text),
     });
     await expect(fixture.follow(outside, {}, { budget })).resolves.toBeDefined();
+  });
+
+  test('leaves watches of the system to other connections', async () => {
+    const system = new FairShares(8, 'watched directories (fs.inotify.max_user_watches)');
+    const [one, two] = [new WatchBudget(100, 100, system), new WatchBudget(100, 100, system)];
+    for (const name of ['a', 'b', 'c', 'd']) await makeFile(root, name, 'file');
+    await expect(fixture.follow(root, {}, { budget: one })).rejects.toMatchObject({
+      kind: 'refused',
+      message: expect.stringContaining('has 4 of its share of 4'),
+    });
+    expect(system.free).toBe(8);
+    await rm(join(root, 'd'), { recursive: true });
+    await fixture.follow(root, {}, { budget: one });
+    expect(system.free).toBe(4);
+    await fixture.follow(outside, {}, { budget: two });
   });
 
   test('reports an overflow while a tree exceeds its limit, until it fits again', async () => {

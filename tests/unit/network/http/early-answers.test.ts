@@ -44,7 +44,7 @@ test('receives the response of a server that rejects an upload and resets the co
     await exited;
   });
   const [port] = await once(server.stdout, 'data');
-  const client = new HttpClient({ env: {}, policy: ANY_HOST });
+  const client = new HttpClient({ env: {}, headerVariables: 'any', policy: ANY_HOST });
   onTestFinished(() => client.close());
   for (let count = 0; count < 20; count++) {
     const answer = await client.send(upload(Number(port)), new AbortController().signal);
@@ -61,7 +61,7 @@ test('closes the connection to a server that responds without reading the rest',
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const client = new HttpClient({ env: {}, policy: ANY_HOST });
+  const client = new HttpClient({ env: {}, headerVariables: 'any', policy: ANY_HOST });
   onTestFinished(async () => {
     client.close();
     for (const socket of sockets) socket.destroy();

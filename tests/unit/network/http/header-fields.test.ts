@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  headerVariables,
   requestFields,
   responseFields,
   valuesOf,
@@ -15,7 +16,7 @@ describe('requestFields', () => {
       { name: 'X-B', value: 'b' },
       { name: 'x-a', value: '2' },
     ];
-    expect(requestFields(headers, ENV)).toEqual([
+    expect(requestFields(headers, ENV, 'any')).toEqual([
       { name: 'x-a', value: '1' },
       { name: 'x-a', value: '2' },
       { name: 'x-b', value: 'b' },
@@ -23,9 +24,9 @@ describe('requestFields', () => {
   });
 
   test('appends the value of a variable', () => {
-    const fields = requestFields([{ name: 'X-T', value: 'Bearer ', valueEnvVar: 'TOKEN' }], ENV);
+    const fields = requestFields([{ name: 'X-T', value: 'Bearer ', valueEnvVar: 'TOKEN' }], ENV, 'any');
     expect(fields).toEqual([{ name: 'x-t', value: 'Bearer secret' }]);
-    expect(requestFields([{ name: 'X-T', value: 'v', valueEnvVar: null }], ENV)[0]?.value).toBe('v');
+    expect(requestFields([{ name: 'X-T', value: 'v', valueEnvVar: null }], ENV, 'any')[0]?.value).toBe('v');
   });
 
   test.each([
@@ -38,15 +39,31 @@ describe('requestFields', () => {
     ['toString', 'requires executor environment variable toString'],
   ])('rejects the variable %s', (valueEnvVar, problem) => {
     const headers = [{ name: 'X-T', value: 'v', valueEnvVar }];
-    expect(() => requestFields(headers, ENV)).toThrow(`http/request header X-T ${problem}`);
+    expect(() => requestFields(headers, ENV, 'any')).toThrow(`http/request header X-T ${problem}`);
+  });
+
+  test('uses only the variables of a list, and does not tell whether others exist', () => {
+    const value = (valueEnvVar: string) =>
+      requestFields([{ name: 'X-T', value: '', valueEnvVar }], ENV, headerVariables('A, EMPTY , TOKEN'));
+    expect(value('TOKEN')).toEqual([{ name: 'x-t', value: 'secret' }]);
+    expect(() => value('EMPTY')).toThrow('requires a non-empty executor environment variable EMPTY');
+    for (const other of ['OTHER', 'NOT_THERE', 'token', '']) {
+      expect(() => value(other)).toThrow(
+        expect.objectContaining({
+          kind: 'refused',
+          message: `http/request header X-T cannot use executor environment variable ${other}: the token has limits, and httpHeaderVariables does not list the variable`,
+        }),
+      );
+    }
+    expect(() => headerVariables('A,openai_api_key')).toThrow('openai_api_key is never sent in a header');
   });
 
   test('rejects control characters, including those of a variable', () => {
     const problem = 'http/request header value is invalid for X-A: failed to parse header value';
-    expect(() => requestFields([{ name: 'X-A', value: 'a\r\nb: c' }], ENV)).toThrow(problem);
+    expect(() => requestFields([{ name: 'X-A', value: 'a\r\nb: c' }], ENV, 'any')).toThrow(problem);
     const headers = [{ name: 'X-A', value: '', valueEnvVar: 'LINES' }];
-    expect(() => requestFields(headers, { LINES: 'a\nb' })).toThrow(problem);
-    expect(() => requestFields([{ name: 'a b', value: '' }], ENV)).toThrow('name is invalid');
+    expect(() => requestFields(headers, { LINES: 'a\nb' }, 'any')).toThrow(problem);
+    expect(() => requestFields([{ name: 'a b', value: '' }], ENV, 'any')).toThrow('name is invalid');
   });
 });
 

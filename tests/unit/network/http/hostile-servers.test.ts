@@ -31,7 +31,12 @@ afterEach(async () => {
 });
 
 function client(env: Record<string, string> = { SSL_CERT_FILE: authority }): HttpClient {
-  const made = new HttpClient({ env, policy: ANY_HOST, idleConnectionMs: IDLE_CONNECTION_MS });
+  const made = new HttpClient({
+    env,
+    headerVariables: 'any',
+    policy: ANY_HOST,
+    idleConnectionMs: IDLE_CONNECTION_MS,
+  });
   cleanUps.push(() => made.close());
   return made;
 }

@@ -7,7 +7,7 @@ function request(changes: Partial<HttpRequest> = {}): HttpRequest {
 }
 
 function sent(changes: Partial<HttpRequest> = {}): string[] {
-  return wireFields(firstHop(request(changes), {})).map(({ name, value }) => `${name}: ${value}`);
+  return wireFields(firstHop(request(changes), {}, 'any')).map(({ name, value }) => `${name}: ${value}`);
 }
 
 const BODY = new TextEncoder().encode('body');
@@ -60,7 +60,7 @@ describe('wireFields', () => {
 });
 
 test('shows a URL without user, query and fragment', () => {
-  const { url } = firstHop(request({ url: 'http://u:p@a.example:81/path?secret#part' }), {});
+  const { url } = firstHop(request({ url: 'http://u:p@a.example:81/path?secret#part' }), {}, 'any');
   expect(url.href).toBe('http://a.example:81/path?secret');
   expect(shownUrl(url)).toBe('http://a.example:81/path');
 });
@@ -70,5 +70,5 @@ test.each([
   [{ url: 'nope' }, 'http/request url is invalid: '],
   [{ url: 'file:///etc/passwd' }, 'http/request only supports http and https URLs, got file'],
 ])('rejects %j', (changes, problem) => {
-  expect(() => firstHop(request(changes), {})).toThrow(problem);
+  expect(() => firstHop(request(changes), {}, 'any')).toThrow(problem);
 });

@@ -86,6 +86,20 @@ test('limits waiting name lookups', async () => {
   expect(answers.at(-1)).toMatchObject({ status: 'rejected' });
 });
 
+test('does not let one session use up the name lookups', async () => {
+  const resolve = systemLookup();
+  const greedy = {};
+  const names = Array.from({ length: LOOKUP_CONCURRENCY + MAX_WAITING_LOOKUPS }, () => '127.0.0.1');
+  const answers = Promise.allSettled(names.map((name) => resolve(name, greedy)));
+  const order: string[] = [];
+  void answers.then(() => order.push('greedy'));
+  expect(await resolve('127.0.0.1', {})).toEqual(['127.0.0.1']);
+  order.push('other');
+  const refused = (await answers).filter(({ status }) => status === 'rejected');
+  expect(refused).toHaveLength((LOOKUP_CONCURRENCY + MAX_WAITING_LOOKUPS) / 2);
+  expect(order).toEqual(['other', 'greedy']);
+});
+
 test('reserves a port until every holder has removed it', () => {
   const { serverPorts } = new ProxyResources(async () => []);
   const [first, second] = [serverPorts.add(7), serverPorts.add(7)];

@@ -285,6 +285,6 @@ test.each([
   ['has a pattern that is none', { reviewDomains: ['['] }],
 ] as const)('does not start a proxy that %s', async (_name, changes) => {
   const peer = { decided: () => {}, ask: null };
-  const options = { settings: settings(changes as never), resources: new ProxyResources(), peer };
+  const options = { settings: settings(changes as never), resources: new ProxyResources(), peer, owner: {} };
   await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'invalid' });
 });

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
+import { FairShares } from '../../../../src/base/fair-shares.ts';
 import {
   MAX_CONNECTIONS,
   MAX_HEADER_BYTES,
   MAX_REQUESTS_AHEAD,
 } from '../../../../src/network/proxy/limits.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import {
   ask,
@@ -369,6 +371,20 @@ describe('limits', () => {
       (await ask(fixture, 'GET / HTTP/1.0')).startsWith('HTTP/1.1 400'),
     );
     for (const socket of sockets) socket.destroy();
+  });
+
+  test('closes connections beyond the share of descriptors of its session, and serves other sessions', async () => {
+    const host = new ProxyResources(undefined, {}, new FairShares(8));
+    const owner = {};
+    const [first, second] = [await openFixture({}, { host, owner }), await openFixture({}, { host, owner })];
+    const other = await openFixture({}, { host });
+    const sockets = [first, second].map(({ httpPort }) => connect(httpPort, '127.0.0.1'));
+    await waitFor('both to be counted', () => host.descriptors.free === 4);
+    expect(await exchange(first.httpPort, ['GET / HTTP/1.1\r\n\r\n'])).toBe('');
+    expect(await ask(other, 'GET / HTTP/1.0')).toMatch(/^HTTP\/1\.1 400/);
+    for (const socket of sockets) socket.destroy();
+    await waitFor('the descriptors to be returned', () => host.descriptors.free === 8);
+    expect(await ask(first, 'GET / HTTP/1.0')).toMatch(/^HTTP\/1\.1 400/);
   });
 
   test('disconnects from the web server when the client disconnects', async () => {

@@ -64,12 +64,13 @@ export async function closeFixtures(): Promise<void> {
 export interface FixtureOptions {
   readonly names?: Names;
   readonly host?: ProxyResources;
+  readonly owner?: object;
   answer?(question: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
 }
 
 export async function openFixture(
   changes: Partial<NetworkProxySettings> = {},
-  { names = new Names(), host = new ProxyResources(names.resolve), answer }: FixtureOptions = {},
+  { names = new Names(), host = new ProxyResources(names.resolve), owner = {}, answer }: FixtureOptions = {},
 ): Promise<ProxyFixture> {
   const decisions: Decision[] = [];
   const questions: NetworkPolicyRequest[] = [];
@@ -83,7 +84,7 @@ export async function openFixture(
             return answer(question, signal);
           },
   };
-  const proxy = await NetworkProxy.open({ settings: settings(changes), resources: host, peer });
+  const proxy = await NetworkProxy.open({ settings: settings(changes), resources: host, peer, owner });
   open.push(proxy);
   const { HTTP_PROXY = '', ALL_PROXY = '' } = proxy.environment;
   const { port, username, password } = new URL(HTTP_PROXY);

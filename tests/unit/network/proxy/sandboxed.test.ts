@@ -11,7 +11,7 @@ import { LoopbackBridge } from '../../../../src/network/loopback-bridge.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
 import { CONNECT_TIMEOUT_MS } from '../../../../src/network/proxy/limits.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { ProxyResources, ServerPorts } from '../../../../src/network/proxy/proxy-resources.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeFixtures, openWebServer, settings } from './proxy-fixture.ts';
@@ -61,6 +61,7 @@ test.runIf(existsSync(BWRAP))('a program without a network reaches its proxy, an
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' }, enableSocks5Udp: true }),
     resources: new ProxyResources(async () => []),
+    owner: {},
     peer: { decided: (decision) => decisions.push(decision), ask: null },
   });
   expect(proxy.environment).toMatchObject({
@@ -99,9 +100,9 @@ test.runIf(existsSync(BWRAP))(
   'bridges the same ports of this machine, except those of the server',
   async () => {
     const [web, own] = [await openWebServer(), await openWebServer()];
-    const serverPorts = new ServerPorts();
-    serverPorts.add(own.port);
-    const bridge = new LoopbackBridge(serverPorts);
+    const resources = new ProxyResources();
+    resources.serverPorts.add(own.port);
+    const bridge = new LoopbackBridge(resources, {});
     const ports = [web.port, own.port];
     const script = ports.map((port) => `curl -s -m 5 http://127.0.0.1:${port}/; echo " $?"`).join('\n');
     const output = await runSandboxed(ports, script, {}, (descriptors) => bridge.serve(ports, descriptors));
@@ -117,7 +118,7 @@ test.runIf(existsSync(BWRAP))('cancels a pending connection when the program exi
   const folder = mkdtempSync(join(tmpdir(), 'bridge-'));
   const deaf = spawn('python3', ['-c', DEAF], { stdio: ['pipe', 'pipe', 'inherit'] });
   const port = Number((await once(deaf.stdout!, 'data'))[0]);
-  const bridge = new LoopbackBridge(new ServerPorts());
+  const bridge = new LoopbackBridge(new ProxyResources(), {});
   const others = beingMade(port);
   const cue = join(folder, 'cue');
   const program = runSandboxed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
@@ -167,6 +168,7 @@ test('closes a proxy that never gets its sockets', async () => {
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ enableSocks5: false }),
     resources: new ProxyResources(async () => []),
+    owner: {},
     peer: { decided: () => {}, ask: null },
   });
   expect(ports).toHaveLength(1);

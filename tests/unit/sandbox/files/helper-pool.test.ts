@@ -31,9 +31,9 @@ describe('the helper', () => {
   const inside = (bwrap: number) => childrenOf(bwrap).flatMap(childrenOf)[0]!;
 
   /** Files of one pool under different policies with the same effect in these tests. */
-  const filesUnder = (pool: ReturnType<HelperFixture['pool']>, name: string) => {
+  const filesUnder = (pool: ReturnType<HelperFixture['pool']>, name: string, owner?: object) => {
     mkdirSync(at(`ws/${name}`), { recursive: true });
-    return pool.files(fixture.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
+    return pool.files(fixture.policy(READ_ALL, entry(`ws/${name}`, 'write')), owner).fileSystem;
   };
 
   test('is started once for concurrent operations', async () => {
@@ -166,11 +166,51 @@ describe('the helper', () => {
     const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
     const file = await a.open(at('ws/a/x'), 'replace');
     expect(await outcome(write(b, at('ws/b/x')))).toBe(
-      'failed: fs sandbox helper failed: all 1 helpers are busy with files under other sandbox policies; ' +
-        'close files that are open there or try again later',
+      'failed: fs sandbox helper failed: the server has 0 of 1 helpers for sandboxed files left; ' +
+        'this session has 0 of its share of 0 (half of what other sessions leave) and needs 1 more; ' +
+        'close files that are open under other sandbox policies or try again later',
     );
     await file.close();
     await write(b, at('ws/b/x'));
+  });
+
+  test('is not taken from other sessions by one with open files under many policies', async () => {
+    const pool = fixture.pool({ maxHelpers: 4, waitMs: 100 });
+    const [greedy, other] = [{}, {}];
+    const open = (name: string, owner: object) =>
+      filesUnder(pool, name, owner).open(at(`ws/${name}/x`), 'replace');
+    const files = [await open('a', greedy), await open('b', greedy)];
+    await expect(open('c', greedy)).rejects.toThrow('this session has 2 of its share of 2');
+    // A helper that is in use can be shared, also beyond the share.
+    files.push(await open('a', greedy));
+    files.push(await open('c', other));
+    files.push(await open('c', greedy));
+    await write(filesUnder(pool, 'a', other), at('ws/a/y'));
+    await Promise.all(files.map((file) => file.close()));
+    await write(filesUnder(pool, 'd', greedy), at('ws/d/x'));
+  });
+
+  test('is not denied to a session because another one waits for it under the same policy', async () => {
+    const pool = fixture.pool({ maxHelpers: 2 });
+    const [greedy, other] = [{}, {}];
+    const file = await filesUnder(pool, 'a', greedy).open(at('ws/a/x'), 'replace');
+    const waiting = outcome(write(filesUnder(pool, 'b', greedy), at('ws/b/x')));
+    await write(filesUnder(pool, 'b', other), at('ws/b/y'));
+    await file.close();
+    expect(await waiting).toBe('done');
+  });
+
+  test('counts for its session also when it is replaced because its files have changed', async () => {
+    const pool = fixture.pool({ maxHelpers: 2, waitMs: 100 });
+    const session = {};
+    const files = filesUnder(pool, 'a', session);
+    const file = await files.open(at('ws/a/x'), 'replace');
+    renameSync(at('ws/a'), at('ws/moved'));
+    mkdirSync(at('ws/a'));
+    await expect(write(files, at('ws/a/y'))).rejects.toThrow('this session has 1 of its share of 1');
+    await write(filesUnder(pool, 'b', {}), at('ws/b/x'));
+    await file.discard();
+    await write(files, at('ws/a/y'));
   });
 
   test('is ended for a waiting policy when its last user releases it', async () => {
@@ -276,7 +316,7 @@ describe('the helper', () => {
       const starts = Array.from({ length: MAX_WAITING_STARTS + 1 }, (_, index) =>
         outcome(write(filesUnder(pool, String(index)), at(`ws/${index}/x`))),
       );
-      expect(await Promise.race(starts)).toMatch(/helpers are busy/);
+      expect(await Promise.race(starts)).toMatch(/0 of 1 helpers for sandboxed files left/);
       await pool.close();
       expect(await outcome(file.close())).toMatch(/^failed/);
       const shutDown = 'failed: fs sandbox helper failed: the server is shutting down';

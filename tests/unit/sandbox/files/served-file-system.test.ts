@@ -77,7 +77,7 @@ describe('files through pipes', () => {
     const long = scratch.at(`x/${'y'.repeat(100_000)}`);
     await expect(files.canonicalize(long)).rejects.toMatchObject({ errno: 36 });
     const pattern = `(${'z'.repeat(200_000)}`;
-    const found = search({ path: scratch.at('.'), pattern }, new AbortController().signal);
+    const found = search({ path: scratch.at('.'), pattern }, new AbortController().signal, {});
     await expect(found).rejects.toMatchObject({ name: 'FileError', kind: 'refused' });
     expect((await files.getMetadata(scratch.at('.'), FOLLOW)).isDirectory).toBe(true);
   });
@@ -225,9 +225,18 @@ describe('files through pipes', () => {
     const { matches, engine } = await search(
       { path: scratch.at('.'), pattern: 'needle' },
       new AbortController().signal,
+      {},
     );
     expect(engine).toBe('builtin');
     expect(matches).toEqual([{ path: scratch.at('a'), line: 2, column: 5, text: 'two needle' }]);
+  });
+
+  test('a search counts for its session', async () => {
+    const { search, searchSessions } = await serve();
+    const [one, two] = [{}, {}];
+    const query = { path: scratch.at('.'), pattern: 'needle' };
+    for (const owner of [one, two, one]) await search(query, new AbortController().signal, owner);
+    expect(searchSessions).toEqual([1, 2, 1]);
   });
 
   test('limits the concurrent operations', async () => {

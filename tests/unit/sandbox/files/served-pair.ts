@@ -6,12 +6,14 @@ import { ContentSearch } from '../../../../src/files/search/content-search.ts';
 import { serveFileSystem } from '../../../../src/sandbox/files/inside/serve-file-system.ts';
 import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
 import { HelperFileSystem } from '../../../../src/sandbox/files/wire/helper-file-system.ts';
-import type { HelperTask } from '../../../../src/sandbox/files/wire/operations.ts';
+import type { HelperTask, ServedFiles } from '../../../../src/sandbox/files/wire/operations.ts';
 
 /** Both ends of a helper in one process. */
 export interface ServedPair {
   readonly files: FileSystem;
   readonly search: HelperFileSystem['search'];
+  /** The session of each search, as the helper received it. */
+  readonly searchSessions: readonly number[];
   readonly channel: HelperChannel;
   /** The pipes from and to the server. */
   readonly requests: PassThrough;
@@ -28,8 +30,13 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
   const requests = new PassThrough();
   const answers = new PassThrough();
   const engines = new ContentSearch('');
+  const searchSessions: number[] = [];
+  const search: ServedFiles['search'] = (request, signal, session) => {
+    searchSessions.push(session);
+    return engines.search(request, signal);
+  };
   const served = serveFileSystem(
-    async () => ({ fileSystem, search: (...args) => engines.search(...args) }),
+    async () => ({ fileSystem, search }),
     (onBytes) => requests.on('data', onBytes),
     answers,
   );
@@ -50,6 +57,7 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
   return {
     files: helper.fileSystem,
     search: (...args) => helper.search(...args),
+    searchSessions,
     channel,
     requests,
     answers,

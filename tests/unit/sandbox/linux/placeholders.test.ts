@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FairShares } from '../../../../src/base/fair-shares.ts';
 import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
 import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
 import { loadLibc } from '../../../../src/native/libc.ts';
@@ -32,7 +33,7 @@ let folder: string;
 let descriptors: number;
 
 /** The placeholders of one server. Records the paths that it registers with the watchdog. */
-function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
+function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode), descriptors?: FairShares) {
   const watched = new Set<string>();
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
@@ -44,7 +45,7 @@ function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) 
       };
     },
   };
-  return { placeholders: new Placeholders(calls), watched };
+  return { placeholders: new Placeholders(calls, descriptors), watched };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -273,16 +274,47 @@ describe('a placeholder that cannot be held', () => {
     await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdatedError);
   });
 
-  test('exceeds MAX_PLACEHOLDERS', async () => {
+  test('exceeds the share of its session, and creates nothing', async () => {
     const { placeholders } = server();
-    const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
-    const { release } = await placeholders.hold(many);
-    await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
-    // An existing placeholder can still be shared.
-    const shared = await placeholders.hold([at('p0')]);
-    await shared.release();
+    const [greedy, other] = [{}, {}];
+    const many = Array.from({ length: MAX_PLACEHOLDERS / 2 }, (_, index) => at(`p${index}`));
+    const { release } = await placeholders.hold(many, greedy);
+    const refused = placeholders.hold([at('p0'), at('more')], greedy);
+    await expect(refused).rejects.toThrow(
+      `needs a temporary entry ${folder}/more, but the server has 512 of 1024 temporary entries for sandboxes left; this session has 512 of its share of 512`,
+    );
+    expect(readdirSync(folder)).toHaveLength(many.length);
+    // An existing placeholder can still be shared, and other sessions have a share of their own.
+    const shared = await placeholders.hold([at('p0'), at('p1')], greedy);
+    const others = await placeholders.hold([at('p0'), at('more')], other);
+    await Promise.all([shared.release(), others.release()]);
     await release();
     expect(readdirSync(folder)).toEqual([]);
+    await waitFor('all to be closed', () =>
+      placeholders
+        .hold(many, greedy)
+        .then(({ release }) => release())
+        .then(
+          () => true,
+          () => false,
+        ),
+    );
+  });
+
+  test('needs more descriptors than its session may use, and creates nothing', async () => {
+    const shares = new FairShares(24, 'file descriptors (RLIMIT_NOFILE)');
+    const { placeholders, watched } = server(undefined, shares);
+    const session = {};
+    const six = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => at(name));
+    const held = await placeholders.hold(six, session);
+    expect(shares.free).toBe(12);
+    await expect(placeholders.hold([at('f'), at('g')], session)).rejects.toThrow(SandboxError);
+    expect([readdirSync(folder).length, watched.size]).toEqual([6, 6]);
+    await held.release();
+    await waitFor('the descriptors to be returned', () => shares.free === 24);
+    const tooMany = [...six, at('g')];
+    await expect(placeholders.hold(tooMany, session)).rejects.toThrow('RLIMIT_NOFILE');
+    expect([readdirSync(folder), shares.free]).toEqual([[], 24]);
   });
 
   test('is removed by another server again and again', async () => {

@@ -60,6 +60,7 @@ test.each([
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' } }),
     resources: new ProxyResources(async () => []),
+    owner: {},
     peer: { decided: (decision) => decisions.push(decision), ask: null },
   });
   const url = `http://127.0.0.1:${web.port}/`;

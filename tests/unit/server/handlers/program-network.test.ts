@@ -30,6 +30,7 @@ function fixture() {
   };
   const services = {
     proxies: new ProxyResources(async () => []),
+    owner: {},
     policyRequests: new PolicyRequests(() => null),
     policyDecisions: new PolicyDecisions(sink),
   };
@@ -167,6 +168,7 @@ function proxyFixture() {
   };
   const services = {
     proxies: new ProxyResources(async () => []),
+    owner: {},
     policyRequests: new PolicyRequests(() => peer),
     policyDecisions: new PolicyDecisions(sink),
   };

@@ -3,6 +3,7 @@ import { StartError } from '../../../../src/listener/start-error.ts';
 import { NetworkError } from '../../../../src/network/errors.ts';
 import type { HttpClient, HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
+import { FULL_ACCESS } from '../../../../src/server/auth/access.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../../../../src/server/limits.ts';
 import { serve } from '../../../../src/server/serve.ts';
@@ -248,7 +249,9 @@ test('limits the open requests of a connection', async () => {
 });
 
 test('refuses every request when a list of hosts cannot be read', async () => {
-  await expect(openHttpClient({ ...DEFAULT_CONFIG, httpAllowedHosts: 'a b' })).rejects.toThrow(StartError);
+  await expect(openHttpClient({ ...DEFAULT_CONFIG, httpAllowedHosts: 'a b' }, FULL_ACCESS)).rejects.toThrow(
+    StartError,
+  );
 });
 
 test.each([
@@ -258,6 +261,12 @@ test.each([
   const start = serve({ ...DEFAULT_CONFIG, [key]: 'a.example, a b' });
   await expect(start).rejects.toThrow(StartError);
   await expect(start).rejects.toThrow(new RegExp(`^${option}: .*a b`));
+});
+
+test('the server does not start with a variable that is never sent', async () => {
+  await expect(serve({ ...DEFAULT_CONFIG, httpHeaderVariables: 'A, OPENAI_API_KEY' })).rejects.toThrow(
+    /^--http-header-variables: OPENAI_API_KEY is never sent/,
+  );
 });
 
 test.each([',', ' ', ' , '])('the server does not start with %j as a list of hosts', async (list) => {

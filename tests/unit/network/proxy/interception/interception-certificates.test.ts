@@ -169,6 +169,7 @@ describe('acquire rejects', () => {
     const options = {
       settings: settings({ credentialMasking: true }),
       resources: new ProxyResources(),
+      owner: {},
       peer,
     };
     await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'failed' });

@@ -132,6 +132,7 @@ export async function openMaskingFixture(
       ...changes,
     }),
     resources: host,
+    owner: {},
     peer: { decided: (decision) => decisions.push(decision), ask: null },
     lease,
   });
