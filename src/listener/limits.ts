@@ -1,4 +1,10 @@
 /**
+ * Bytes of a connection that the HTTP parser gets in one turn. A request for a websocket has a few hundred bytes, with a token up to two
+ * thousand. Forty of the shortest possible requests fit; answering them takes one or two milliseconds.
+ */
+export const REQUEST_TURN_BYTES = 1_024;
+
+/**
  * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this
  * many serve thousands of new clients per second.
  */
@@ -27,9 +33,3 @@ export const AUTH_FAILURE_RESET_MS = 15 * 60_000;
 
 /** Addresses whose failures are counted; a few hundred kilobytes. Beyond that the least recently failing address is evicted. */
 export const AUTH_FAILURE_MAX_ADDRESSES = 4_096;
-
-/**
- * Bytes that a connection passes to the HTTP server per turn: a usual upgrade request, or about ten of the shortest
- * requests, which take half a millisecond.
- */
-export const HTTP_TURN_CREDIT = 512;

@@ -9,7 +9,7 @@ export interface TlsFiles {
   readonly clientCa: string | null;
 }
 
-/** A TLS server (1.2 or later) that can reload its certificate while it runs. */
+/** A TLS server (1.2 or later) for HTTP that can reload its certificate while it runs. */
 export interface TlsServer {
   readonly server: Server;
   /** Reads the files again. Open connections are not affected. Throws StartError and keeps the previous certificate. */
@@ -19,13 +19,12 @@ export interface TlsServer {
 export async function createTlsServer(files: TlsFiles, handshakeTimeout: number): Promise<TlsServer> {
   const server = createServer({
     ...(await readIdentity(files)),
+    ...(files.clientCa !== null && { requestCert: true, rejectUnauthorized: true }),
     ALPNProtocols: ['http/1.1'],
     allowHalfOpen: true,
-    ...(files.clientCa !== null && { requestCert: true, rejectUnauthorized: true }),
     handshakeTimeout,
   });
-  // A handshake that fails or takes too long. Nothing can be sent to the peer.
-  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  server.on('tlsClientError', (_error, socket) => void socket.destroy());
   return { server, reload: async () => server.setSecureContext(await readIdentity(files)) };
 }
 

@@ -1,11 +1,16 @@
 import { once } from 'node:events';
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer as createHttpServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
-import { HttpStream } from './http-stream.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
+import { RequestStream } from './request-stream.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where a web server listens, and its limits. */
@@ -26,15 +31,13 @@ interface WebHandlers {
   evict(socket: Duplex): void;
 }
 
-/**
- * An HTTP or HTTPS server that counts its connections. They reach Node's HTTP server, which only parses requests, through an
- * {@link HttpStream} each.
- */
+/** An HTTP or HTTPS server that counts its connections, and lets them take turns. */
 export class WebServer {
   readonly slots: ConnectionSlots;
   readonly #options: WebServerOptions;
   readonly #handlers: WebHandlers;
-  readonly #http = createHttpServer();
+  /** Parses requests. It does not listen: {@link #server} does, and each of its connections passes a {@link RequestStream}. */
+  readonly #http: HttpServer;
   #server: Server | null = null;
   #tls: TlsServer | null = null;
 
@@ -42,18 +45,25 @@ export class WebServer {
     this.#options = options;
     this.#handlers = handlers;
     this.slots = new ConnectionSlots(options);
+    this.#http = createHttpServer();
+    this.#http.on('request', (request, response) => {
+      (request.socket as unknown as RequestStream).requestBegun(request, response);
+      handlers.request(request, response);
+    });
+    this.#http.on('upgrade', (request, stream, head) => {
+      const { socket, unread } = (stream as RequestStream).release();
+      handlers.upgrade(request, socket, unread.length === 0 ? head : Buffer.concat([head, unread]));
+    });
   }
 
   /** Binds the address. @returns the bound address, or null for a Unix socket. Rejects with the system's error. */
   async listen(): Promise<AddressInfo | null> {
     const server = await this.#createServer();
     this.#server = server;
-    this.#http.on('request', (request, response) => this.#request(request, response));
-    this.#http.on('upgrade', (request, stream, head) => this.#upgrade(request, stream as HttpStream, head));
-    server.on('connection', (socket: Socket) => this.#connected(socket));
-    server.on(this.#tls === null ? 'connection' : 'secureConnection', (socket: Socket) =>
-      this.#http.emit('connection', new HttpStream(socket, this.#options.requestTimeoutMs)),
-    );
+    server.on('connection', (socket) => this.#connected(socket));
+    server.on(this.#tls === null ? 'connection' : 'secureConnection', (socket: Socket) => {
+      this.#http.emit('connection', new RequestStream(socket, this.#options.requestTimeoutMs));
+    });
     const bound = await bind(server, this.#options.address);
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
     server.on('error', ({ message }) =>
@@ -82,16 +92,6 @@ export class WebServer {
     const { createTlsServer } = await import('./tls.ts');
     this.#tls = await createTlsServer(tls, requestTimeoutMs);
     return this.#tls.server;
-  }
-
-  #request(request: IncomingMessage, response: ServerResponse): void {
-    (request.socket as unknown as HttpStream).answering(request, response);
-    this.#handlers.request(request, response);
-  }
-
-  #upgrade(request: IncomingMessage, stream: HttpStream, head: Buffer): void {
-    const detached = stream.detach(head);
-    this.#handlers.upgrade(request, detached.socket, detached.head);
   }
 
   #connected(socket: Socket): void {

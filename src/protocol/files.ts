@@ -235,7 +235,11 @@ export const FsSearchResult = once(() =>
     ),
     truncated: doc(
       optional(z.enum(['results', 'time', 'size'])),
-      'The limit that made the search incomplete. `size` is the limit of the result or of a text file. Null when the search is complete.',
+      'The limit that made the search incomplete. `size` is the limit of the result, of a text file (64 MiB) or of a line (1 MiB). Null when every readable text file was searched. Files with a NUL byte are not text.',
+    ),
+    unreadable: doc(
+      z.optional(Uint64()),
+      'Number of files and directories that could not be read, and were not searched. Absent when there are none.',
     ),
     engine: z.enum(['ripgrep', 'builtin']),
   }),

@@ -1,7 +1,9 @@
+import { Duplex } from 'node:stream';
+import { FAIR_TURNS } from './fair-turns.ts';
 import { FrameParser } from './frame-parser.ts';
 import { NEW_PEER_MESSAGE_BYTES, NEW_PEER_TURN_CREDIT, TURN_CREDIT } from './limits.ts';
-import { type CountingStream, PacedStream } from './paced-stream.ts';
 import type { LargeMessage } from './transport.ts';
+import { TurnCredit } from './turn-credit.ts';
 
 /** Receives the messages of a frame stream. */
 export interface FrameReceiver {
@@ -13,65 +15,219 @@ export interface FrameReceiver {
   tooLarge(maxBytes: number): void;
 }
 
+/** The socket of a client. Sockets count the bytes they read; other streams may not. */
+export type CountingStream = Duplex & { readonly bytesRead?: number };
+
 /**
  * The server's end of a websocket connection, between its socket and the websocket library. The library does the
  * handshake, control frames and the close. It never sees a message: this stream parses messages and passes them to
- * their receiver while they arrive. Every frame and every byte of the client costs credit.
+ * their receiver while they arrive.
+ *
+ * Every frame and every byte of the client passes through here and costs credit. A connection without credit waits
+ * for its turn, and its socket is not read meanwhile. So no client keeps the event loop from serving the others.
  */
-export class FrameStream extends PacedStream {
+export class FrameStream extends Duplex {
+  readonly #socket: CountingStream;
   readonly #maxMessageBytes: number;
   readonly #parser: FrameParser;
   #receiver: FrameReceiver | null = null;
+  /** Received bytes that are not parsed yet. */
+  #rest: Buffer | null;
+  readonly #credit: TurnCredit;
   #isReceiving = true;
+  #isWaiting = false;
+  /** Whether the library reads too slowly. */
+  #isFull = false;
+  #isParsing = false;
+  #isReading = false;
+  #hasEnded = false;
+  #isClosed = false;
+  readonly #turn = () => {
+    this.#isWaiting = false;
+    this.#credit.startTurn();
+    this.#continue();
+  };
 
-  /** `head` has the bytes that arrived with the upgrade request. `maxMessageBytes` 0 means no limit. */
-  constructor(socket: CountingStream, head: Buffer, maxMessageBytes: number) {
-    super(socket, head, NEW_PEER_TURN_CREDIT);
+  /**
+   * `head` has the bytes that arrived with the upgrade request. `maxMessageBytes` 0 means no limit. Connections of one
+   * tenant get the same `credit`.
+   */
+  constructor(
+    socket: CountingStream,
+    head: Buffer,
+    maxMessageBytes: number,
+    credit = new TurnCredit(NEW_PEER_TURN_CREDIT),
+  ) {
+    super({ allowHalfOpen: true });
+    this.#socket = socket;
+    this.#credit = credit;
+    this.#rest = head.length === 0 ? null : head;
     this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
-    this.#parser = new FrameParser(Math.min(NEW_PEER_MESSAGE_BYTES, this.#maxMessageBytes), {
-      message: (bytes, isBinary) => this.#receiver?.message(bytes, isBinary),
-      begin: (expectedBytes, isBinary) => this.#receiver!.begin(expectedBytes, isBinary),
-      tooLarge: () => this.#receiver?.tooLarge(this.#parser.maxMessageBytes),
-      pass: (bytes) => this.pass(bytes),
-      spend: (cost) => this.spend(cost),
-      mayContinue: () => this.mayContinue(),
-    });
+    this.#parser = this.#createParser();
+    socket.pause();
+    socket.on('data', (chunk: Buffer) => this.#take(chunk));
+    // In a later turn, so that the library answers a violation before it sees the end.
+    socket.on('end', () => setImmediate(() => this.#ended()));
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.#closed());
+    if (!socket.destroyed) return;
+    this.#isClosed = true;
+    this.destroy();
   }
 
   /** Bytes received from the client; undefined where the socket does not count them. */
   get bytesRead(): number | undefined {
-    return this.socket.bytesRead;
+    return this.#socket.bytesRead;
+  }
+
+  /** Whether the socket is read at the moment. */
+  get isReading(): boolean {
+    return this.#isReading;
   }
 
   /** Starts delivery. Must be called once. */
   open(receiver: FrameReceiver): void {
     this.#receiver = receiver;
-    this.wantedChanged();
+    this.#continueLater();
   }
 
   /** Lifts the limits that hold until a client has sent `initialize`. */
   trustPeer(): void {
-    this.setTurnCredit(TURN_CREDIT);
+    this.#credit.setPerTurn(TURN_CREDIT);
     this.#parser.maxMessageBytes = this.#maxMessageBytes;
   }
 
   /** Stops or resumes the delivery of messages. The socket notices its end also while it is stopped. */
   setReceiving(receiving: boolean): void {
     this.#isReceiving = receiving;
-    this.wantedChanged();
+    if (receiving) this.#continueLater();
+    else this.#update();
   }
 
   /** Writes whole frames to the socket, past the library. `sent` is called when the system has them. */
-  writeFrames(parts: readonly Uint8Array[], sent: () => void): void {
-    this.writeTogether(parts, sent);
+  writeFrames(parts: readonly Uint8Array[], sent: (error?: Error | null) => void): void {
+    this.#socket.cork();
+    for (const [index, part] of parts.entries()) {
+      if (index === parts.length - 1) this.#socket.write(part, sent);
+      else this.#socket.write(part);
+    }
+    this.#socket.uncork();
   }
 
-  protected override handle(chunk: Buffer): number {
-    return this.#parser.take(chunk);
+  override _read(): void {
+    if (!this.#isFull) return;
+    this.#isFull = false;
+    this.#continueLater();
+  }
+
+  override _write(chunk: Buffer, encoding: BufferEncoding, written: (error?: Error | null) => void): void {
+    this.#socket.write(chunk, encoding, written);
+  }
+
+  /** The header and the payload of a control frame must not be separated by frames of {@link writeFrames}. */
+  override _writev(chunks: { readonly chunk: Buffer }[], written: (error?: Error | null) => void): void {
+    this.writeFrames(
+      chunks.map(({ chunk }) => chunk),
+      written,
+    );
+  }
+
+  override _final(ended: () => void): void {
+    this.#socket.end(ended);
+  }
+
+  override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
+    FAIR_TURNS.remove(this.#turn, this.#credit);
+    this.#rest = null;
+    if (this.#isClosed) {
+      destroyed(error);
+    } else {
+      this.#socket.once('close', () => destroyed(error));
+      this.#socket.destroy();
+    }
+  }
+
+  #createParser(): FrameParser {
+    return new FrameParser(Math.min(NEW_PEER_MESSAGE_BYTES, this.#maxMessageBytes), {
+      message: (bytes, isBinary) => this.#receiver?.message(bytes, isBinary),
+      begin: (expectedBytes, isBinary) => this.#receiver!.begin(expectedBytes, isBinary),
+      tooLarge: () => this.#receiver?.tooLarge(this.#parser.maxMessageBytes),
+      pass: (bytes) => {
+        this.#isFull = !this.push(bytes);
+      },
+      spend: (cost) => this.#credit.spend(cost),
+      mayContinue: () => !this.#credit.isSpent && this.#mayParse(),
+    });
   }
 
   /** At the end of the connection everything that has arrived is delivered, whether or not the receiver paused. */
-  protected override isWanted(hasEnded: boolean): boolean {
-    return this.#receiver !== null && (hasEnded || this.#isReceiving);
+  #mayParse(): boolean {
+    if (this.#receiver === null || this.#isWaiting) return false;
+    return this.#isClosed || (this.#isReceiving && !this.#isFull);
+  }
+
+  #take(chunk: Buffer): void {
+    this.#rest = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#continue();
+  }
+
+  #continueLater(): void {
+    process.nextTick(() => this.#continue());
+  }
+
+  #continue(): void {
+    if (this.#isParsing || this.destroyed) return;
+    this.#isParsing = true;
+    while (this.#rest !== null && this.#mayParse()) {
+      const taken = this.#parser.take(this.#rest);
+      // The receiver may have ended the connection.
+      if (this.#rest !== null) this.#rest = taken === this.#rest.length ? null : this.#rest.subarray(taken);
+      if (this.#credit.isSpent) this.#endTurn();
+    }
+    this.#isParsing = false;
+    this.#update();
+  }
+
+  #endTurn(): void {
+    if (this.#credit.renewAfterLightUse()) return;
+    this.#isWaiting = true;
+    FAIR_TURNS.add(this.#turn, this.#credit);
+  }
+
+  /** Reads the socket while there is nothing left to parse, and passes its end on after the last byte. */
+  #update(): void {
+    if (this.destroyed) return;
+    const mayRead = this.#rest === null && this.#mayParse();
+    if (mayRead !== this.#isReading && !this.#isClosed) this.#setReading(mayRead);
+    if (this.#rest !== null && this.#receiver !== null) return;
+    if (this.#isClosed) this.destroy();
+    else if (this.#hasEnded && this.#rest === null) this.#pushEnd();
+  }
+
+  #setReading(reading: boolean): void {
+    this.#isReading = reading;
+    // A paused socket still reads until it holds as much as its high-water mark, and so notices its end.
+    if (reading) this.#socket.resume();
+    else this.#socket.pause();
+  }
+
+  #ended(): void {
+    this.#hasEnded = true;
+    this.#update();
+  }
+
+  #pushEnd(): void {
+    if (this.readableEnded) return;
+    this.push(null);
+    // The end must not wait until the library reads.
+    this.read(0);
+  }
+
+  #closed(): void {
+    this.#isClosed = true;
+    for (let rest: Buffer | null = this.#socket.read(); rest !== null; rest = this.#socket.read()) {
+      this.#rest = this.#rest === null ? rest : Buffer.concat([this.#rest, rest]);
+    }
+    this.#continue();
   }
 }

@@ -3,12 +3,11 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import type { FrameStream } from './frame-stream.ts';
+import type { CountingStream, FrameStream } from './frame-stream.ts';
 import { BufferedMessage } from './growable-buffer.ts';
 import { Keepalive, type KeepaliveOptions } from './keepalive.ts';
 import { BATCHED_MESSAGE_BYTES, LARGE_MESSAGE_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
-import type { CountingStream } from './paced-stream.ts';
 import { encodeTextFrames, textFrameHeader } from './text-frame-encoder.ts';
 import {
   CloseCode,

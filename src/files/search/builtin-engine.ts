@@ -1,7 +1,6 @@
 import { FileError } from '../errors.ts';
 import { startSearchThread } from '../search-thread.ts';
 import type { EngineRun, SearchTask } from './engine.ts';
-import { javaScriptPattern } from './pattern.ts';
 import type { ThreadMessage } from './thread-messages.ts';
 
 /**
@@ -9,12 +8,13 @@ import type { ThreadMessage } from './thread-messages.ts';
  * the event loop nor the shared thread pool. The thread can be terminated while it matches.
  */
 export function startBuiltin({ query, isDirectory, collector }: SearchTask): EngineRun {
-  const thread = startSearchThread({ query, isDirectory, pattern: javaScriptPattern(query) });
+  const thread = startSearchThread({ query, isDirectory });
   const stop = () => void thread.terminate();
   const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
   const finished = new Promise<void>((resolve, reject) => {
     thread.on('message', (message: ThreadMessage) => {
-      if (message.kind === 'skipped') collector.miss('size');
+      if (message.kind === 'tooLarge') collector.miss('size');
+      else if (message.kind === 'unreadable') collector.countUnreadable();
       else if (message.kind === 'finished') resolve();
       else if (message.kind === 'failed')
         reject(new FileError(message.errorKind, message.message, message.errno));

@@ -9,6 +9,7 @@ export class Collector {
   #bytes = 0;
   #full: Truncation | null = null;
   #incomplete: Truncation | null = null;
+  #unreadable = 0;
 
   constructor(maxResults: number) {
     this.#maxResults = maxResults;
@@ -34,9 +35,19 @@ export class Collector {
     return this.#full === null;
   }
 
-  /** Records that something was not searched. The search continues. */
+  /** Records that something was not searched because of a limit. The search continues. */
   miss(limit: Truncation): void {
     this.#incomplete = limit;
+  }
+
+  /** Records that a file or directory could not be read. */
+  countUnreadable(): void {
+    this.#unreadable++;
+  }
+
+  /** The number of files and directories that could not be read. */
+  get unreadable(): number {
+    return this.#unreadable;
   }
 
   /** The matches so far, by path in byte order, then by line. */

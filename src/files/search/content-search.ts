@@ -68,7 +68,8 @@ export class ContentSearch {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
     }
-    return { matches: collector.sorted(), truncated: collector.truncated, engine };
+    const { truncated, unreadable } = collector;
+    return { matches: collector.sorted(), truncated, unreadable, engine };
   }
 
   /** A stat that hangs keeps its slot, like a search. */

@@ -4,15 +4,20 @@ import type { SearchMatch } from './query.ts';
 
 /**
  * The matching lines of a file. A file with a UTF-16 byte order mark is decoded. Any other file with a NUL byte is binary and has
- * no matches. Lines that are too long are counted but not searched.
+ * no matches. Lines that are too long are counted and reported, but not searched.
  */
-export function* matchingLines(file: Buffer, pattern: RegExp): Generator<Omit<SearchMatch, 'path'>> {
+export function* matchingLines(
+  file: Buffer,
+  pattern: RegExp,
+  onLongLine: () => void,
+): Generator<Omit<SearchMatch, 'path'>> {
   const content = toUtf8(file);
   if (content.includes(0)) return;
   let line = 0;
   for (const block of blocksOfLines(content)) {
     if (block === null) {
       line++;
+      onLongLine();
       continue;
     }
     const text = textOfBytes(block);

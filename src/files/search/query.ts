@@ -66,5 +66,7 @@ export interface SearchResult {
   /** By path in byte order, then by line. */
   readonly matches: readonly SearchMatch[];
   readonly truncated: Truncation | null;
+  /** Files and directories that could not be read. */
+  readonly unreadable: number;
   readonly engine: EngineName;
 }

@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
+import { constants as osConstants } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { SEARCH_STDERR_BYTES } from '../limits.ts';
@@ -49,10 +50,11 @@ export function startRipgrep(
     root,
     query.path,
   );
-  const stderr = collectStderr(child.stderr);
+  const stderr = collectStderr(child.stderr, () => collector.countUnreadable());
   const output = new RipgrepOutput(
     (path) => !isDirectory || filter.takesPath(path),
     (match) => collector.add({ ...match, path: childPath(root, match.path) }),
+    () => collector.miss('size'),
   );
   const exited = new Promise<void>((resolve) => {
     child.once('close', () => resolve());
@@ -89,7 +91,7 @@ function optionsFor({ literal, caseSensitive, respectIgnoreFiles, maxResults }: 
   return [
     '--json',
     '--no-config',
-    '--no-messages',
+    '--no-ignore-messages',
     // So that one file is read the same way as many.
     '--no-mmap',
     // The path filter handles hidden files.
@@ -103,15 +105,29 @@ function optionsFor({ literal, caseSensitive, respectIgnoreFiles, maxResults }: 
   ];
 }
 
-/** Collects the beginning of stderr and drops the rest. */
-function collectStderr(stream: Readable): () => string {
+/** Collects the beginning of stderr and counts the files and directories that could not be read. */
+function collectStderr(stream: Readable, unreadable: () => void): () => string {
   let text = '';
+  let line = '';
   stream.setEncoding('utf8');
   stream.on('data', (chunk: string) => {
     text = (text + chunk).slice(0, SEARCH_STDERR_BYTES);
+    const lines = (line + chunk).split('\n');
+    // Only the end of a line matters.
+    line = lines.pop()!.slice(-SEARCH_STDERR_BYTES);
+    for (const each of lines) if (isUnreadable(each)) unreadable();
   });
   return () => text;
 }
+
+/** Files come and go: ENOENT, ENOTDIR and ELOOP are no errors. */
+function isUnreadable(message: string): boolean {
+  const [, errno] = / \(os error (\d+)\)$/.exec(message) ?? [];
+  return errno !== undefined && !GONE.has(Number(errno));
+}
+
+const { ENOENT, ENOTDIR, ELOOP } = osConstants.errno;
+const GONE: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP]);
 
 /** Why nothing was searched: ripgrep rejected the pattern, or it does not work. */
 function explain(stderr: string): Error {

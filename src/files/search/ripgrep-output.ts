@@ -15,15 +15,23 @@ export interface RelativeMatch extends Omit<SearchMatch, 'path'> {
 export class RipgrepOutput {
   readonly #takesPath: (path: string) => boolean;
   readonly #found: (match: RelativeMatch) => void;
+  readonly #skipped: () => void;
   #line: Buffer[] = [];
   #lineBytes = 0;
   #path: string | null = null;
   #matches: Omit<RelativeMatch, 'path'>[] = [];
+  #hasLongMatch = false;
   #isComplete = false;
 
-  constructor(takesPath: (path: string) => boolean, found: (match: RelativeMatch) => void) {
+  /** @param skipped Called for a text file with a match on a line that is too long to be returned. */
+  constructor(
+    takesPath: (path: string) => boolean,
+    found: (match: RelativeMatch) => void,
+    skipped: () => void,
+  ) {
     this.#takesPath = takesPath;
     this.#found = found;
+    this.#skipped = skipped;
   }
 
   /** Whether ripgrep has reported its summary. */
@@ -54,6 +62,7 @@ export class RipgrepOutput {
     const isMatch = line.subarray(0, MATCH.length).toString('latin1') === MATCH;
     if (isMatch && this.#path === null) return;
     const message = parseMessage(isMatch ? withFirstSubmatch(line.toString()) : line.toString());
+    if (isMatch && message === null) this.#hasLongMatch = true;
     if (message?.type === 'begin') this.#begin(bytesOf(message.data.path).toString('latin1'));
     else if (message?.type === 'match') this.#match(message.data);
     else if (message?.type === 'end') this.#end(message.data.binary_offset === null);
@@ -64,12 +73,16 @@ export class RipgrepOutput {
     const relative = path.replace(/^\.\//, '');
     this.#path = this.#takesPath(relative) ? relative : null;
     this.#matches = [];
+    this.#hasLongMatch = false;
   }
 
   #match({ lines, line_number, submatches }: MatchData): void {
     const bytes = bytesOf(lines);
     const line = bytes.at(-1) === LINE_END ? bytes.subarray(0, -1) : bytes;
-    if (line.length > SEARCH_MAX_LINE_BYTES) return;
+    if (line.length > SEARCH_MAX_LINE_BYTES) {
+      this.#hasLongMatch = true;
+      return;
+    }
     // Ripgrep reports no position for an empty match at the very end of a file.
     const start = textOfBytes(line.subarray(0, submatches[0]?.start ?? line.length)).length;
     this.#matches.push({ line: line_number, ...describeMatch(textOfBytes(line), start) });
@@ -77,7 +90,10 @@ export class RipgrepOutput {
 
   #end(isText: boolean): void {
     const path = this.#path;
-    if (isText && path !== null) for (const match of this.#matches) this.#found({ path, ...match });
+    if (isText && path !== null) {
+      for (const match of this.#matches) this.#found({ path, ...match });
+      if (this.#hasLongMatch) this.#skipped();
+    }
     this.#path = null;
     this.#matches = [];
   }

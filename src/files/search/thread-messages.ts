@@ -5,13 +5,15 @@ import type { SearchMatch, SearchQuery } from './query.ts';
 export interface ThreadJob {
   readonly query: SearchQuery;
   readonly isDirectory: boolean;
-  readonly pattern: RegExp;
 }
 
-/** Messages of the thread: any number of `found` and `skipped`, then `finished` or `failed`. */
+/** Messages of the thread: any number of `found`, `tooLarge` and `unreadable`, then `finished` or `failed`. */
 export type ThreadMessage =
   | { readonly kind: 'found'; readonly matches: readonly SearchMatch[] }
-  | { readonly kind: 'skipped' }
+  /** A file or a line was not searched because of its size. */
+  | { readonly kind: 'tooLarge' }
+  /** A file or directory could not be read. */
+  | { readonly kind: 'unreadable' }
   | { readonly kind: 'finished' }
   | {
       readonly kind: 'failed';

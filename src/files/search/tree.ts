@@ -12,14 +12,15 @@ import { readRegularFile } from './regular-file.ts';
 interface TreeListener {
   /** The matches of one file, in order. */
   found(matches: readonly SearchMatch[]): void;
-  /** A text file was skipped because of its size. */
-  skipped(): void;
+  /** A text file or a line was skipped because of its size. */
+  tooLarge(): void;
+  /** A file or directory below the root could not be read. */
+  unreadable(): void;
 }
 
 /**
  * Searches a file or a tree with Node alone, up to one match more than requested. It blocks and takes as long as the pattern needs,
- * so only a dedicated thread may call it. Links are not followed. Unreadable entries below the root are skipped, because files come
- * and go.
+ * so only a dedicated thread may call it. Links are not followed.
  */
 export function searchTree(
   query: SearchQuery,
@@ -62,6 +63,8 @@ class TreeSearch {
         else this.file(child, false);
       } catch (error) {
         if (!isSystemError(error)) throw error;
+        // Files come and go, and a link may replace one.
+        if (!GONE.has(error.code ?? '')) this.#listener.unreadable();
       }
     }
   }
@@ -70,12 +73,12 @@ class TreeSearch {
     const options = { followSymlink, probeBytes: SEARCH_BINARY_PROBE_BYTES };
     const content = readRegularFile(path, options, (size, probe) => {
       if (size <= SEARCH_MAX_FILE_BYTES) return true;
-      if (!probe.includes(0)) this.#listener.skipped();
+      if (!probe.includes(0)) this.#listener.tooLarge();
       return false;
     });
     if (content === null) return;
     const matches: SearchMatch[] = [];
-    for (const match of matchingLines(content, this.#pattern)) {
+    for (const match of matchingLines(content, this.#pattern, () => this.#listener.tooLarge())) {
       if (this.#remaining === 0) break;
       this.#remaining--;
       matches.push({ path, ...match });
@@ -96,6 +99,8 @@ function listDirectory(path: NativePath): Dirent[] {
   return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function isSystemError(error: unknown): boolean {
+const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP']);
+
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'errno' in error;
 }

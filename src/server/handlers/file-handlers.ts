@@ -141,10 +141,11 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => {
         park();
-        const { matches, truncated, engine } = await search({ ...params, path }, files.ended);
+        const { matches, truncated, unreadable, engine } = await search({ ...params, path }, files.ended);
         return {
           matches: matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
           truncated,
+          ...(unreadable > 0 && { unreadable }),
           engine,
         };
       });

@@ -10,13 +10,19 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { SEARCH_CONCURRENCY, SEARCH_MAX_FILE_BYTES } from '../../../../src/files/limits.ts';
+import {
+  SEARCH_CONCURRENCY,
+  SEARCH_MAX_FILE_BYTES,
+  SEARCH_MAX_LINE_BYTES,
+} from '../../../../src/files/limits.ts';
 import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
 import { ContentSearch } from '../../../../src/files/search/content-search.ts';
-import type { SearchResult } from '../../../../src/files/search/query.ts';
+import { javaScriptPattern } from '../../../../src/files/search/pattern.ts';
+import type { SearchMatch, SearchResult } from '../../../../src/files/search/query.ts';
+import { searchTree } from '../../../../src/files/search/tree.ts';
 import { childPids, isAlive } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { ENGINES, lines, makeTree, queryFor, searchWith } from './support.ts';
+import { ENGINES, hasRipgrep, lines, makeTree, queryFor, searchWith } from './support.ts';
 
 const WANTED = new AbortController().signal;
 
@@ -31,6 +37,14 @@ async function searchUntilTimeout(
     if (result.matches.length > 0) return result;
   }
   return await search.search(queryFor(root, pattern), WANTED);
+}
+
+/** A directory with an `rg` that runs this script. FOLDER in the script is replaced by the directory. */
+function fakeRipgrep(script: string): { search: ContentSearch; folder: string } {
+  const folder = makeTree({});
+  writeFileSync(join(folder, 'rg'), script.replaceAll('FOLDER', folder));
+  chmodSync(join(folder, 'rg'), 0o755);
+  return { search: new ContentSearch(`relative:/nowhere:${folder}`), folder };
 }
 
 describe.each(ENGINES)('the %s engine', (engine) => {
@@ -251,6 +265,76 @@ test('reports a text file that is too large for the builtin engine', async () =>
   expect(await find('*')).toEqual([['small:1:1:foo'], 'size']);
 });
 
+test.each(ENGINES)('%s reports a line that is too long to be searched', async (engine) => {
+  const root = makeTree({ 'a.min.js': `foo\n${'x'.repeat(SEARCH_MAX_LINE_BYTES)}foo\nfoo`, b: 'foo' });
+  const find = async (pattern: string, include: string) => {
+    const query = queryFor(root, pattern, { include: [include] });
+    const { matches, truncated } = await searchWith(engine).search(query, WANTED);
+    return [lines(matches, root), truncated];
+  };
+  expect(await find('foo', '*')).toEqual([['a.min.js:1:1:foo', 'a.min.js:3:1:foo', 'b:1:1:foo'], 'size']);
+  expect(await find('xfoo', '*')).toEqual([[], 'size']);
+  expect(await find('foo', 'b')).toEqual([['b:1:1:foo'], null]);
+});
+
+describe('files and directories that cannot be read', () => {
+  const isRoot = process.geteuid?.() === 0;
+  const NOBODY = 65_534;
+
+  /** A readable tree with two directories and a file that only root can read. */
+  function treeWithSecrets(): string {
+    const root = makeTree({ a: 'foo', b: 'foo', 'c/x': 'foo', 'd/x': 'foo', 'e/x': 'foo' });
+    chmodSync(root, 0o755);
+    for (const name of ['b', 'c', 'd']) chmodSync(join(root, name), 0);
+    return root;
+  }
+
+  /** So that any user can remove the tree. */
+  function reveal(root: string): void {
+    for (const name of ['c', 'd']) chmodSync(join(root, name), 0o755);
+  }
+
+  test('are counted by the builtin engine', () => {
+    const root = treeWithSecrets();
+    const query = queryFor(root, 'foo');
+    const found: SearchMatch[] = [];
+    let unreadable = 0;
+    if (isRoot) process.seteuid!(NOBODY);
+    try {
+      searchTree(query, true, javaScriptPattern(query), {
+        found: (matches) => found.push(...matches),
+        tooLarge: () => expect.unreachable('no file is that large'),
+        unreadable: () => unreadable++,
+      });
+    } finally {
+      if (isRoot) process.seteuid!(0);
+      reveal(root);
+    }
+    expect([lines(found, root), unreadable]).toEqual([['a:1:1:foo', 'e/x:1:1:foo'], 3]);
+  });
+
+  test.runIf(hasRipgrep)('are counted by ripgrep', async () => {
+    const root = treeWithSecrets();
+    const ripgrep = execFileSync('/bin/sh', ['-c', 'command -v rg'], { encoding: 'utf8' }).trim();
+    const user = isRoot ? `/usr/bin/setpriv --reuid ${NOBODY} --clear-groups ` : '';
+    const { search } = fakeRipgrep(`#!/bin/sh\nexec ${user}${ripgrep} "$@"\n`);
+    const result = await search.search(queryFor(root, 'foo'), WANTED).finally(() => reveal(root));
+    expect([lines(result.matches, root), result.truncated, result.unreadable, result.engine]).toEqual([
+      ['a:1:1:foo', 'e/x:1:1:foo'],
+      null,
+      3,
+      'ripgrep',
+    ]);
+  });
+
+  test.each(ENGINES)('are none for %s when links are broken and files are binary', async (engine) => {
+    const root = makeTree({ a: 'foo', b: 'foo\0' });
+    symlinkSync('nowhere', join(root, 'c'));
+    const { unreadable } = await searchWith(engine).search(queryFor(root, 'foo'), WANTED);
+    expect(unreadable).toBe(0);
+  });
+});
+
 test('searches a path that is not UTF-8 without ripgrep', async () => {
   const root = makeTree({ 'n\xff/a': 'foo' });
   const search = new ContentSearch(process.env.PATH ?? '');
@@ -265,14 +349,6 @@ describe('ripgrep', () => {
     `echo '{"type":"match","data":{"path":{"text":"./a"},"lines":{"text":"foo"},"line_number":1,"submatches":[{"start":0,"end":1}]}}'`,
     `echo '{"type":"end","data":{"binary_offset":null}}'`,
   ].join('\n');
-
-  /** A directory with an `rg` that runs this script. FOLDER in the script is replaced by the directory. */
-  function fakeRipgrep(script: string): { search: ContentSearch; folder: string } {
-    const folder = makeTree({});
-    writeFileSync(join(folder, 'rg'), script.replaceAll('FOLDER', folder));
-    chmodSync(join(folder, 'rg'), 0o755);
-    return { search: new ContentSearch(`relative:/nowhere:${folder}`), folder };
-  }
 
   test.each([
     ['does not know an option', `#!/bin/sh\necho 'error: Found argument' >&2; exit 2\n`],
@@ -332,7 +408,7 @@ describe('ripgrep', () => {
     const running = [...share, ...others];
     await waitFor('all to start', () => started().length === SEARCH_CONCURRENCY);
     const result = await search.search({ ...query, timeoutMs: 50 }, WANTED);
-    expect(result).toEqual({ matches: [], truncated: 'time', engine: 'ripgrep' });
+    expect(result).toEqual({ matches: [], truncated: 'time', unreadable: 0, engine: 'ripgrep' });
     expect(started()).toHaveLength(SEARCH_CONCURRENCY);
     const abortNext = new AbortController();
     const next = search.search(query, abortNext.signal);

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../../../../src/files/limits.ts';
 import { excerpt, matchingLines } from '../../../../src/files/search/content.ts';
 
-function find(content: Buffer | string, pattern: RegExp) {
-  return [...matchingLines(Buffer.from(content), pattern)].map(({ line, column, text }) => [
+function find(content: Buffer | string, pattern: RegExp, onLongLine = () => {}) {
+  return [...matchingLines(Buffer.from(content), pattern, onLongLine)].map(({ line, column, text }) => [
     line,
     column,
     text,
@@ -53,10 +53,16 @@ test('nothing matches in a file with a NUL byte', () => {
   expect(find(`foo\n${'x\n'.repeat(50_000)}\0`, /foo/u)).toEqual([]);
 });
 
-test('a line that is too long is counted but not searched', () => {
+test('a line that is too long is counted and reported but not searched', () => {
   const longest = 'a'.repeat(SEARCH_MAX_LINE_BYTES);
   const content = `a\n${longest}a\na\n${longest}\na\n${longest}a`;
-  expect(find(content, /a/u).map(([line]) => line)).toEqual([1, 3, 4, 5]);
+  let reported = 0;
+  expect(
+    find(content, /a/u, () => {
+      reported++;
+    }).map(([line]) => line),
+  ).toEqual([1, 3, 4, 5]);
+  expect(reported).toBe(2);
   expect(find(`${longest}a\na`, /a/u).map(([line]) => line)).toEqual([2]);
 });
 

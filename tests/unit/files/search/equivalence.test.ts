@@ -182,7 +182,8 @@ function searchBuiltin(query: SearchQuery): SearchMatch[] {
   const collector = new Collector(query.maxResults);
   searchTree(query, true, javaScriptPattern(query), {
     found: (matches) => matches.forEach((match) => void collector.add(match)),
-    skipped: () => expect.unreachable('no file is that large'),
+    tooLarge: () => expect.unreachable('no file is that large'),
+    unreadable: () => expect.unreachable('every file is readable'),
   });
   return collector.sorted();
 }

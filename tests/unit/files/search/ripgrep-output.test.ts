@@ -19,9 +19,14 @@ function end(binary_offset: number | null = null): string {
 
 function read(chunks: readonly (string | Buffer)[], takesPath = (_: string) => true) {
   const found: RelativeMatch[] = [];
-  const output = new RipgrepOutput(takesPath, (each) => found.push(each));
+  let skipped = 0;
+  const output = new RipgrepOutput(
+    takesPath,
+    (each) => found.push(each),
+    () => skipped++,
+  );
   for (const chunk of chunks) output.write(Buffer.from(chunk));
-  return { found, isComplete: output.isComplete };
+  return { found, skipped, isComplete: output.isComplete };
 }
 
 test('matches have the path of their file, however the output is split', () => {
@@ -38,9 +43,10 @@ test('matches have the path of their file, however the output is split', () => {
     { path: '\xc3\xa9/a', line: 3, column: 4, text: 'é "x"' },
     { path: 'n\xff', line: 1, column: 3, text: '\ufffd x' },
   ];
-  expect(read([text])).toEqual({ found: expected, isComplete: true });
+  expect(read([text])).toEqual({ found: expected, skipped: 0, isComplete: true });
   expect(read([...Buffer.from(text)].map((byte) => Buffer.of(byte)))).toEqual({
     found: expected,
+    skipped: 0,
     isComplete: true,
   });
 });
@@ -48,6 +54,7 @@ test('matches have the path of their file, however the output is split', () => {
 test('output that breaks off is not complete', () => {
   expect(read([begin({ text: './a' }), match({ text: 'x' }, 1, [0])])).toEqual({
     found: [],
+    skipped: 0,
     isComplete: false,
   });
 });
@@ -75,10 +82,20 @@ test('uses only the first match of a line', () => {
 });
 
 test.each([SEARCH_MAX_LINE_BYTES, SEARCH_MAX_OUTPUT_LINE_BYTES])(
-  'skips a line of more than %d bytes',
+  'skips a line of more than %d bytes and reports its file',
   (length) => {
     const long = match({ text: `${'x'.repeat(length + 1)}\n` }, 1, [0]);
-    const { found } = read([begin({ text: './a' }), long, match({ text: 'y' }, 2, [0]), end()]);
-    expect(found.map(({ line }) => line)).toEqual([2]);
+    const file = [begin({ text: './a' }), long, long, match({ text: 'y' }, 2, [0])];
+    const { found, skipped } = read([
+      ...file,
+      end(),
+      begin({ text: './b' }),
+      match({ text: 'y' }, 2, [0]),
+      end(),
+    ]);
+    expect(found.map(({ path, line }) => `${path}:${line}`)).toEqual(['a:2', 'b:2']);
+    expect(skipped).toBe(1);
+    expect(read([...file, end(9)]).skipped).toBe(0);
+    expect(read([...file, end()], () => false).skipped).toBe(0);
   },
 );
