@@ -7,8 +7,8 @@ import { ContentSearch } from '../../../files/search/content-search.ts';
 import { HELPER_THREADS, INPUT_READ_BYTES } from '../limits.ts';
 import type { HelperTask, ServedFiles } from '../wire/operations.ts';
 import { AbsentPaths } from './absent-paths.ts';
+import { AddedDirectories } from './added-directories.ts';
 import { emulateMounts } from './emulated-mounts.ts';
-import { EphemeralDirectories } from './ephemeral-directories.ts';
 import { serveFileSystem } from './serve-file-system.ts';
 
 // The program of a file helper. It runs in a sandbox, performs the requests from its stdin and exits at the end of its input.
@@ -38,14 +38,14 @@ function seal(descriptor: number): void {
   if (fstatSync(descriptor).isFIFO()) fchmodSync(descriptor, 0);
 }
 
-async function prepareFiles({ absent, hidden, ephemeral }: HelperTask): Promise<ServedFiles> {
+async function prepareFiles({ absent, hidden, added }: HelperTask): Promise<ServedFiles> {
   // A sandbox may hide all programs, so no external search engine is looked up.
   const engines = new ContentSearch('');
   const owners = new Map<number, Owner>();
   const mounts = {
     absent: await AbsentPaths.of(absent),
     hidden,
-    ephemeral: await EphemeralDirectories.of(ephemeral),
+    added: await AddedDirectories.of(added),
   };
   return {
     fileSystem: emulateMounts(LOCAL_FILE_SYSTEM, mounts),
