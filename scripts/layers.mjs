@@ -47,7 +47,7 @@ export const LAYERS = {
   },
   listener: {
     subject: 'HTTP listeners: TLS, unix sockets, connection limits, delays for wrong tokens',
-    imports: ['observability'],
+    imports: ['transport', 'observability'],
   },
   server: {
     subject: 'the exec-server: configuration, authentication, sessions, one handler per method',

@@ -1,7 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Server as HttpServer, ServerOptions } from 'node:http';
-import { createServer, type Server } from 'node:https';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, createServer, type Server } from 'node:tls';
 import { StartError } from './start-error.ts';
 
 /** Paths of the PEM files of a TLS listener. `clientCa` is null where clients need no certificate. */
@@ -11,24 +9,22 @@ export interface TlsFiles {
   readonly clientCa: string | null;
 }
 
-/** An HTTPS server (TLS 1.2 or later) that can reload its certificate while it runs. */
+/** A TLS server (1.2 or later) for HTTP that can reload its certificate while it runs. */
 export interface TlsServer {
-  readonly server: HttpServer;
+  readonly server: Server;
   /** Reads the files again. Open connections are not affected. Throws StartError and keeps the previous certificate. */
   reload(): Promise<void>;
 }
 
-export async function createTlsServer(
-  files: TlsFiles,
-  options: ServerOptions,
-  handshakeTimeout: number,
-): Promise<TlsServer> {
-  const server: Server = createServer({
-    ...options,
+export async function createTlsServer(files: TlsFiles, handshakeTimeout: number): Promise<TlsServer> {
+  const server = createServer({
     ...(await readIdentity(files)),
     ...(files.clientCa !== null && { requestCert: true, rejectUnauthorized: true }),
+    ALPNProtocols: ['http/1.1'],
+    allowHalfOpen: true,
     handshakeTimeout,
   });
+  server.on('tlsClientError', (_error, socket) => void socket.destroy());
   return { server, reload: async () => server.setSecureContext(await readIdentity(files)) };
 }
 

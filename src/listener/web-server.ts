@@ -1,17 +1,16 @@
 import { once } from 'node:events';
 import {
-  createServer,
+  createServer as createHttpServer,
+  type Server as HttpServer,
   type IncomingMessage,
-  type Server,
-  type ServerOptions,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
-import { CHECKS_PER_REQUEST_TIMEOUT } from './limits.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
+import { RequestCredits, RequestStream } from './request-stream.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where a web server listens, and its limits. */
@@ -32,11 +31,14 @@ interface WebHandlers {
   evict(socket: Duplex): void;
 }
 
-/** An HTTP or HTTPS server that counts its connections. */
+/** An HTTP or HTTPS server that counts its connections, and lets them take turns. */
 export class WebServer {
   readonly slots: ConnectionSlots;
   readonly #options: WebServerOptions;
   readonly #handlers: WebHandlers;
+  /** Parses requests. It does not listen: {@link #server} does, and each of its connections passes a {@link RequestStream}. */
+  readonly #http: HttpServer;
+  readonly #credits = new RequestCredits();
   #server: Server | null = null;
   #tls: TlsServer | null = null;
 
@@ -44,15 +46,26 @@ export class WebServer {
     this.#options = options;
     this.#handlers = handlers;
     this.slots = new ConnectionSlots(options);
+    this.#http = createHttpServer();
+    this.#http.on('request', (request, response) => {
+      (request.socket as unknown as RequestStream).requestBegun(request, response);
+      handlers.request(request, response);
+    });
+    this.#http.on('upgrade', (request, stream, head) => {
+      const { socket, unread } = (stream as RequestStream).release();
+      handlers.upgrade(request, socket, unread.length === 0 ? head : Buffer.concat([head, unread]));
+    });
   }
 
   /** Binds the address. @returns the bound address, or null for a Unix socket. Rejects with the system's error. */
   async listen(): Promise<AddressInfo | null> {
     const server = await this.#createServer();
     this.#server = server;
-    server.on('request', (request, response) => this.#handlers.request(request, response));
-    server.on('upgrade', (request, socket, head) => this.#handlers.upgrade(request, socket, head));
     server.on('connection', (socket) => this.#connected(socket));
+    server.on(this.#tls === null ? 'connection' : 'secureConnection', (socket: Socket) => {
+      const { requestTimeoutMs } = this.#options;
+      this.#http.emit('connection', new RequestStream(socket, requestTimeoutMs, this.#credits.of(socket)));
+    });
     const bound = await bind(server, this.#options.address);
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
     server.on('error', ({ message }) =>
@@ -71,21 +84,15 @@ export class WebServer {
     const server = this.#server;
     if (server === null) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeAllConnections();
     for (const socket of [...this.slots.pending, ...this.slots.admitted]) socket.destroy();
     await closed;
   }
 
   async #createServer(): Promise<Server> {
     const { tls, requestTimeoutMs } = this.#options;
-    const options: ServerOptions = {
-      headersTimeout: requestTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: Math.ceil(requestTimeoutMs / CHECKS_PER_REQUEST_TIMEOUT),
-    };
-    if (tls === null) return createServer(options);
+    if (tls === null) return createServer({ allowHalfOpen: true });
     const { createTlsServer } = await import('./tls.ts');
-    this.#tls = await createTlsServer(tls, options, requestTimeoutMs);
+    this.#tls = await createTlsServer(tls, requestTimeoutMs);
     return this.#tls.server;
   }
 

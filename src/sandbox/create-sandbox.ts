@@ -18,18 +18,18 @@ export function createSandbox(
   { prebuild, descriptors }: { readonly prebuild: boolean; readonly descriptors?: FairShares },
 ): Sandbox {
   const { arch } = process;
-  if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
+  const { sandboxCalls: calls } = spawner;
+  if (calls == null || (arch !== 'x64' && arch !== 'arm64')) {
     throw unenforceable(
       'programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn',
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const pool = prebuild
-    ? new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls, descriptors)
-    : null;
-  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool, descriptors);
+  const pool = prebuild ? new SandboxPool((spec) => spawner.spawn(spec), calls, descriptors) : null;
+  const programs = new LinuxSandboxBuilder(calls, bwrap, arch, pool, descriptors);
   const files = new SandboxedFiles({
     spawner,
+    calls,
     bwrap,
     architecture: arch,
     env,

@@ -1,13 +1,16 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
-import { BufferedMessage } from './growable-buffer.ts';
+import { GrowableBuffer } from './growable-buffer.ts';
 import { Keepalive } from './keepalive.ts';
-import { SEND_WINDOW_BYTES } from './limits.ts';
+import { QUEUED_FRAME_COST_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
-import { CloseCode, type CloseReason } from './transport.ts';
+import { CloseCode, type CloseReason, type LargeMessage } from './transport.ts';
+import { TurnCredit } from './turn-credit.ts';
+import { type UnfinishedMessage, UnfinishedMessages } from './unfinished-messages.ts';
 import { UpgradeServer } from './upgrade-server.ts';
 import { clientActivity, truncateReason, type WebSocketOptions } from './websocket.ts';
 
@@ -15,7 +18,7 @@ import { clientActivity, truncateReason, type WebSocketOptions } from './websock
 export interface FrameSocketEvents {
   /** A binary message. The receiver owns the bytes. */
   frame(bytes: Uint8Array): void;
-  /** This many sent bytes are no longer buffered here: the system has them, or they are lost with the socket. */
+  /** This many of the pending bytes are no longer buffered here: the system has them, or they are lost with the socket. */
   sent?(bytes: number): void;
   /** There is capacity again after `send` returned false. */
   drained(): void;
@@ -31,28 +34,42 @@ export interface FrameSocketOptions extends WebSocketOptions {
   readonly text?: 'refuse' | 'ignore' | 'accept';
 }
 
+/** Options of the frame sockets of a server. */
+export interface FrameSocketServerOptions extends FrameSocketOptions {
+  /** Bytes of all messages together that have begun to arrive and are not complete. */
+  readonly maxUnfinishedBytes: number;
+}
+
+/** The connection below a frame socket: a client's socket, or the frame stream of a server. */
+type Underlying = { readonly socket: CountingStream } | ServerEnd;
+
+interface ServerEnd {
+  readonly stream: FrameStream;
+  readonly unfinished: UnfinishedMessages;
+  /** The credit of the tenant that the connection belongs to. */
+  readonly credit: TurnCredit;
+}
+
 /** A websocket that carries binary messages unchanged. */
 export class FrameSocket {
   readonly #ws: WebSocket;
   /** Null on the client's end. */
-  readonly #stream: FrameStream | null;
+  readonly #server: ServerEnd | null;
   readonly #keepalive: Keepalive;
   readonly #text: NonNullable<FrameSocketOptions['text']>;
   #events: FrameSocketEvents | null = null;
+  /** The message that is arriving in pieces. */
+  #arriving: UnfinishedMessage | null = null;
   #failure = '';
   #pendingBytes = 0;
   #congested = false;
   #closing = false;
   #closed = false;
 
-  constructor(
-    ws: WebSocket,
-    options: FrameSocketOptions,
-    underlying: { readonly socket: CountingStream } | { readonly stream: FrameStream },
-  ) {
+  constructor(ws: WebSocket, options: FrameSocketOptions, underlying: Underlying) {
     const isServer = 'stream' in underlying;
     this.#ws = ws;
-    this.#stream = isServer ? underlying.stream : null;
+    this.#server = isServer ? underlying : null;
     this.#text = options.text ?? 'refuse';
     if (!isServer) ws.pause();
     ws.on('error', (error) => {
@@ -64,7 +81,7 @@ export class FrameSocket {
     ws.once('close', () => this.#keepalive.stop());
   }
 
-  /** Bytes that the system has not accepted yet. */
+  /** Memory of the frames that the system has not accepted yet. */
   get pendingBytes(): number {
     return this.#pendingBytes;
   }
@@ -76,8 +93,8 @@ export class FrameSocket {
     ws.on('message', (data: Buffer, isBinary) => this.#receive(data, isBinary));
     ws.on('close', (code, reason) => this.#ended(code, reason.toString()));
     if (ws.readyState === WebSocket.CLOSED) setImmediate(() => this.#ended(CloseCode.abnormal, ''));
-    else if (this.#stream === null) ws.resume();
-    else this.#openStream(this.#stream);
+    else if (this.#server === null) ws.resume();
+    else this.#openStream(this.#server);
   }
 
   /**
@@ -86,9 +103,9 @@ export class FrameSocket {
    */
   send(frame: Uint8Array): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
-    const { length } = frame;
-    this.#pendingBytes += length;
-    this.#ws.send(frame, BINARY_FRAME, () => this.#sent(length));
+    const bytes = frame.length + QUEUED_FRAME_COST_BYTES;
+    this.#pendingBytes += bytes;
+    this.#ws.send(frame, BINARY_FRAME, () => this.#sent(bytes));
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }
@@ -99,7 +116,7 @@ export class FrameSocket {
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close frame must be read.
     const isOpen = receiving || this.#closing;
-    if (this.#stream !== null) this.#stream.setReceiving(isOpen);
+    if (this.#server !== null) this.#server.stream.setReceiving(isOpen);
     else if (isOpen) this.#ws.resume();
     else this.#ws.pause();
   }
@@ -110,6 +127,7 @@ export class FrameSocket {
   close(reason: CloseReason = { code: CloseCode.normal, reason: '' }): void {
     if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
     this.#closing = true;
+    this.#arriving?.end();
     this.setReceiving(true);
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
@@ -119,17 +137,41 @@ export class FrameSocket {
     this.#ws.terminate();
   }
 
-  #openStream(stream: FrameStream): void {
+  #openStream(server: ServerEnd): void {
+    const { stream } = server;
     stream.trustPeer();
     stream.open({
       message: (bytes, isBinary) => this.#receive(Buffer.from(bytes), isBinary),
-      begin: (expectedBytes, isBinary) =>
-        new BufferedMessage(expectedBytes, (bytes) => this.#receive(bytes, isBinary)),
+      begin: (expectedBytes, isBinary) => this.#begin(server, expectedBytes, isBinary),
       tooLarge: (maxBytes) => {
         this.#failure ||= `a message has more than ${maxBytes} bytes`;
         this.close({ code: CloseCode.messageTooBig, reason: this.#failure });
       },
     });
+  }
+
+  /** The rest of a message that was refused, or arrives after a close, is dropped. */
+  #begin({ unfinished, credit }: ServerEnd, expectedBytes: number, isBinary: boolean): LargeMessage {
+    const buffer = new GrowableBuffer(expectedBytes);
+    const refuse = () => {
+      buffer.release();
+      this.close(TOO_MUCH_UNFINISHED);
+    };
+    const entry = unfinished.begin(refuse, credit);
+    this.#arriving = entry;
+    return {
+      add: (piece) => {
+        this.#keepalive.received();
+        if (this.#closing) return;
+        buffer.add(piece);
+        entry.add(piece.length);
+      },
+      isUtf8: () => this.#closing || isUtf8(buffer.bytes),
+      end: () => {
+        entry.end();
+        this.#receive(buffer.take(), isBinary);
+      },
+    };
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
@@ -152,6 +194,7 @@ export class FrameSocket {
   #ended(code: number, reason: string): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#arriving?.end();
     const lost = this.#pendingBytes;
     this.#pendingBytes = 0;
     if (lost > 0) this.#events?.sent?.(lost);
@@ -163,22 +206,28 @@ export class FrameSocket {
 export class FrameSocketUpgrader {
   readonly #server: UpgradeServer;
   readonly #options: FrameSocketOptions;
+  readonly #unfinished: UnfinishedMessages;
 
-  constructor(options: FrameSocketOptions) {
+  constructor(options: FrameSocketServerOptions) {
     this.#options = options;
     this.#server = new UpgradeServer(options.maxMessageBytes);
+    this.#unfinished = new UnfinishedMessages(options.maxUnfinishedBytes);
   }
 
-  /** Completes the handshake. An invalid request gets an HTTP error and yields no socket. */
+  /**
+   * Completes the handshake. An invalid request gets an HTTP error and yields no socket. The connections with one
+   * `credit` share their turns, and their part of the unfinished messages.
+   */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
     accepted: (socket: FrameSocket) => void,
+    credit = new TurnCredit(),
   ): void {
-    this.#server.upgrade(request, socket, head, (ws, stream) =>
-      accepted(new FrameSocket(ws, this.#options, { stream })),
-    );
+    const accept = (ws: WebSocket, stream: FrameStream) =>
+      accepted(new FrameSocket(ws, this.#options, { stream, unfinished: this.#unfinished, credit }));
+    this.#server.upgrade(request, socket, head, accept, credit);
   }
 }
 
@@ -215,4 +264,8 @@ export function connectFrameSocket(
   );
 }
 
+const TOO_MUCH_UNFINISHED: CloseReason = {
+  code: CloseCode.tryAgainLater,
+  reason: 'too many bytes of unfinished messages; this message was the oldest',
+};
 const BINARY_FRAME = { binary: true, compress: false, fin: true };

@@ -1,9 +1,9 @@
 import { Duplex } from 'node:stream';
-import { uptimeMs } from '../base/uptime.ts';
 import { FAIR_TURNS } from './fair-turns.ts';
 import { FrameParser } from './frame-parser.ts';
-import { LIGHT_USE_MS, NEW_PEER_MESSAGE_BYTES, NEW_PEER_TURN_CREDIT, TURN_CREDIT } from './limits.ts';
+import { NEW_PEER_MESSAGE_BYTES, NEW_PEER_TURN_CREDIT, TURN_CREDIT } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
+import { TurnCredit } from './turn-credit.ts';
 
 /** Receives the messages of a frame stream. */
 export interface FrameReceiver {
@@ -33,9 +33,7 @@ export class FrameStream extends Duplex {
   #receiver: FrameReceiver | null = null;
   /** Received bytes that are not parsed yet. */
   #rest: Buffer | null;
-  #turnCredit = NEW_PEER_TURN_CREDIT;
-  #credit = NEW_PEER_TURN_CREDIT;
-  #turnStartedAtMs = uptimeMs();
+  readonly #credit: TurnCredit;
   #isReceiving = true;
   #isWaiting = false;
   /** Whether the library reads too slowly. */
@@ -46,14 +44,23 @@ export class FrameStream extends Duplex {
   #isClosed = false;
   readonly #turn = () => {
     this.#isWaiting = false;
-    this.#startTurn(uptimeMs());
+    this.#credit.startTurn();
     this.#continue();
   };
 
-  /** `head` has the bytes that arrived with the upgrade request. `maxMessageBytes` 0 means no limit. */
-  constructor(socket: CountingStream, head: Buffer, maxMessageBytes: number) {
+  /**
+   * `head` has the bytes that arrived with the upgrade request. `maxMessageBytes` 0 means no limit. Connections of one
+   * tenant get the same `credit`.
+   */
+  constructor(
+    socket: CountingStream,
+    head: Buffer,
+    maxMessageBytes: number,
+    credit = new TurnCredit(NEW_PEER_TURN_CREDIT),
+  ) {
     super({ allowHalfOpen: true });
     this.#socket = socket;
+    this.#credit = credit;
     this.#rest = head.length === 0 ? null : head;
     this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
     this.#parser = this.#createParser();
@@ -86,8 +93,7 @@ export class FrameStream extends Duplex {
 
   /** Lifts the limits that hold until a client has sent `initialize`. */
   trustPeer(): void {
-    this.#credit += TURN_CREDIT - this.#turnCredit;
-    this.#turnCredit = TURN_CREDIT;
+    this.#credit.setPerTurn(TURN_CREDIT);
     this.#parser.maxMessageBytes = this.#maxMessageBytes;
   }
 
@@ -131,7 +137,7 @@ export class FrameStream extends Duplex {
   }
 
   override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
-    FAIR_TURNS.remove(this.#turn);
+    FAIR_TURNS.remove(this.#turn, this.#credit);
     this.#rest = null;
     if (this.#isClosed) {
       destroyed(error);
@@ -149,10 +155,8 @@ export class FrameStream extends Duplex {
       pass: (bytes) => {
         this.#isFull = !this.push(bytes);
       },
-      spend: (cost) => {
-        this.#credit -= cost;
-      },
-      mayContinue: () => this.#credit > 0 && this.#mayParse(),
+      spend: (cost) => this.#credit.spend(cost),
+      mayContinue: () => !this.#credit.isSpent && this.#mayParse(),
     });
   }
 
@@ -178,25 +182,16 @@ export class FrameStream extends Duplex {
       const taken = this.#parser.take(this.#rest);
       // The receiver may have ended the connection.
       if (this.#rest !== null) this.#rest = taken === this.#rest.length ? null : this.#rest.subarray(taken);
-      if (this.#credit <= 0) this.#endTurn();
+      if (this.#credit.isSpent) this.#endTurn();
     }
     this.#isParsing = false;
     this.#update();
   }
 
-  #startTurn(nowMs: number): void {
-    this.#turnStartedAtMs = nowMs;
-    this.#credit = this.#turnCredit;
-  }
-
   #endTurn(): void {
-    const nowMs = uptimeMs();
-    if (nowMs - this.#turnStartedAtMs >= LIGHT_USE_MS) {
-      this.#startTurn(nowMs);
-      return;
-    }
+    if (this.#credit.renewAfterLightUse()) return;
     this.#isWaiting = true;
-    FAIR_TURNS.add(this.#turn);
+    FAIR_TURNS.add(this.#turn, this.#credit);
   }
 
   /** Reads the socket while there is nothing left to parse, and passes its end on after the last byte. */

@@ -60,6 +60,16 @@ export class GrowableBuffer {
     this.#memory = fitting;
   }
 
+  /** Returns the bytes in memory of their own size, for an owner that keeps them. The buffer is empty afterwards. */
+  take(): Buffer {
+    const { bytes } = this;
+    const isExact = this.#memory.length === this.#length;
+    const taken = isExact ? bytes : Buffer.from(bytes);
+    if (isExact) this.#memory = NOTHING;
+    this.release();
+    return taken;
+  }
+
   /** Returns the memory to the pool. The bytes must not be used any more. */
   release(): void {
     BUFFER_POOL.give(this.#memory);

@@ -30,6 +30,8 @@ export class Keepalive {
   #timer: NodeJS.Timeout | null = null;
   #probe: NodeJS.Timeout | null = null;
   #lastReceivedAt = uptimeMs();
+  #nextTickAt = 0;
+  #tickMs = 0;
   #bytesSeen: number | undefined;
   /** The payload of the latest ping without an answer, and whether the pong before it is still being sent. */
   #pingToAnswer: Buffer | null = null;
@@ -49,7 +51,9 @@ export class Keepalive {
     if (options.pingIntervalMs > 0) {
       // An idle peer sends only pongs, so it must be pinged before its time is up.
       const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
-      this.#timer = setInterval(() => this.#tick(), Math.min(options.pingIntervalMs, answerTimeMs));
+      this.#tickMs = Math.min(options.pingIntervalMs, answerTimeMs);
+      this.#nextTickAt = uptimeMs() + this.#tickMs;
+      this.#timer = setInterval(() => this.#tick(), this.#tickMs);
       this.#timer.unref();
     }
   }
@@ -106,8 +110,12 @@ export class Keepalive {
 
   #tick(): void {
     this.#checkBytesRead();
-    if (!this.#peer.isReading) this.received();
-    const silentMs = uptimeMs() - this.#lastReceivedAt;
+    const nowMs = uptimeMs();
+    // If this process was stopped or busy for long, what the peer has sent meanwhile is not read yet.
+    const wasLate = nowMs - this.#nextTickAt > this.#silenceMs / 2;
+    this.#nextTickAt = nowMs + this.#tickMs;
+    if (!this.#peer.isReading || wasLate) this.received();
+    const silentMs = nowMs - this.#lastReceivedAt;
     if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
       this.#ws.terminate();
     } else if (this.#ws.readyState === WebSocket.OPEN) {

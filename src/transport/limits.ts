@@ -4,6 +4,9 @@
  */
 export const SEND_WINDOW_BYTES = 256 * 1024;
 
+/** What a frame that waits to be sent occupies besides its bytes: header, callback and write request. */
+export const QUEUED_FRAME_COST_BYTES = 512;
+
 /** How long a peer may take to complete a close handshake, started by either side, before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 

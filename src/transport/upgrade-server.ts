@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameStream } from './frame-stream.ts';
 import { CLOSE_TIMEOUT_OPTION } from './open-websocket.ts';
+import type { TurnCredit } from './turn-credit.ts';
 
 /** Completes websocket handshakes, without compression. The owner of the socket answers pings. */
 export class UpgradeServer {
@@ -21,14 +22,18 @@ export class UpgradeServer {
     this.#maxMessageBytes = maxMessageBytes;
   }
 
-  /** Completes the handshake. An invalid request gets an HTTP error, and `accepted` is not called. */
+  /**
+   * Completes the handshake. An invalid request gets an HTTP error, and `accepted` is not called. `credit` is that of
+   * the connection's tenant; by default the connection has its own.
+   */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
     accepted: (ws: WebSocket, stream: FrameStream) => void,
+    credit?: TurnCredit,
   ): void {
-    const stream = new FrameStream(socket, head, this.#maxMessageBytes);
+    const stream = new FrameStream(socket, head, this.#maxMessageBytes, credit);
     this.#server.handleUpgrade(request, stream, NOTHING, (ws) => accepted(ws, stream));
   }
 }

@@ -11,6 +11,7 @@ import { SECRET } from '../unit/relay/service/relay-fixture.ts';
 /** A relay node in a separate process, as users run it. */
 export interface RelayNode {
   readonly url: string;
+  readonly pid: number;
   readonly stderr: () => string;
   /** Sends a signal and waits for the exit. Resolves with the exit code, or null if the signal killed it. */
   stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
@@ -45,5 +46,5 @@ export async function startNode(folder: string, ...flags: string[]): Promise<Rel
   const line = once(createInterface(child.stdout), 'line').then(([text]) => text as string);
   const url = await Promise.race([line, exited.then(() => null)]);
   if (url === null) throw new Error(`the relay has ended: ${stderr}`);
-  return { url, stop, stderr: () => stderr, signal: (signal) => void child.kill(signal) };
+  return { url, pid: child.pid!, stop, stderr: () => stderr, signal: (signal) => void child.kill(signal) };
 }

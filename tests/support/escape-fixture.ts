@@ -120,8 +120,9 @@ export class EscapeFixture {
     return managed([ROOT_READ, at(this.workspace, 'write'), ...more]);
   }
 
-  async serve(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
-    const server = await EscapeServer.start(this.user, flags, env);
+  /** `mounts` is a shell script that runs before the server, as root in the server's own mount namespace. */
+  async serve(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}, mounts = '') {
+    const server = await EscapeServer.start(this.user, flags, env, mounts);
     this.#servers.push(server);
     return server;
   }
@@ -169,13 +170,16 @@ export class EscapeServer {
     user: ServerUser,
     flags: readonly string[],
     env: Readonly<Record<string, string>>,
+    mounts: string,
   ): Promise<EscapeServer> {
     const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
-    const child = spawn(process.execPath, [bin, ...flags], {
+    const isMounting = mounts !== '';
+    const [program = '', ...args] = [...(isMounting ? mountsFirst(mounts, user) : []), process.execPath, bin];
+    const child = spawn(program, [...args, ...flags], {
       stdio: ['ignore', 'pipe', 'inherit'],
       cwd: '/',
       env: { PATH: '/usr/bin:/bin', HOME: '/', SERVER_SECRET: SECRET, ...env },
-      ...(user === 'nobody' && { uid: NOBODY, gid: NOBODY }),
+      ...(user === 'nobody' && !isMounting && { uid: NOBODY, gid: NOBODY }),
     });
     const line = once(createInterface({ input: child.stdout! }), 'line') as Promise<[string]>;
     const ended = once(child, 'exit').then(() => Promise.reject(new Error('the server did not start')));
@@ -243,6 +247,12 @@ export class EscapeServer {
 }
 
 export const NOBODY = 65_534;
+
+function mountsFirst(script: string, user: ServerUser): string[] {
+  const become = user === 'nobody' ? `setpriv --reuid ${NOBODY} --regid ${NOBODY} --clear-groups ` : '';
+  const all = `set -e\n${script}\nexec ${become}"$@"`;
+  return ['/usr/bin/unshare', '--mount', '--propagation', 'private', '/bin/sh', '-c', all, 'sh'];
+}
 
 function usersHere(): readonly ServerUser[] {
   if (process.getuid?.() === 0) return ['root', 'nobody'];

@@ -101,6 +101,13 @@ export const MAX_STREAMS_PER_HARNESS = 128;
 export const MAX_STREAM_ID_CHARS = 256;
 
 /**
+ * Bytes of frames that have begun to arrive and are not complete, at a node: for each of 256 connections a frame of the largest size.
+ * Frames arrive within milliseconds; connections that hold back the end of a frame cannot take the memory. Above it, the environment
+ * with the most loses the connection of its oldest.
+ */
+export const MAX_UNFINISHED_BYTES = 64 * 1024 * 1024;
+
+/**
  * Queued bytes per socket, per environment and in total, above which reading from the senders pauses. It resumes at half. While the
  * total is exceeded, only environments with more than their share are paused: half of the total, divided by the connected executors. So
  * an environment whose peers read is never paused because of others, and all together exceed the total by half at most.

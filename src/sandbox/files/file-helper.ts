@@ -191,8 +191,7 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
     helper: {
       directory: RUNTIME_DIRECTORY,
       mounts: runtime.mounts,
-      // With a writable /proc, a client that may name any path could write to the helper's memory.
-      readOnly: [nativePathOfBytes('/proc'), ...ephemeralDirectories(plan)],
+      readOnly: writableAdditions(plan),
     },
   });
   const launcher = launcherImage(
@@ -219,19 +218,23 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
 }
 
 /**
- * The in-memory directories of a sandbox, without those that the plan empties. If they were writable, they would fill up, and later
- * requests would see what earlier ones wrote.
+ * The file systems that bwrap adds and leaves writable. A helper must not write to them: nothing there reaches the host, later requests
+ * would see what earlier ones wrote, and with a writable /proc a client could write to the helper's memory.
  */
-function ephemeralDirectories({ steps }: MountPlan): NativePath[] {
+function writableAdditions({ steps }: MountPlan): NativePath[] {
   const hasRoot = steps.some(({ kind }) => kind === 'emptyRoot');
-  return ['/dev', ...(hasRoot ? ['/'] : [])].map(nativePathOfBytes);
+  return ['/proc', '/dev', ...(hasRoot ? ['/'] : [])].map(nativePathOfBytes);
 }
 
 function taskOf(plan: MountPlan): HelperTask {
   return {
     absent: plan.missing.map(({ path, byName }) => ({ path, kind: byName ? 'directory' : 'file' })),
     hidden: [RUNTIME_DIRECTORY],
-    ephemeral: ephemeralDirectories(plan),
+    added: [
+      ...writableAdditions(plan),
+      nativePathOfBytes('/dev/pts'),
+      ...plan.steps.flatMap((step) => (step.kind === 'emptyDirectory' ? [step.path] : [])),
+    ],
   };
 }
 

@@ -5,7 +5,7 @@ import { TimeLimit } from '../../base/time-limit.ts';
 import { FileError } from '../../files/errors.ts';
 import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
-import type { Spawner } from '../../process/spawn/spawner.ts';
+import type { SandboxCalls, Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { builtHelperProgram, type HelperProgram } from '../file-helper-program.ts';
 import type { Bwrap } from '../linux/bwrap.ts';
@@ -13,6 +13,7 @@ import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
 import { localProbe } from '../mounts/file-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { MountTable } from '../mounts/mount-table.ts';
 import { isCurrent, planMounts } from '../mounts/plan-mounts.ts';
 import { accessOf, type DiskPolicy, policyKey, type SandboxPolicy } from '../policy/policy.ts';
 import type { PolicyFiles } from '../sandbox.ts';
@@ -31,6 +32,7 @@ import { type NodeRuntime, nodeRuntime } from './node-runtime.ts';
 /** What helpers are started with, and their limits. */
 export interface SandboxedFilesOptions {
   readonly spawner: Spawner;
+  readonly calls: Pick<SandboxCalls, 'hasChanged'>;
   readonly bwrap: Pick<Bwrap, 'path' | 'trustedPath' | 'markWorking'>;
   readonly architecture: Architecture;
   /** The server's environment. Helpers get PATH and the variables for temporary directories. */
@@ -49,8 +51,9 @@ export interface SandboxedFilesOptions {
  * connections share it. Its sandbox is built like that of a program. The first operation starts it. It ends when it has been idle for a
  * while, or to free a slot for another policy. Operations never run without a helper: they fail when it cannot be started.
  *
- * A mount keeps showing the files that existed when it was made. Before each use the pool checks that the same files are still at their
- * paths. If not, it starts another helper; the old one ends after its last user.
+ * A mount keeps showing the files that existed when it was made, and the host's later mounts may be missing in a sandbox or writable there.
+ * Before each use the pool checks that the same files are still at their paths and that nothing was mounted or unmounted. If not, it
+ * starts another helper; the old one ends after its last user.
  */
 export class SandboxedFiles {
   readonly #options: SandboxedFilesOptions;
@@ -60,6 +63,7 @@ export class SandboxedFiles {
   readonly #helpers = new Set<FileHelper>();
   /** For running helpers. */
   readonly #slots: Semaphore;
+  readonly #mounts: MountTable;
   /** For helpers in use, and for those that are being started. Other helpers can be ended at any time. */
   readonly #permits: FairSemaphore;
   readonly #descriptors: FairShares;
@@ -76,6 +80,7 @@ export class SandboxedFiles {
       maxWaiting: MAX_WAITING_STARTS,
     });
     this.#descriptors = descriptors;
+    this.#mounts = new MountTable(options.calls);
     // The helper has no network in its namespace and communicates through pipes.
     this.#filter = seccompFilter('enabled', options.architecture);
   }
@@ -218,7 +223,7 @@ export class SandboxedFiles {
   async #check(policy: PolicyState): Promise<FileHelper | null> {
     const { current } = policy;
     if (current !== null) {
-      if (current.helper.usable && (await isCurrent(current.plan, localProbe))) return current.helper;
+      if (current.helper.usable && (await this.#isCurrent(current))) return current.helper;
       current.helper.retire();
       policy.current = null;
     }
@@ -233,21 +238,26 @@ export class SandboxedFiles {
   }
 
   /** Returns null when files changed during the start, so that the mounts may differ from the plan. */
-  async #startCurrent(disk: DiskPolicy): Promise<PolicyState['current']> {
+  async #startCurrent(disk: DiskPolicy): Promise<CurrentHelper | null> {
+    const mounts = this.#mounts.version();
     const plan = await planMounts(disk, localProbe, 'files');
     const helper = await this.#startOrExplain(plan, disk).catch(async (error: unknown) => {
-      if (await isCurrent(plan, localProbe)) throw error;
+      if (await this.#isCurrent({ plan, mounts })) throw error;
       return null;
     });
     if (helper === null) return null;
     try {
-      if (await isCurrent(plan, localProbe)) return { plan, helper };
+      if (await this.#isCurrent({ plan, mounts })) return { plan, helper, mounts };
     } catch (error) {
       helper.retire();
       throw error;
     }
     helper.retire();
     return null;
+  }
+
+  async #isCurrent({ plan, mounts }: Pick<CurrentHelper, 'plan' | 'mounts'>): Promise<boolean> {
+    return mounts === this.#mounts.version() && (await isCurrent(plan, localProbe));
   }
 
   /** If bwrap does not work on this machine, the error of its probe says so and how to fix it. */
@@ -340,6 +350,7 @@ export class SandboxedFiles {
     for (const [key, { current, acquiring }] of this.#policies) {
       if (acquiring === 0 && !current?.helper.usable) this.#policies.delete(key);
     }
+    if (this.#policies.size === 0) this.#mounts.unwatch();
   }
 
   async #findPrograms(): Promise<{ readonly bwrap: string; readonly runtime: NodeRuntime }> {
@@ -362,8 +373,7 @@ export class SandboxedFiles {
 /** The helper of one policy. */
 interface PolicyState {
   readonly disk: DiskPolicy;
-  /** The latest helper and the plan that it was built from. */
-  current: { readonly plan: MountPlan; readonly helper: FileHelper } | null;
+  current: CurrentHelper | null;
   /** The check in progress, and the one that follows it. */
   checking: Promise<FileHelper | null> | null;
   nextCheck: Promise<FileHelper | null> | null;
@@ -372,6 +382,13 @@ interface PolicyState {
   permits: number;
   /** One operation of each owner waits for such a permit, and the others for that operation. */
   readonly waiting: Map<Owner, Promise<SharedUnits>>;
+}
+
+/** The latest helper, the plan that it was built from, and the version of the mount table at that time. */
+interface CurrentHelper {
+  readonly plan: MountPlan;
+  readonly helper: FileHelper;
+  readonly mounts: number;
 }
 
 /** Refuses a policy under which sandboxed programs could replace bwrap: they could escape through it. */

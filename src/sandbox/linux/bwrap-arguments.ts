@@ -178,12 +178,20 @@ function argumentsOf(step: MountStep, options: MountOptions): string[] {
 
 /**
  * Kernel files that belong to the machine and not to the sandbox. A root user keeps uid 0 inside and may write files that root owns;
- * the kernel asks for no capability. bwrap itself protects others (bus, irq, sysrq-trigger) where they are writable. Each duplicate mount
- * costs a quarter of a millisecond.
+ * the kernel asks for no capability. Most machines have four of them. bwrap itself protects others (bus, irq, sysrq-trigger) where they
+ * are writable. Each duplicate mount costs a quarter of a millisecond.
  */
-const KERNEL_SETTINGS: readonly NativePath[] = ['/proc/acpi', '/proc/fs', '/proc/scsi', '/proc/sys'].map(
-  nativePathOfBytes,
-);
+const KERNEL_SETTINGS: readonly NativePath[] = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/dynamic_debug',
+  '/proc/fs',
+  '/proc/latency_stats',
+  '/proc/lock_stat',
+  '/proc/scsi',
+  '/proc/sys',
+  '/proc/timer_stats',
+].map(nativePathOfBytes);
 
 function octal(mode: number): string {
   return mode.toString(8).padStart(4, '0');

@@ -1,8 +1,8 @@
-import { closeSync, openSync } from 'node:fs';
 import { FairShares, type SharedUnits } from '../../base/fair-shares.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { discardChild } from '../../process/start-program.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { MountTable } from '../mounts/mount-table.ts';
 import { Instructions } from './instructions.ts';
 import {
   DESCRIPTORS_PER_POOLED_SANDBOX,
@@ -177,38 +177,4 @@ interface PoolEntry {
 async function endPrebuilt({ child, instructions }: PrebuiltSandbox): Promise<void> {
   await discardChild(child);
   instructions.close();
-}
-
-/**
- * Detects changes of this process's mount table. Mounts and unmounts on the host propagate into existing sandboxes. A new mount appears
- * there as it is on the host, for example writable where the sandbox is read-only.
- */
-export class MountTable {
-  readonly #calls: Pick<SandboxCalls, 'hasChanged'>;
-  #fd: number | null = null;
-
-  constructor(calls: Pick<SandboxCalls, 'hasChanged'>) {
-    this.#calls = calls;
-  }
-
-  /** Starts watching. Returns false when the mount table cannot be opened. */
-  watch(): boolean {
-    try {
-      this.#fd ??= openSync('/proc/self/mountinfo', 'r');
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  /** Whether the table has changed since the last call, or since `watch`. True when it is not watched. */
-  changed(): boolean {
-    return this.#fd === null || this.#calls.hasChanged(this.#fd);
-  }
-
-  /** Stops watching. */
-  unwatch(): void {
-    if (this.#fd !== null) closeSync(this.#fd);
-    this.#fd = null;
-  }
 }

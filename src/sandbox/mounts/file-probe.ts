@@ -1,8 +1,9 @@
 import type { BigIntStats } from 'node:fs';
-import { access, constants, lstat, open, readlink } from 'node:fs/promises';
+import { access, constants, lstat, open, readFile, readlink } from 'node:fs/promises';
 import { errorCode } from '../../files/errors.ts';
 import { directoryBatches, type ListedEntry } from '../../files/local/directory-listing.ts';
 import { type NativePath, systemPath } from '../../files/native-path.ts';
+import { type KernelMount, kernelMountsOf, MOUNT_TABLE } from './kernel-mounts.ts';
 
 type FileType = 'directory' | 'file' | 'link' | 'other';
 
@@ -27,6 +28,8 @@ export interface FileProbe {
   beginning(path: NativePath, maxBytes: number): Promise<string>;
   /** Whether the server's user can create entries in the directory, or can grant itself that permission. */
   mayCreateIn(directory: NativePath): Promise<boolean>;
+  /** The file systems of the kernel that are mounted on this machine. */
+  kernelMounts(): Promise<readonly KernelMount[]>;
 }
 
 /** Probes the local disk. */
@@ -70,6 +73,8 @@ export const localProbe: FileProbe = {
       return (await lstat(systemPath(directory))).uid === process.geteuid?.();
     }
   },
+
+  kernelMounts: async () => kernelMountsOf(await readFile(MOUNT_TABLE, 'latin1')),
 };
 
 export function factsOf(stats: BigIntStats): FileFacts {

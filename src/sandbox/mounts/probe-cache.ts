@@ -4,6 +4,7 @@ import { lastName, type NativePath, parentPath } from '../../files/native-path.t
 import { MAX_CACHED_PROBES, PROBE_CONCURRENCY } from '../limits.ts';
 import { PROTECTED_NAMES } from '../policy/normalize.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
+import type { KernelMount } from './kernel-mounts.ts';
 import { isPlaceholderMode } from './mount-plan.ts';
 
 /**
@@ -14,6 +15,7 @@ export class ProbeCache implements FileProbe {
   readonly #probe: FileProbe;
   readonly #facts = new Map<NativePath, Promise<FileFacts | 'unreachable' | null>>();
   readonly #creatable = new Map<NativePath, Promise<boolean>>();
+  #kernelMounts: Promise<readonly KernelMount[]> | null = null;
   /** Whether the plan depends on a directory listing or on file content, whose changes do not show in the facts. */
   #unverifiable = false;
 
@@ -46,6 +48,11 @@ export class ProbeCache implements FileProbe {
 
   mayCreateIn(directory: NativePath): Promise<boolean> {
     return cached(this.#creatable, directory, () => this.#probe.mayCreateIn(directory));
+  }
+
+  kernelMounts(): Promise<readonly KernelMount[]> {
+    this.#kernelMounts ??= this.#probe.kernelMounts();
+    return this.#kernelMounts;
   }
 
   /** An entry that cannot be read counts as not empty, so that it stays protected. */
@@ -81,6 +88,7 @@ export class ProbeCache implements FileProbe {
     const probes = [
       ...probed.map((path) => async (from: ProbeCache) => identityOf(await from.facts(path))),
       ...asked.map((path) => async (from: ProbeCache) => String(await from.mayCreateIn(path))),
+      async (from: ProbeCache) => describeKernelMounts(await from.kernelMounts()),
     ];
     try {
       await forEachBounded(probes, PROBE_CONCURRENCY, compare);
@@ -102,6 +110,10 @@ function cached<T>(
     known.set(path, result);
   }
   return result;
+}
+
+function describeKernelMounts(mounts: readonly KernelMount[]): string {
+  return mounts.map(({ path, device }) => `${device}:${path}`).join('\0');
 }
 
 function identityOf(facts: FileFacts | 'unreachable' | null): string {

@@ -21,11 +21,13 @@ import {
 import { AccessMap } from './access-map.ts';
 import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
+import type { KernelMount } from './kernel-mounts.ts';
 import { type CrossedLink, type ResolvedPath, resolvePath } from './resolve-path.ts';
 
 /** An entry of a policy with its path resolved. */
 export interface RealEntry {
   readonly access: Access;
+  /** Whether the entry only restricts a writable directory around it: a protected name, or a file system of the kernel. */
   readonly byName: boolean;
   readonly resolved: ResolvedPath;
 }
@@ -56,9 +58,11 @@ export async function realPolicyOf(disk: DiskPolicy, probe: FileProbe): Promise<
   checkLinks(all, disk.base, access);
   for (const [root, resolved] of globs.roots) checkCarveOut(root, resolved.links, 'deny', access);
   const ceilings = await Promise.all((disk.ceilings ?? []).map((ceiling) => realAccessOf(ceiling, probe)));
+  const kernel = await probe.kernelMounts();
+  const asked = merge(all.filter(hasEffect)).map((entry) => withoutKernel(lowered(entry, ceilings), kernel));
   return {
     base: disk.base,
-    entries: merge(all.filter(hasEffect)).map((entry) => lowered(entry, ceilings)),
+    entries: byRealPath([...asked, ...(await kernelEntriesOf(kernel, asked, disk.base, probe))]),
     denied: globs.files,
     links: all.filter(isUsable).flatMap(({ resolved }) => resolved.links),
     observed: observedOf(all.map(({ resolved }) => resolved)),
@@ -86,6 +90,41 @@ function lowered(entry: RealEntry, ceilings: readonly AccessMap[]): RealEntry {
     .map((ceiling) => ceiling.at(entry.resolved.real))
     .reduce(lesserAccess, entry.access);
   return access === entry.access ? entry : { ...entry, access, byName: entry.byName && access === 'read' };
+}
+
+/** No policy makes a file system of the kernel writable, or shows the processes of the host, whatever its entries name. */
+function withoutKernel(entry: RealEntry, kernel: readonly KernelMount[]): RealEntry {
+  const around = kernel.find(({ path }) => isWithin(entry.resolved.real, path));
+  return around === undefined ? entry : { ...entry, access: lesserAccess(entry.access, around.access) };
+}
+
+/** Entries for the file systems of the kernel that would otherwise be accessible because of what is around them. */
+async function kernelEntriesOf(
+  kernel: readonly KernelMount[],
+  asked: readonly RealEntry[],
+  base: Access,
+  probe: FileProbe,
+): Promise<RealEntry[]> {
+  const around = new AccessMap(base);
+  for (const { resolved, access } of asked) around.set(resolved.real, access);
+  const named = new Set(asked.map(({ resolved }) => resolved.real));
+  const entries: RealEntry[] = [];
+  for (const { path, device, access } of kernel) {
+    const isOpen = access === 'read' ? around.around(path) === 'write' : around.around(path) !== 'deny';
+    if (!isOpen || named.has(path)) continue;
+    const resolved = await resolvePath(path, probe);
+    const isShown = resolved.facts?.identity.startsWith(`${device}:`) === true;
+    if (isShown || (await mayBecomeShown(resolved, probe)))
+      entries.push({ access, byName: access === 'read', resolved });
+  }
+  return entries;
+}
+
+/** Whether the server's user could make a closed directory accessible. Otherwise no program gets past it. */
+async function mayBecomeShown({ unreachable }: ResolvedPath, probe: FileProbe): Promise<boolean> {
+  if (unreachable === null) return false;
+  const facts = await probe.facts(unreachable);
+  return facts !== null && facts !== 'unreachable' && facts.uid === process.geteuid?.();
 }
 
 /** The entries of the policy, the platform directories, and a deny entry for the sockets of a daemon that would act for a program outside of its sandbox. */
@@ -220,7 +259,11 @@ function merge(named: readonly NamedEntry[]): RealEntry[] {
     if (other !== undefined && STRENGTH[other.access] >= STRENGTH[entry.access]) continue;
     merged.set(resolved.real, { access: entry.access, byName: entry.byName, resolved });
   }
-  return [...merged.values()].sort((a, b) => (a.resolved.real < b.resolved.real ? -1 : 1));
+  return byRealPath([...merged.values()]);
+}
+
+function byRealPath(entries: readonly RealEntry[]): RealEntry[] {
+  return [...entries].sort((a, b) => (a.resolved.real < b.resolved.real ? -1 : 1));
 }
 
 const STRENGTH: Readonly<Record<Access, number>> = { read: 0, write: 1, deny: 2 };

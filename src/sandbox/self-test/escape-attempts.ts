@@ -127,8 +127,38 @@ export const FORBIDDEN: readonly Attempt[] = [
   },
   {
     name: 'signal a process of the host',
-    code: "process.kill(targets.bystander, 'SIGKILL')",
+    // The signal takes effect a little later.
+    code: `process.kill(targets.bystander, 'SIGKILL');
+      const status = () => { try { return fs.readFileSync('/proc/' + targets.bystander + '/status', 'latin1') } catch { return '' } };
+      for (let tries = 0; tries < 1000 && /^State:\\s*[^ZX]/m.test(status()); tries++) await new Promise((resolve) => setTimeout(resolve, 2))`,
     effect: async ({ bystander }) => !(await isRunning(bystander)),
+  },
+];
+
+/** Attempts of a program that may write the whole disk except for some files. */
+export const FORBIDDEN_ON_WRITABLE_DISK: readonly Attempt[] = [
+  {
+    name: 'change settings of the kernel in /sys',
+    code: `let refusal = null;
+      for (const name of ['mm/ksm/run', 'mm/transparent_hugepage/enabled', 'profiling']) {
+        try { return fs.closeSync(fs.openSync('/sys/kernel/' + name, fs.constants.O_WRONLY)) } catch (error) { refusal = error }
+      }
+      throw refusal`,
+    effect: null,
+  },
+  {
+    name: 'manage control groups',
+    code: `let refusal = new Error('no control groups found');
+      const own = fs.readFileSync('/proc/self/cgroup', 'utf8').split('\\n').map((line) => line.split(':')[2] ?? '');
+      const lines = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\\n');
+      for (const line of lines.filter((line) => / - cgroup2? /.test(line))) {
+        for (const group of ['', ...own]) {
+          const file = line.split(' ')[4] + group + '/cgroup.procs';
+          try { return fs.closeSync(fs.openSync(file, fs.constants.O_WRONLY)) } catch (error) { refusal = error }
+        }
+      }
+      throw refusal`,
+    effect: null,
   },
 ];
 

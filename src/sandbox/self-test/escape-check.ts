@@ -1,14 +1,15 @@
 import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { SandboxedLaunch } from '../../process/start-program.ts';
 import { SandboxError } from '../errors.ts';
+import type { SandboxPolicy } from '../policy/policy.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Check, failed, ok, untested } from './check.ts';
-import { type Attempt, FORBIDDEN, PERMITTED } from './escape-attempts.ts';
+import { type Attempt, FORBIDDEN, FORBIDDEN_ON_WRITABLE_DISK, PERMITTED } from './escape-attempts.ts';
 import { SelfTestFixture, type Targets } from './fixture.ts';
 import { type ProgramOutcome, runProgram } from './run-program.ts';
 
 /**
- * Tries to escape from a real sandbox. The same program makes the same attempts without a sandbox and inside of one. An attempt that also
+ * Tries to escape from real sandboxes. The same program makes the same attempts without a sandbox and inside of one. An attempt that also
  * fails without a sandbox proves nothing and counts as untested. `node` is the executable that runs the program.
  */
 export async function checkEscapes(
@@ -16,15 +17,22 @@ export async function checkEscapes(
   sandbox: Pick<Sandbox, 'wrapProgram'>,
   node: string,
 ): Promise<Check[]> {
-  const free = await perform(spawner, node, async ({ spec }) => ({
+  const wrap = (spec: SpawnSpec, policy: SandboxPolicy) =>
+    sandbox.wrapProgram(spec, policy, new AbortController().signal);
+  const free = await perform(spawner, node, ATTEMPTS, async ({ spec }) => ({
     spec,
     denialDetector: null,
     release: null,
   }));
-  const sandboxed = await perform(spawner, node, ({ spec, fixture }) =>
-    sandbox.wrapProgram(spec, fixture.policy, new AbortController().signal),
+  const workspace = await perform(spawner, node, [PERMITTED, ...FORBIDDEN], ({ spec, fixture }) =>
+    wrap(spec, fixture.policy),
   );
-  return [permittedCheck(sandboxed), ...FORBIDDEN.map((attempt) => forbiddenCheck(attempt, free, sandboxed))];
+  const disk = await perform(spawner, node, FORBIDDEN_ON_WRITABLE_DISK, ({ spec, fixture }) =>
+    wrap(spec, fixture.diskPolicy),
+  );
+  const sandboxed: Results = new Map([...workspace, ...disk]);
+  const forbidden = [...FORBIDDEN_ON_WRITABLE_DISK, ...FORBIDDEN];
+  return [permittedCheck(sandboxed), ...forbidden.map((attempt) => forbiddenCheck(attempt, free, sandboxed))];
 }
 
 /** The result of an attempt. */
@@ -42,7 +50,8 @@ type WrapInSandbox = (start: {
   readonly fixture: SelfTestFixture;
 }) => Promise<SandboxedLaunch>;
 
-const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
+/** Those that could kill the program come last. */
+const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN_ON_WRITABLE_DISK, ...FORBIDDEN];
 
 const NOT_RELIABLE = 'do not rely on sandboxes on this machine, and report it';
 
@@ -66,17 +75,22 @@ function reasonOf(result: Exclude<Result, { readonly kind: 'succeeded' }>): stri
   return result.kind === 'stopped' ? result.by : result.because;
 }
 
-async function perform(spawner: Spawner, node: string, wrapInSandbox: WrapInSandbox): Promise<Results> {
+async function perform(
+  spawner: Spawner,
+  node: string,
+  attempts: readonly Attempt[],
+  wrapInSandbox: WrapInSandbox,
+): Promise<Results> {
   const fixture = await SelfTestFixture.open(spawner);
   try {
     const { targets } = fixture;
     const run = async () =>
-      runProgram(spawner, await wrapInSandbox({ spec: programSpec(node, targets), fixture }));
+      runProgram(spawner, await wrapInSandbox({ spec: programSpec(node, attempts, targets), fixture }));
     const { code, output, stderr } = await run().catch(notStarted);
     const reports = new Map(output.split('\n').flatMap((line) => reportOf(line)));
     const noReport = stderr.split('\n', 1)[0] || `the program exited with ${code} before this attempt`;
     const results = new Map<string, Result>();
-    for (const { name, effect } of ATTEMPTS) {
+    for (const { name, effect } of attempts) {
       const failure = reports.get(name);
       const succeeded = effect === null ? failure === null : await effect(targets);
       if (succeeded) results.set(name, { kind: 'succeeded' });
@@ -94,8 +108,8 @@ function notStarted(error: unknown): ProgramOutcome {
   throw error;
 }
 
-function programSpec(node: string, targets: Targets): SpawnSpec {
-  const task = JSON.stringify({ targets, attempts: ATTEMPTS.map(({ name, code }) => [name, code]) });
+function programSpec(node: string, attempts: readonly Attempt[], targets: Targets): SpawnSpec {
+  const task = JSON.stringify({ targets, attempts: attempts.map(({ name, code }) => [name, code]) });
   return {
     program: node,
     argv: [node, '-e', PROGRAM, task],

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FileSystem } from '../../files/file-system.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
@@ -26,13 +26,20 @@ export async function tryFileAccess(spawner: Spawner, sandbox: Pick<Sandbox, 'fi
       ok(READ_PERMITTED, 'allowed'),
       forbidden('write a file outside the workspace', await write(changed, changed)),
       forbidden('write a file through a link', await write(join(workspace, 'link'), linked)),
+      // The sandbox has a /dev of its own, so a success would be without effect.
+      forbidden(
+        'write a file that only the sandbox has',
+        await errorOf(() => writeText(fileSystem, OWN_FILE)),
+      ),
       forbidden('read a file of a denied directory', await read(join(workspace, 'above/denied/file'))),
     ];
   } finally {
+    await rm(OWN_FILE, { force: true });
     await fixture.close();
   }
 }
 
+const OWN_FILE = `/dev/shm/exec-server-doctor-${process.pid}`;
 const READ_PERMITTED = 'read a file in the workspace';
 
 function forbidden(name: string, error: string | null): Check {

@@ -65,6 +65,22 @@ export class SelfTestFixture {
 
   /** Reads the whole disk and writes the workspace, without network. Some paths in the workspace are denied. */
   get policy(): SandboxPolicy {
+    return this.#policy('read');
+  }
+
+  /** The same, but writes the whole disk except the denied paths. */
+  get diskPolicy(): SandboxPolicy {
+    return this.#policy('write');
+  }
+
+  async close(): Promise<void> {
+    await this.#bystander.killTree();
+    this.#bystander.release();
+    for (const server of this.#servers) server.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  #policy(diskAccess: 'read' | 'write'): SandboxPolicy {
     const { workspace } = this.targets;
     const root = pathToFileURL(workspace).href;
     const inside = (subpath: string) => ({ kind: 'project_roots', subpath }) as const;
@@ -75,7 +91,7 @@ export class SelfTestFixture {
           file_system: {
             type: 'restricted',
             entries: [
-              { path: { type: 'special', value: { kind: 'root' } }, access: 'read' },
+              { path: { type: 'special', value: { kind: 'root' } }, access: diskAccess },
               { path: { type: 'special', value: inside('') }, access: 'write' },
               { path: { type: 'special', value: inside('above/denied') }, access: 'deny' },
               { path: { type: 'glob_pattern', pattern: '**/*.pem' }, access: 'deny' },
@@ -90,13 +106,6 @@ export class SelfTestFixture {
       },
       { cwd: null, tmpdir: undefined },
     );
-  }
-
-  async close(): Promise<void> {
-    await this.#bystander.killTree();
-    this.#bystander.release();
-    for (const server of this.#servers) server.close();
-    await rm(this.#folder, { recursive: true, force: true });
   }
 }
 

@@ -33,6 +33,7 @@ export class FakeRegistry {
   readonly #upgraded: Duplex[] = [];
   readonly #upgrader = new FrameSocketUpgrader({
     maxMessageBytes: 262_144,
+    maxUnfinishedBytes: 64 * 262_144,
     pingIntervalMs: 0,
     peerSilenceTimeoutMs: 0,
   });

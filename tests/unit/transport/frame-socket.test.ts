@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import {
@@ -8,8 +9,10 @@ import {
   type FrameSocket,
   FrameSocketUpgrader,
 } from '../../../src/transport/frame-socket.ts';
+import { FRAME_COST, QUEUED_FRAME_COST_BYTES, TURN_CREDIT } from '../../../src/transport/limits.ts';
 import { UpgradeRefusedError } from '../../../src/transport/open-websocket.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
+import { TurnCredit } from '../../../src/transport/turn-credit.ts';
 import type { WebSocketOptions } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -44,6 +47,7 @@ async function startServer(options: Partial<WebSocketOptions> = {}) {
   const sockets: FrameSocket[] = [];
   const upgrader = new FrameSocketUpgrader({
     maxMessageBytes: 1024 * 1024,
+    maxUnfinishedBytes: 8 * 1024 * 1024,
     pingIntervalMs: 0,
     peerSilenceTimeoutMs: 0,
     ...options,
@@ -98,7 +102,7 @@ test('reports congestion when the peer does not read, and drains afterwards', as
   client.setReceiving(true);
   await waitFor('everything', () => reader.frames.length === count);
   await waitFor('the news', () => sender.drained === 1 && server.pendingBytes === 0);
-  expect(sender.sentBytes).toBe(count * frame.length);
+  expect(sender.sentBytes).toBe(count * (frame.length + QUEUED_FRAME_COST_BYTES));
 });
 
 test('releases pending bytes when the peer is cut off', async () => {
@@ -107,7 +111,7 @@ test('releases pending bytes when the peer is cut off', async () => {
   Recorded.of(client);
   client.setReceiving(false);
   let bytes = 0;
-  for (; server.pendingBytes < 1_000_000 && bytes < 100_000_000; bytes += 100_000) {
+  for (; server.pendingBytes < 1_000_000 && bytes < 100_000_000; bytes += 100_000 + QUEUED_FRAME_COST_BYTES) {
     server.send(Buffer.alloc(100_000));
   }
   server.drop();
@@ -175,9 +179,109 @@ test('answers pings, and drops a peer that answers none', async () => {
   expect([goodEnd.closed, goodServer.closed]).toEqual([null, null]);
 });
 
+test('does not drop a peer because the process itself was busy for long', async () => {
+  const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 400 });
+  const client = await connectFrameSocket(url);
+  onTestFinished(() => client.drop());
+  const [clientEnd, serverEnd] = [Recorded.of(client), Recorded.of(await accepted())];
+  client.send(Buffer.from('before'));
+  await waitFor('the frame', () => serverEnd.frames.length === 1);
+  for (const end = performance.now() + 1_000; performance.now() < end; );
+  client.send(Buffer.from('after'));
+  await waitFor('the frame', () => serverEnd.frames.length === 2);
+  expect([clientEnd.closed, serverEnd.closed]).toEqual([null, null]);
+});
+
 test('rejects when the upgrade is refused or aborted', async () => {
   const { url } = await startServer();
   await expect(connectFrameSocket(`${url}/no`)).rejects.toThrow(UpgradeRefusedError);
   const aborted = connectFrameSocket(url, { signal: AbortSignal.abort(new Error('enough')) });
   await expect(aborted).rejects.toThrow('enough');
 });
+
+/** Sockets on streams in memory. Each gets a credit. */
+function openOnStreams(maxUnfinishedBytes = 1024 * 1024) {
+  const options = { maxMessageBytes: 1024 * 1024, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
+  const upgrader = new FrameSocketUpgrader({ ...options, maxUnfinishedBytes });
+  return (credit: TurnCredit, frame: () => void = () => {}) => {
+    const [server, client] = duplexPair();
+    const received: Buffer[] = [];
+    client.on('data', (chunk: Buffer) => received.push(chunk));
+    upgrader.upgrade(
+      UPGRADE_REQUEST,
+      server,
+      Buffer.alloc(0),
+      (socket) => {
+        socket.open({
+          frame,
+          drained: () => {},
+          closed: () => {},
+        });
+        onTestFinished(() => socket.drop());
+      },
+      credit,
+    );
+    return { client, received: () => Buffer.concat(received).toString('latin1') };
+  };
+}
+
+test('many connections with one credit get as many turns as one connection', async () => {
+  const FRAMES = 10 * (TURN_CREDIT / FRAME_COST);
+  const frames = Buffer.concat(Array(FRAMES).fill(maskedFrame(Buffer.of(1))));
+  const open = openOnStreams();
+  const [tenant, other] = [new TurnCredit(TURN_CREDIT, () => 0), new TurnCredit(TURN_CREDIT, () => 0)];
+  let [tenantFrames, otherFrames, tenantFramesAtEnd] = [0, 0, 0];
+  for (let count = 0; count < 20; count++) open(tenant, () => tenantFrames++).client.write(frames);
+  const countOther = () => {
+    if (++otherFrames === FRAMES) tenantFramesAtEnd = tenantFrames;
+  };
+  open(other, countOther).client.write(frames);
+  await waitFor('the frames of all connections', () => tenantFrames === 20 * FRAMES);
+  expect(otherFrames).toBe(FRAMES);
+  // One turn more or less, whoever is first.
+  expect(tenantFramesAtEnd).toBeLessThanOrEqual(FRAMES + 2 * (TURN_CREDIT / FRAME_COST));
+});
+
+test('too many unfinished messages end a connection of the tenant that has the most', async () => {
+  const open = openOnStreams(10_000);
+  const [tenant, other] = [new TurnCredit(), new TurnCredit()];
+  const begin = (credit: TurnCredit) => {
+    const opened = open(credit);
+    // The end of the message is missing.
+    opened.client.write(maskedFrame(Buffer.alloc(3_000)).subarray(0, -1));
+    return opened;
+  };
+  const first = begin(other);
+  const hoarded = [begin(tenant), begin(tenant), begin(tenant)];
+  const isRefused = ({ received }: typeof first) =>
+    received().includes('too many bytes of unfinished messages');
+  await waitFor('the end of a connection', () => isRefused(hoarded[0]!));
+  expect([first, ...hoarded.slice(1)].map(isRefused)).toEqual([false, false, false]);
+});
+
+test('a frame of several pieces keeps no more memory than it has bytes', async () => {
+  const { client, server } = await startPair();
+  const received: Uint8Array[] = [];
+  server.open({ frame: (bytes) => received.push(bytes), drained: () => {}, closed: () => {} });
+  Recorded.of(client);
+  client.send(Buffer.alloc(70_000, 7));
+  await waitFor('the frame', () => received.length === 1);
+  expect([received[0]!.length, received[0]!.buffer.byteLength]).toEqual([70_000, 70_000]);
+});
+
+/** A binary frame of up to 64 KiB with a mask of zeros. */
+function maskedFrame(payload: Buffer): Buffer {
+  const { length } = payload;
+  const size = length < 126 ? [0x80 | length] : [0xfe, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.of(0x82, ...size, 0, 0, 0, 0), payload]);
+}
+
+const UPGRADE_REQUEST = {
+  method: 'GET',
+  headers: {
+    connection: 'Upgrade',
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  },
+} as unknown as IncomingMessage;

@@ -8,9 +8,9 @@ import type { SocketAddress } from '../../../listener/listen-url.ts';
 import type { TlsFiles } from '../../../listener/tls.ts';
 import { addressOf, WebServer } from '../../../listener/web-server.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { FrameSocketUpgrader } from '../../../transport/frame-socket.ts';
+import { type FrameSocket, FrameSocketUpgrader } from '../../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES } from '../../limits.ts';
-import { PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import { MAX_UNFINISHED_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
 import type { RelayRecords } from '../records/relay-records.ts';
 import { RequestError } from '../registry/request-error.ts';
 import { type Calls, callOf, UnknownCredentialError } from './calls.ts';
@@ -38,6 +38,7 @@ export class RelayListener {
   readonly #server: WebServer;
   readonly #upgrader = new FrameSocketUpgrader({
     maxMessageBytes: MAX_FRAME_BYTES,
+    maxUnfinishedBytes: MAX_UNFINISHED_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
     peerSilenceTimeoutMs: PEER_SILENCE_MS,
   });
@@ -109,11 +110,12 @@ export class RelayListener {
     try {
       const admission = await this.#admit(request, socket);
       let accepted = false;
-      this.#upgrader.upgrade(request, socket, head, (frames) => {
+      const accept = (frames: FrameSocket) => {
         accepted = true;
         this.#server.slots.admit(socket);
         admission.accept(frames);
-      });
+      };
+      this.#upgrader.upgrade(request, socket, head, accept, admission.credit);
       if (!accepted) admission.abandon();
     } catch (error) {
       const refusal = await this.#refusal(error, address);

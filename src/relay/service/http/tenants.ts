@@ -1,34 +1,38 @@
 import type { Duplex } from 'node:stream';
+import { TurnCredit } from '../../../transport/turn-credit.ts';
 import { MAX_SOCKETS_PER_ENVIRONMENT } from '../limits.ts';
 
 /**
- * Counts the websockets of each environment, from its accepted ticket to the end of the connection. The environments of a relay belong
- * to tenants that do not trust each other: none may take the connections of the others.
+ * The environments with open websockets. They belong to tenants that do not trust each other: none may take the connections of the
+ * others, nor more of the event loop because it has more connections.
  */
 export class Tenants {
   readonly #maxSockets: number;
-  readonly #sockets = new Map<string, number>();
+  readonly #tenants = new Map<string, Tenant>();
 
   /** No environment gets more than half of `maxConnections`. */
   constructor(maxConnections: number) {
     this.#maxSockets = Math.min(MAX_SOCKETS_PER_ENVIRONMENT, Math.max(MIN_SOCKETS, maxConnections / 2));
   }
 
-  /** Counts the socket until it closes. Returns false, and counts nothing, when the environment has too many. */
-  add(environmentId: string, socket: Duplex): boolean {
-    const count = this.#sockets.get(environmentId) ?? 0;
-    if (count >= this.#maxSockets) return false;
-    this.#sockets.set(environmentId, count + 1);
-    socket.once('close', () => this.#remove(environmentId));
-    if (socket.closed) this.#remove(environmentId);
-    return true;
+  /** Counts the socket until it closes, and returns the credit of its environment. Returns null when the environment has too many. */
+  add(environmentId: string, socket: Duplex): TurnCredit | null {
+    const tenant = this.#tenants.get(environmentId) ?? { sockets: 0, credit: new TurnCredit() };
+    if (tenant.sockets >= this.#maxSockets) return null;
+    tenant.sockets++;
+    this.#tenants.set(environmentId, tenant);
+    const remove = () => {
+      if (--tenant.sockets === 0) this.#tenants.delete(environmentId);
+    };
+    if (socket.closed) remove();
+    else socket.once('close', remove);
+    return tenant.credit;
   }
+}
 
-  #remove(environmentId: string): void {
-    const left = this.#sockets.get(environmentId)! - 1;
-    if (left === 0) this.#sockets.delete(environmentId);
-    else this.#sockets.set(environmentId, left);
-  }
+interface Tenant {
+  sockets: number;
+  readonly credit: TurnCredit;
 }
 
 /** An executor and a harness. */

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { addressOf } from '../../../listener/web-server.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
+import type { TurnCredit } from '../../../transport/turn-credit.ts';
 import type { ExecutorTicket, HarnessTicket, Ticket, Tickets } from '../access/tickets.ts';
 import { RequestError } from '../registry/request-error.ts';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
@@ -8,8 +9,10 @@ import { type Lease, type Store, StoreUnavailableError } from '../store/store.ts
 import { type RequestBudget, storeUnavailable, UnknownCredentialError } from './calls.ts';
 import type { Tenants } from './tenants.ts';
 
-/** An accepted upgrade request. The listener calls exactly one of the two. */
+/** An accepted upgrade request. The listener calls exactly one of the two methods. */
 export interface Admission {
+  /** The credit that the sockets of the environment share. */
+  readonly credit: TurnCredit;
   accept(socket: FrameSocket): void;
   /** The upgrade did not complete. */
   abandon(): void;
@@ -51,26 +54,26 @@ export class Upgrades {
     }
     if (ticket.environmentId !== environmentId)
       throw new UnknownCredentialError('the URL is for another environment');
-    this.#checkShare(ticket, socket);
+    const credit = this.#shareOf(ticket, socket);
     const address = addressOf(socket);
     return ticket.role === 'executor'
-      ? await this.#admitExecutor(ticket, text, address)
-      : this.#admitHarness(ticket, address);
+      ? { credit, ...(await this.#admitExecutor(ticket, text, address)) }
+      : { credit, ...this.#admitHarness(ticket, address) };
   }
 
-  /** Throws when the environment opens websockets too often, or has too many. */
-  #checkShare({ role, environmentId, tokenId }: Ticket, socket: Duplex): void {
+  /** Counts the socket for its environment. Throws when the environment opens websockets too often, or has too many. */
+  #shareOf({ role, environmentId, tokenId }: Ticket, socket: Duplex): TurnCredit {
     if (!this.#budget.spend(`${role} ${environmentId}`)) {
       const reason = `the ${role}s of this environment connect too often; try again later`;
       throw new RequestError(503, 'too_many_requests', reason, tokenId);
     }
-    if (!this.#tenants.add(environmentId, socket)) {
-      const reason = 'the environment has too many connections; try again later';
-      throw new RequestError(503, 'too_many_connections', reason, tokenId);
-    }
+    const credit = this.#tenants.add(environmentId, socket);
+    if (credit !== null) return credit;
+    const reason = 'the environment has too many connections; try again later';
+    throw new RequestError(503, 'too_many_connections', reason, tokenId);
   }
 
-  async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Admission> {
+  async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Outcome> {
     const lease = await this.#claim(ticket);
     if (lease === null) throw stale('the registration no longer exists', ticket.tokenId);
     const abandon = () => void this.#rendezvous.leases.release(lease);
@@ -86,7 +89,7 @@ export class Upgrades {
     };
   }
 
-  #admitHarness(ticket: HarnessTicket, address: string | null): Admission {
+  #admitHarness(ticket: HarnessTicket, address: string | null): Outcome {
     const executor = this.#rendezvous.findExecutor(ticket);
     if (executor === 'gone') throw stale('the executor is no longer connected to this node', ticket.tokenId);
     if (executor === 'full') {
@@ -108,6 +111,8 @@ export class Upgrades {
     }
   }
 }
+
+type Outcome = Omit<Admission, 'credit'>;
 
 function stale(reason: string, tokenId: string): RequestError {
   return new RequestError(401, 'stale_url', reason, tokenId);

@@ -10,7 +10,7 @@ import type {
 import { isWithin, lastName, type NativePath, parentPath } from '../../../files/native-path.ts';
 import { uriFromPath } from '../../../files/path-uri.ts';
 import type { AbsentPaths, Placement } from './absent-paths.ts';
-import { type EphemeralDirectories, isMask } from './ephemeral-directories.ts';
+import { type AddedDirectories, isMask, protectedName } from './added-directories.ts';
 import { copyTreeStepwise, exists, isDirectoryItself, removeTreeStepwise } from './stepwise-tree.ts';
 
 /** Mounts that a program would have and a file helper has not. */
@@ -18,18 +18,19 @@ interface EmulatedMounts {
   readonly absent: AbsentPaths;
   /** Paths that are reported as missing. */
   readonly hidden: readonly NativePath[];
-  /** Directories in which creating an entry succeeds without creating it. */
-  readonly ephemeral: EphemeralDirectories;
+  /** Directories of the sandbox that are not those of the host. */
+  readonly added: AddedDirectories;
 }
 
 /**
  * Makes a file system answer as if the sandbox had mounts that a helper does without:
- * - An absent directory is reported as an empty read-only directory. Other absent paths cannot be created.
+ * - An absent directory is reported as an empty read-only directory. No absent path can be created.
  * - A hidden path is reported as missing.
- * - An entry created outside of the host's files disappears immediately, as in a sandbox that lives for one operation.
+ *
+ * After a success the host has what was asked for: a request that only the sandbox's own directories would fulfil is refused.
  */
 export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSystem {
-  const { absent } = mounts;
+  const { absent, added } = mounts;
   const requireVisible = (path: NativePath): NativePath => {
     if (mounts.hidden.some((hidden) => isWithin(path, hidden))) throw systemError(Errno.ENOENT);
     return path;
@@ -40,15 +41,20 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
 
     writeFile: async (path, bytes, options, waiting) => {
       refuseWrite(await absent.target(requireVisible(path)));
-      const write = () => unlessEphemeral(() => files.writeFile(path, bytes, options, waiting), path);
+      const write = () => added.explain(() => files.writeFile(path, bytes, options, waiting), path);
       await (options.followSymlinks ? ofMask(write, path) : write());
     },
 
     createDirectory: async (path, options) => {
       const placement = await absent.target(requireVisible(path));
-      if (placement === null) await unlessEphemeral(() => files.createDirectory(path, options), path);
-      else if (placement.where === 'below') throw systemError(Errno.EROFS);
-      else if (placement.absent.kind === 'file' || !options.recursive) throw systemError(Errno.EEXIST);
+      if (placement !== null) {
+        if (placement.where === 'below') throw systemError(Errno.EROFS);
+        if (placement.absent.kind === 'file' || !options.recursive) throw systemError(Errno.EEXIST);
+        throw protectedName(path);
+      }
+      await added.explain(() => files.createDirectory(path, options), path);
+      // It may have existed before.
+      await added.refuseTarget(path);
     },
 
     getMetadata: async (path, options) =>
@@ -98,14 +104,20 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
       const missing = placement !== null || mounts.hidden.some((hidden) => isWithin(path, hidden));
       if (!missing) await emptied(() => removeVisible(path, options), path);
       else if (!options.force) throw systemError(Errno.ENOENT);
+      // It may have been missing before.
+      await added.refuseEntry(path);
     },
 
     copy: async (source, destination, options) => {
       refuseWrite((await absent.entry(requireVisible(destination))) ?? (await absent.target(destination)));
-      if (await needsSteps(requireVisible(source), destination, options.recursive)) {
+      requireVisible(source);
+      const isTree = options.recursive && (await isDirectoryItself(source));
+      if (isTree) await added.refuseIncomplete(source);
+      if (isTree && (await mayMeetAbsent(destination))) {
         await copyTreeStepwise(emulated, source, destination);
       } else {
-        await ofMask(() => files.copy(source, destination, options), destination);
+        const copy = () => added.explain(() => files.copy(source, destination, options), destination);
+        await ofMask(copy, destination);
       }
     },
 
@@ -117,20 +129,18 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
       const to = await absent.entry(requireVisible(destination));
       if (to?.where === 'below') throw systemError(Errno.EROFS);
       if (to !== null || (await absent.isAbove(destination))) throw systemError(Errno.EBUSY);
-      await files.rename(source, destination);
+      await added.explain(() => files.rename(source, destination), destination, source);
     },
 
     open: async (path, mode, options) => {
       if (mode !== 'read') refuseWrite(await absent.target(requireVisible(path)));
-      return await files.open(requireVisible(path), mode, options);
+      return await added.explain(() => files.open(requireVisible(path), mode, options), path);
     },
   };
 
   /** A copy to a new directory cannot meet an absent path, unless one is below the destination. */
-  const needsSteps = async (source: NativePath, destination: NativePath, recursive: boolean) => {
-    if (absent.isEmpty || !recursive || !(await isDirectoryItself(source))) return false;
-    return (await exists(destination)) || (await absent.isAbove(destination));
-  };
+  const mayMeetAbsent = async (destination: NativePath) =>
+    !absent.isEmpty && ((await exists(destination)) || (await absent.isAbove(destination)));
 
   const removeVisible: FileSystem['remove'] = async (path, options) => {
     const isTree = options.recursive && options.followSymlinks && (await isDirectoryItself(path));
@@ -138,18 +148,10 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
     else await files.remove(path, options);
   };
 
-  const unlessEphemeral = async (make: () => Promise<void>, path: NativePath): Promise<void> => {
-    try {
-      await make();
-    } catch (error) {
-      if (!isErrno(error, Errno.EROFS) || !(await mounts.ephemeral.contain(path))) throw error;
-    }
-  };
-
   /** A mounted directory cannot be removed. With emulated directories in it, the error is EBUSY instead of EROFS. */
   const emptied = async (remove: () => Promise<void>, path: NativePath): Promise<void> => {
     try {
-      await remove();
+      await added.explain(remove, path);
     } catch (error) {
       const isBusy = isErrno(error, Errno.EROFS) && (await absent.directoriesBelow(path)).length > 0;
       throw isBusy ? systemError(Errno.EBUSY) : error;

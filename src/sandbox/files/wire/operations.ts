@@ -32,8 +32,8 @@ export interface HelperTask {
   readonly absent: readonly AbsentPath[];
   /** Mounts for the helper itself, which clients must not see. */
   readonly hidden: readonly NativePath[];
-  /** In-memory directories of the sandbox. Programs can write to them until the sandbox ends; in a helper they are read-only. */
-  readonly ephemeral: readonly NativePath[];
+  /** The root directories of the file systems that the sandbox adds. They are read-only. */
+  readonly added: readonly NativePath[];
 }
 
 /** A path that cannot be created. A directory is shown as empty and read-only. */

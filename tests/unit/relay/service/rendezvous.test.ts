@@ -327,8 +327,8 @@ test('a closing relay closes all sockets with a reason and refuses new ones', as
   for (let seq = 0; seq < 20; seq++) executor.record('s', seq, randomBytes(60_000));
   await harness.hasReceived(20);
   await relay.close('closing time');
-  expect(executor.closed).toEqual({ code: 1001, reason: 'closing time' });
-  expect(harness.closed?.reason).toBe('the executor disconnected');
+  expect(await executor.hasClosed()).toEqual({ code: 1001, reason: 'closing time' });
+  expect((await harness.hasClosed()).reason).toBe('the executor disconnected');
   await expect(fetch(relay.url)).rejects.toThrow();
 });
 

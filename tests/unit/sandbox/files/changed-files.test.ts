@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
@@ -26,6 +27,21 @@ describe('files that other processes change while a policy is in use', () => {
     expect(readdirSync(at('old'))).toEqual(['a']);
     rmSync(at('ws'), { recursive: true });
     expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
+  });
+
+  test.runIf(process.getuid?.() === 0)('finds what was mounted and unmounted since', async () => {
+    mkdirSync(at('ws/sub'));
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
+    expect(await write(files, 'ws/sub/a')).toBe('done');
+    execFileSync('mount', ['-t', 'tmpfs', 'changed-files', at('ws/sub')]);
+    try {
+      expect(await write(files, 'ws/sub/b')).toBe('done');
+      expect(readdirSync(at('ws/sub'))).toEqual(['b']);
+    } finally {
+      execFileSync('umount', ['--lazy', at('ws/sub')]);
+    }
+    expect(await write(files, 'ws/sub/c')).toBe('done');
+    expect(readdirSync(at('ws/sub')).sort()).toEqual(['a', 'c']);
   });
 
   test('protects a repository that was created later', async () => {

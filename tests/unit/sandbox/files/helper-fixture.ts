@@ -74,6 +74,7 @@ export class HelperFixture {
   /** A pool that the caller closes. */
   lastingPool(options: Partial<SandboxedFilesOptions> = {}): SandboxedFiles {
     return new SandboxedFiles({
+      calls: this.spawner.sandboxCalls!,
       spawner: this.spawner,
       bwrap: new Bwrap(this.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64'),
       architecture: process.arch as 'x64' | 'arm64',

@@ -29,6 +29,13 @@ import {
 } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
+/** The errors for changes that could only take effect inside the sandbox. */
+const NOT_ON_HOST = expect.stringMatching(
+  /^failed: Read-only file system \(os error 30\): at \/.* the sandbox has a directory of its own, and nothing in it reaches the host/,
+);
+const PROTECTED = expect.stringMatching(
+  /^failed: Read-only file system \(os error 30\): .* does not exist, and the sandbox protects its name/,
+);
 const BUSY = 'failed: Resource busy (os error 16)';
 const WALK = {
   maxDepth: 8,
@@ -95,7 +102,7 @@ describe('files under a policy', () => {
       for (const name of ['.git', '.agents', '.codex', '.aws']) {
         expect(await write(files, `ws/${name}/x`)).toBe(READ_ONLY);
         expect(await mkdir(files, `ws/${name}/x`, true)).toBe(READ_ONLY);
-        expect(await mkdir(files, `ws/${name}`, true)).toBe('done');
+        expect(await mkdir(files, `ws/${name}`, true)).toEqual(there && name === '.git' ? 'done' : PROTECTED);
         expect(await mkdir(files, `ws/${name}`, false)).toBe(EXISTS);
       }
       expect(await mkdir(files, 'ws/sub/.git', true)).toBe('done');
@@ -169,9 +176,13 @@ describe('files under a policy', () => {
     test('allows device files and denies creating entries in /dev', async () => {
       const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, '/dev/null')).toBe('done');
-      expect(await write(files, '/dev/shm/x')).toBe('done');
-      expect(await outcome(files.getMetadata(at('/dev/shm/x'), FOLLOW))).toBe(NO_ENTRY);
-      expect(existsSync('/dev/shm/x')).toBe(false);
+      for (const name of ['/dev/shm/x', '/dev/x', '/dev/.exec-server/x']) {
+        expect(await write(files, name)).toEqual(name.includes('.exec') ? NO_ENTRY : NOT_ON_HOST);
+        expect(await mkdir(files, name, true)).toEqual(name.includes('.exec') ? NO_ENTRY : NOT_ON_HOST);
+        expect(await remove(files, name)).toEqual(NOT_ON_HOST);
+        expect(existsSync(name)).toBe(false);
+      }
+      expect(await mkdir(files, '/dev/shm', true)).toEqual(NOT_ON_HOST);
     });
   });
 
@@ -262,20 +273,35 @@ describe('files under a policy', () => {
       expect(await names(files, '/')).toEqual(['dev', 'proc', at('.').split('/')[1]]);
     });
 
-    test('discards entries that are created elsewhere', async () => {
-      writeFileSync(at('hidden'), 'text');
+    test('refuses changes to hidden paths, whether or not they exist', async () => {
+      mkdirSync(at('hidden'));
+      writeFileSync(at('hidden/file'), 'text');
+      symlinkSync(at('hidden/later'), at('ws/link'));
       const files = fixture.files(WRITE_WORKSPACE);
-      expect(await mkdir(files, '/nowhere/a/b', true)).toBe('done');
-      expect(await mkdir(files, 'a/b', true)).toBe('done');
-      expect(await write(files, '/file')).toBe('done');
-      expect(await write(files, '/nowhere/file')).toBe(NO_ENTRY);
-      for (const name of ['/nowhere', 'a', '/file']) {
-        expect(await outcome(files.getMetadata(at(name), FOLLOW))).toBe(NO_ENTRY);
-        expect(existsSync(at(name))).toBe(false);
+      for (const name of ['/nowhere/a/b', 'a/b', 'hidden', 'hidden/file', 'ws/link']) {
+        expect(await mkdir(files, name, true)).toEqual(name === 'ws/link' ? EXISTS : NOT_ON_HOST);
       }
-      expect(await remove(files, 'hidden')).toBe('done');
+      expect(await write(files, '/file')).toEqual(NOT_ON_HOST);
+      expect(await write(files, 'hidden/file')).toBe(NO_ENTRY);
+      expect(await write(files, 'ws/link')).toBe(NO_ENTRY);
+      expect(await remove(files, 'hidden')).toEqual(NOT_ON_HOST);
       expect(await remove(files, 'hidden', false)).toBe(NO_ENTRY);
-      expect(existsSync(at('hidden'))).toBe(true);
+      expect(await remove(files, '/nowhere')).toEqual(NOT_ON_HOST);
+      for (const name of ['/nowhere', '/file']) expect(existsSync(name)).toBe(false);
+      expect(readdirSync(at('.')).sort()).toEqual(['hidden', 'ws']);
+      expect(readFileSync(at('hidden/file'), 'utf8')).toBe('text');
+    });
+
+    test('refuses to copy a directory that is visible in part only', async () => {
+      mkdirSync(at('lib/shown'), { recursive: true });
+      writeFileSync(at('lib/file'), 'text');
+      const hiding = fixture.files(WRITE_WORKSPACE, entry('lib/shown', 'read'));
+      const denying = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('lib/shown', 'deny'));
+      for (const files of [hiding, denying]) {
+        const copied = outcome(files.copy(at('lib'), at('ws/copy'), { recursive: true }));
+        expect(await copied).toMatch(/^refused: Permission denied.*the sandbox hides a part of .*lib;/);
+        expect(readdirSync(at('ws'))).toEqual([]);
+      }
     });
 
     test('hides the runtime of the helper', async () => {
@@ -307,7 +333,7 @@ describe('files under a policy', () => {
     const files = fixture.files(writeAll, entry('ws', 'read'));
     expect(await write(files, 'out/a')).toBe('done');
     expect(await write(files, 'ws/a')).toBe(READ_ONLY);
-    expect(await mkdir(files, '/.codex', true)).toBe('done');
+    expect(await mkdir(files, '/.codex', true)).toEqual(PROTECTED);
     expect(existsSync('/.codex')).toBe(false);
   });
 
@@ -321,15 +347,27 @@ describe('files under a policy', () => {
   });
 
   test('denies access to the helper through /proc', async () => {
-    const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
+    const pool = fixture.pool();
+    const { fileSystem: files, search } = pool.files(
+      fixture.policy(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny')),
+    );
     const forged = Buffer.alloc(1024, 0xff);
-    for (const name of ['0', '1', '2']) {
-      const path = at(`/proc/self/fd/${name}`);
-      expect(await outcome(files.writeFile(path, forged, FOLLOW, waitingForever()))).toBe(DENIED);
+    const writeOwn = (name: number) =>
+      outcome(files.writeFile(at(`/proc/self/fd/${name}`), forged, FOLLOW, waitingForever()));
+    expect(await write(files, 'ws/a')).toBe('done');
+    const { pids } = pool;
+    for (const hasThreads of [false, true]) {
+      if (hasThreads) await search({ path: at('ws'), pattern: 'x' }, new AbortController().signal);
+      const said = [];
+      for (let name = 0; name < 40; name++) said.push(await writeOwn(name));
+      expect(said.slice(0, 3)).toEqual([DENIED, DENIED, DENIED]);
+      // One descriptor is /dev/null.
+      expect(said.filter((outcome) => outcome === 'done').length).toBeLessThan(2);
     }
-    expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toBe(READ_ONLY);
-    expect(await write(files, '/proc/self/oom_score_adj')).toBe(READ_ONLY);
-    expect(await write(files, '/proc/sys/kernel/core_pattern')).toBe(READ_ONLY);
+    expect(pool.pids).toEqual(pids);
+    expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toEqual(NOT_ON_HOST);
+    expect(await write(files, '/proc/self/oom_score_adj')).toEqual(NOT_ON_HOST);
+    expect(await write(files, '/proc/sys/kernel/core_pattern')).toMatch(READ_ONLY);
     expect(await read(files, '/proc/self/environ')).not.toContain('NODE');
     expect(await write(files, 'ws/a')).toBe('done');
   });

@@ -47,7 +47,7 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
     () => broken++,
   );
   answers.on('data', (bytes: Buffer) => channel.receive(bytes));
-  const task: HelperTask = { absent: [], hidden: [], ephemeral: [] };
+  const task: HelperTask = { absent: [], hidden: [], added: [] };
   await channel.request(['prepare'], { content: Buffer.from(JSON.stringify(task)) });
   const die = () => {
     requests.destroy();

@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import type { NativePath } from '../../../../src/files/native-path.ts';
+import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import { MAX_CACHED_PLANS, MAX_CACHED_PROBES } from '../../../../src/sandbox/limits.ts';
 import { Placeholders } from '../../../../src/sandbox/linux/placeholders.ts';
 import { type FileFacts, type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
@@ -84,6 +84,7 @@ describe('a cached plan', () => {
       ...localProbe,
       facts: (path) => disk[at].facts(path),
       mayCreateIn: (path) => disk[at].mayCreateIn(path),
+      kernelMounts: () => disk[at].kernelMounts(),
     };
     const change = () => {
       at = 'after';
@@ -93,10 +94,12 @@ describe('a cached plan', () => {
   const socketDirectory: FileFacts = { type: 'directory', identity: '1:2:directory', mode: 0o700, uid: 0 };
   const withDaemon = async (path: NativePath) =>
     path.startsWith('/tmp/codex-daemon-') ? socketDirectory : localProbe.facts(path);
+  const debugFiles = { path: nativePathOfText('/srv/debug'), device: 1n, access: 'read' } as const;
   const closed: Partial<FileProbe> = { mayCreateIn: async () => false };
 
   test.each<[string, Partial<FileProbe>, Partial<FileProbe>]>([
     ['a directory is opened', closed, {}],
+    ['a file system of the kernel is mounted', {}, { kernelMounts: async () => [debugFiles] }],
     ['a daemon listens', {}, { facts: withDaemon }],
     ['a probe fails', {}, { facts: () => Promise.reject(new Error('EIO')) }],
   ])('does not hold when %s', async (_, before, after) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { MountTable } from '../../../../src/sandbox/linux/sandbox-pool.ts';
+import { MountTable } from '../../../../src/sandbox/mounts/mount-table.ts';
 import { openDescriptors } from '../../../support/children.ts';
 
 test.runIf(process.getuid?.() === 0)('reports a mount and an unmount once each', () => {

@@ -1,0 +1,46 @@
+import { uptimeMs } from '../base/uptime.ts';
+import { LIGHT_USE_MS, TURN_CREDIT } from './limits.ts';
+
+/**
+ * What a connection may use of the event loop in its turn. Connections that share a credit, like those of one tenant of
+ * a relay, also share their turns: many get as much as a single one.
+ */
+export class TurnCredit {
+  readonly #now: () => number;
+  #perTurn: number;
+  #left: number;
+  #turnStartedAtMs: number;
+
+  constructor(perTurn = TURN_CREDIT, now: () => number = uptimeMs) {
+    this.#now = now;
+    this.#perTurn = perTurn;
+    this.#left = perTurn;
+    this.#turnStartedAtMs = now();
+  }
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+
+  spend(cost: number): void {
+    this.#left -= cost;
+  }
+
+  /** Changes the credit of this turn and of all later ones. */
+  setPerTurn(perTurn: number): void {
+    this.#left += perTurn - this.#perTurn;
+    this.#perTurn = perTurn;
+  }
+
+  startTurn(): void {
+    this.#turnStartedAtMs = this.#now();
+    this.#left = this.#perTurn;
+  }
+
+  /** Starts the next turn now if the credit of this one lasted long. Returns false when its holder has to wait. */
+  renewAfterLightUse(): boolean {
+    if (this.#now() - this.#turnStartedAtMs < LIGHT_USE_MS) return false;
+    this.startTurn();
+    return true;
+  }
+}

@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Peer } from '../../../src/listener/connection-slots.ts';
+import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
+import { RequestCredits } from '../../../src/listener/request-stream.ts';
+import { WebServer } from '../../../src/listener/web-server.ts';
+import { createLogger } from '../../../src/observability/log.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const REQUEST = 'GET /answer HTTP/1.1\r\nhost: a\r\n\r\n';
+const UPGRADE = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n';
+
+/** A server that counts its requests. It keeps the bytes that follow an upgrade request. */
+async function start(requestTimeoutMs = 60_000) {
+  const upgraded: Buffer[] = [];
+  const served = new Map<string, number>();
+  const server = new WebServer(
+    {
+      address: { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 },
+      tls: null,
+      requestTimeoutMs,
+      maxConnections: 100,
+      maxConnectionsPerAddress: 100,
+      maxSockets: 100,
+      log: createLogger('error', () => {}),
+    },
+    {
+      request: (request, response) => {
+        const path = request.url!;
+        served.set(path, (served.get(path) ?? 0) + 1);
+        request.resume().on('end', () => response.end('x'));
+      },
+      upgrade: (_request, socket, head) => {
+        upgraded.push(head);
+        socket.on('data', (chunk: Buffer) => upgraded.push(chunk)).resume();
+      },
+      evict: (socket) => socket.destroy(),
+    },
+  );
+  const { port } = (await server.listen())!;
+  onTestFinished(() => server.close());
+  const client = async () => {
+    const socket = connect(port, '127.0.0.1');
+    onTestFinished(() => void socket.destroy());
+    await once(socket, 'connect');
+    return { socket, received: receivedBy(socket) };
+  };
+  return { client, served, upgraded: () => Buffer.concat(upgraded) };
+}
+
+function receivedBy(socket: Socket): () => string {
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  return () => text;
+}
+
+test('answers pipelined requests in turns: a later request of another connection does not wait for all of them', async () => {
+  const { client, served } = await start();
+  const [busy, other] = [await client(), await client()];
+  const count = (100 * REQUEST_TURN_BYTES) / REQUEST.length;
+  busy.socket.write(REQUEST.repeat(count));
+  other.socket.write(REQUEST.replace('/answer', '/other'));
+  await waitFor('the other answer', () => served.get('/other') === 1);
+  expect(served.get('/answer') ?? 0).toBeLessThan(count);
+  await waitFor('all answers', () => served.get('/answer') === Math.floor(count));
+  await waitFor('the last bytes', () => busy.received().split('HTTP/1.1 200').length > count);
+});
+
+test('the connections of an address share a credit, of which a limited number is kept', () => {
+  const credits = new RequestCredits();
+  const first = credits.of({ remoteAddress: '192.0.2.1' } as Peer);
+  expect(credits.of({ remoteAddress: '192.0.2.1' } as Peer)).toBe(first);
+  expect(credits.of({ remoteAddress: '127.0.0.1' } as Peer)).toBe(credits.of({} as Peer));
+  for (let index = 0; index < MAX_REQUEST_CREDITS - 1; index++) {
+    expect(credits.of({ remoteAddress: `10.0.${index >> 8}.${index & 255}` } as Peer)).not.toBe(first);
+  }
+  expect(credits.of({ remoteAddress: '192.0.2.1' } as Peer)).not.toBe(first);
+});
+
+test('passes on everything that follows an upgrade request', async () => {
+  const { client, upgraded } = await start();
+  const { socket } = await client();
+  const bytes = Buffer.alloc(200_000, 'frames');
+  socket.write(Buffer.concat([Buffer.from(UPGRADE), bytes]));
+  await waitFor('the bytes', () => upgraded().length === bytes.length);
+  expect(upgraded().equals(bytes)).toBe(true);
+});
+
+test.each([
+  ['the first request', ''],
+  ['a later request', REQUEST],
+  ['a body', 'POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\n'],
+])('closes a connection that does not send %s in time', async (_name, before) => {
+  const { client } = await start(300);
+  const { socket, received } = await client();
+  socket.write(`${before}GET / HT`);
+  await once(socket, 'close');
+  expect(received()).toContain('HTTP/1.1 408 Request Timeout');
+});
