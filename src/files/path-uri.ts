@@ -109,6 +109,7 @@ function invalidUri(text: string): string {
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
 function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
+<<<<<<< HEAD
   const bytes = Buffer.allocUnsafe(pathname.length);
   let length = 0;
   for (let at = 0; at < pathname.length; at++) {
@@ -116,10 +117,22 @@ function decodeEscapes(pathname: string): string {
     const byte = code === PERCENT ? escapedByte(pathname, at + 1) : null;
     bytes[length++] = byte ?? code;
     if (byte !== null) at += 2;
+=======
+  // A request may contain a million escapes, and a replacement by a regular expression takes 0.2 µs for each.
+  const bytes = Buffer.from(pathname, 'latin1');
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!;
+    const high = byte === PERCENT ? (HEX_DIGITS[bytes[at + 1] ?? 0] ?? -1) : -1;
+    const low = high < 0 ? -1 : (HEX_DIGITS[bytes[at + 2] ?? 0] ?? -1);
+    bytes[length++] = low < 0 ? byte : high * 16 + low;
+    if (low >= 0) at += 2;
+>>>>>>> next
   }
   return bytes.toString('latin1', 0, length);
 }
 
+<<<<<<< HEAD
 /** The value of two hexadecimal digits; null for other characters. */
 function escapedByte(text: string, at: number): number | null {
   const high = HEX_DIGITS[text.charCodeAt(at)];
@@ -133,6 +146,13 @@ const HEX_DIGITS: readonly (number | undefined)[] = Array.from({ length: 128 }, 
   const digit = Number.parseInt(String.fromCharCode(code), 16);
   return Number.isNaN(digit) ? undefined : digit;
 });
+=======
+const PERCENT = 0x25;
+/** The values of hex digits by character; -1 for other characters. */
+const HEX_DIGITS = Int8Array.from({ length: 256 }, (_, code) =>
+  '0123456789abcdef'.indexOf(String.fromCharCode(code).toLowerCase()),
+);
+>>>>>>> next
 
 /** Also resolves the dot segments that appear after a slash is decoded. */
 function normalized(path: string): NativePath {
