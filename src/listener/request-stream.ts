@@ -116,8 +116,9 @@ export class RequestStream extends Duplex {
     socket.off('error', this.#onError);
     socket.off('close', this.#onClose);
     socket.off('timeout', this.#onTimeout);
-    const buffered: Buffer | null = this.read();
-    const unread = [buffered, this.#rest].filter((bytes) => bytes !== null);
+    const unread: Buffer[] = [];
+    for (let bytes: Buffer | null = this.read(); bytes !== null; bytes = this.read()) unread.push(bytes);
+    if (this.#rest !== null) unread.push(this.#rest);
     return { socket, unread: Buffer.concat(unread) };
   }
 
