@@ -109,15 +109,6 @@ function invalidUri(text: string): string {
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
 function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
-<<<<<<< HEAD
-  const bytes = Buffer.allocUnsafe(pathname.length);
-  let length = 0;
-  for (let at = 0; at < pathname.length; at++) {
-    const code = pathname.charCodeAt(at);
-    const byte = code === PERCENT ? escapedByte(pathname, at + 1) : null;
-    bytes[length++] = byte ?? code;
-    if (byte !== null) at += 2;
-=======
   // A request may contain a million escapes, and a replacement by a regular expression takes 0.2 µs for each.
   const bytes = Buffer.from(pathname, 'latin1');
   let length = 0;
@@ -127,32 +118,15 @@ function decodeEscapes(pathname: string): string {
     const low = high < 0 ? -1 : (HEX_DIGITS[bytes[at + 2] ?? 0] ?? -1);
     bytes[length++] = low < 0 ? byte : high * 16 + low;
     if (low >= 0) at += 2;
->>>>>>> next
   }
   return bytes.toString('latin1', 0, length);
 }
 
-<<<<<<< HEAD
-/** The value of two hexadecimal digits; null for other characters. */
-function escapedByte(text: string, at: number): number | null {
-  const high = HEX_DIGITS[text.charCodeAt(at)];
-  const low = HEX_DIGITS[text.charCodeAt(at + 1)];
-  return high === undefined || low === undefined ? null : high * 16 + low;
-}
-
-const PERCENT = 0x25;
-/** Digits by character code. */
-const HEX_DIGITS: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
-  const digit = Number.parseInt(String.fromCharCode(code), 16);
-  return Number.isNaN(digit) ? undefined : digit;
-});
-=======
 const PERCENT = 0x25;
 /** The values of hex digits by character; -1 for other characters. */
 const HEX_DIGITS = Int8Array.from({ length: 256 }, (_, code) =>
   '0123456789abcdef'.indexOf(String.fromCharCode(code).toLowerCase()),
 );
->>>>>>> next
 
 /** Also resolves the dot segments that appear after a slash is decoded. */
 function normalized(path: string): NativePath {
