@@ -1,4 +1,4 @@
-/** Who uses a pool that several clients share: a session, a connection, or a part of the server. Only its identity matters. */
+/** The user of a pool that several clients share: a session, a connection, or a part of the server. Only its identity matters. */
 export type Owner = object;
 
 /**

@@ -5,12 +5,12 @@ const CR = 0x0d;
 
 /** Splits a byte stream into lines without their line ends. Throws for a line over the limit; the splitter is unusable afterwards. */
 export class LineSplitter {
-  readonly #maxLineBytes: number;
+  maxLineBytes: number;
   #parts: Uint8Array[] = [];
   #partBytes = 0;
 
   constructor(maxLineBytes: number) {
-    this.#maxLineBytes = maxLineBytes;
+    this.maxLineBytes = maxLineBytes;
   }
 
   /** Yields the lines that `chunk` completes. They may share the memory of the chunk. */
@@ -31,8 +31,8 @@ export class LineSplitter {
 
   #add(part: Uint8Array): void {
     this.#partBytes += part.length;
-    if (this.#partBytes > this.#maxLineBytes)
-      throw new Error(`a line is longer than ${this.#maxLineBytes} bytes`);
+    if (this.#partBytes > this.maxLineBytes)
+      throw new Error(`a line is longer than ${this.maxLineBytes} bytes`);
     this.#parts.push(part);
   }
 

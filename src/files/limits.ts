@@ -71,6 +71,9 @@ export const SMALL_WRITE_BYTES = 128 * 1024;
 export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 
+/** Bytes of a `file:` URI. A path of PATH_MAX, 4,096 bytes, has 12,288 when every byte is percent-encoded. */
+export const MAX_URI_BYTES = 16 * 1024;
+
 /** Longest path of a file that a thread writes: PATH_MAX of Linux. */
 export const WRITE_SLOT_PATH_BYTES = 4_096;
 
@@ -241,11 +244,12 @@ export const DISCOVERY_ROOT_BYTES = 16 * 1024 * 1024;
 export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /**
- * YAML of a skill: nesting depth and characters. Front matter has a few hundred characters; the parser takes about a second for a
- * megabyte.
+ * YAML of a skill: nesting depth, characters, and tokens (a name, a mark, a space, an end of line). Front matter has a few dozen
+ * tokens. The parser takes up to ten microseconds for each, and the event loop waits.
  */
 export const MAX_YAML_DEPTH = 32;
 export const MAX_YAML_LENGTH = 64 * 1024;
+export const MAX_YAML_TOKENS = 4_096;
 
 /** Nesting depth of the servers in a plugin's manifest: the reference's parser accepts no more. */
 export const MAX_MANIFEST_DEPTH = 128;

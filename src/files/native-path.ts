@@ -50,7 +50,7 @@ export function lastName(path: NativePath): string {
 /** Whether `path` is `ancestor` or is below it. Compares names only. */
 export function isWithin(path: NativePath, ancestor: NativePath): boolean {
   if (path === ancestor || ancestor === '/') return true;
-  return path.startsWith(ancestor) && path.charCodeAt(ancestor.length) === SLASH;
+  return path.charCodeAt(ancestor.length) === SLASH && path.startsWith(ancestor);
 }
 
 const SLASH = 0x2f;

@@ -1,5 +1,6 @@
 import { normalize } from 'node:path/posix';
 import { parseUrl } from '../base/parse-url.ts';
+import { MAX_URI_BYTES } from './limits.ts';
 import { type NativePath, nativePathOfBytes } from './native-path.ts';
 
 /**
@@ -78,6 +79,10 @@ function isPlain(bytes: string): boolean {
 }
 
 function parse(text: string): URL {
+  // The schema limits characters. A character of several bytes takes the parser as long as that many.
+  if (Buffer.byteLength(text) > MAX_URI_BYTES) {
+    throw new PathUriError('syntax', `invalid URI: longer than ${MAX_URI_BYTES} bytes`);
+  }
   // The URL standard reads a bar after a letter as a drive; the reference reads it as a character in an absolute path.
   const url = parseUrl(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
   if (url === null) throw new PathUriError('syntax', invalidUri(text));
@@ -104,10 +109,24 @@ function invalidUri(text: string): string {
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
 function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
-  return pathname.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
+  // A request may contain a million escapes, and a replacement by a regular expression takes 0.2 µs for each.
+  const bytes = Buffer.from(pathname, 'latin1');
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!;
+    const high = byte === PERCENT ? (HEX_DIGITS[bytes[at + 1] ?? 0] ?? -1) : -1;
+    const low = high < 0 ? -1 : (HEX_DIGITS[bytes[at + 2] ?? 0] ?? -1);
+    bytes[length++] = low < 0 ? byte : high * 16 + low;
+    if (low >= 0) at += 2;
+  }
+  return bytes.toString('latin1', 0, length);
 }
+
+const PERCENT = 0x25;
+/** The values of hex digits by character; -1 for other characters. */
+const HEX_DIGITS = Int8Array.from({ length: 256 }, (_, code) =>
+  '0123456789abcdef'.indexOf(String.fromCharCode(code).toLowerCase()),
+);
 
 /** Also resolves the dot segments that appear after a slash is decoded. */
 function normalized(path: string): NativePath {

@@ -1,8 +1,11 @@
 /**
- * Bytes of a connection that the HTTP parser gets in one turn. A request for a websocket has a few hundred bytes, with a token up to two
- * thousand. Forty of the shortest possible requests fit; answering them takes one or two milliseconds.
+ * Bytes that the HTTP parser gets of the connections of one address in one turn. A request for a websocket has a few hundred bytes, with
+ * a token up to two thousand. Eighty of the shortest possible requests fit; answering them takes two or three milliseconds.
  */
-export const REQUEST_TURN_BYTES = 1_024;
+export const REQUEST_TURN_BYTES = 2_048;
+
+/** Addresses whose credit is kept; about 100 bytes each. Beyond that the address that connected longest ago starts afresh. */
+export const MAX_REQUEST_CREDITS = 4_096;
 
 /**
  * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this

@@ -3,7 +3,25 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { FAIR_TURNS } from '../transport/fair-turns.ts';
 import { TurnCredit } from '../transport/turn-credit.ts';
-import { REQUEST_TURN_BYTES } from './limits.ts';
+import { countedAddress, type Peer } from './connection-slots.ts';
+import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
+
+/** The credits of the addresses that connect. The connections of one address share their turns until they are websockets. */
+export class RequestCredits {
+  /** The address that connected longest ago first. */
+  readonly #credits = new Map<string | null, TurnCredit>();
+
+  /** Returns the credit for a connection. All local clients count as one address. */
+  of(socket: Peer): TurnCredit {
+    const address = countedAddress(socket);
+    const credit = this.#credits.get(address) ?? new TurnCredit(REQUEST_TURN_BYTES);
+    this.#credits.delete(address);
+    this.#credits.set(address, credit);
+    const [oldest] = this.#credits.keys();
+    if (this.#credits.size > MAX_REQUEST_CREDITS && oldest !== undefined) this.#credits.delete(oldest);
+    return credit;
+  }
+}
 
 /**
  * A client's connection as the HTTP parser sees it, until it becomes a websocket. The parser handles everything that it gets at once,
@@ -12,7 +30,7 @@ import { REQUEST_TURN_BYTES } from './limits.ts';
  */
 export class RequestStream extends Duplex {
   readonly #socket: Socket;
-  readonly #credit = new TurnCredit(REQUEST_TURN_BYTES);
+  readonly #credit: TurnCredit;
   /** Received bytes that the parser does not have yet. */
   #rest: Buffer | null = null;
   #isWaiting = false;
@@ -40,9 +58,10 @@ export class RequestStream extends Duplex {
   readonly #onClose = () => void this.destroy();
   readonly #onTimeout = () => void this.emit('timeout');
 
-  constructor(socket: Socket, requestTimeoutMs: number) {
+  constructor(socket: Socket, requestTimeoutMs: number, credit: TurnCredit) {
     super({ allowHalfOpen: true });
     this.#socket = socket;
+    this.#credit = credit;
     this.#requestTimeoutMs = requestTimeoutMs;
     this.#expectRequest(null);
     socket.on('data', this.#onData);
@@ -97,8 +116,9 @@ export class RequestStream extends Duplex {
     socket.off('error', this.#onError);
     socket.off('close', this.#onClose);
     socket.off('timeout', this.#onTimeout);
-    const buffered: Buffer | null = this.read();
-    const unread = [buffered, this.#rest].filter((bytes) => bytes !== null);
+    const unread: Buffer[] = [];
+    for (let bytes: Buffer | null = this.read(); bytes !== null; bytes = this.read()) unread.push(bytes);
+    if (this.#rest !== null) unread.push(this.#rest);
     return { socket, unread: Buffer.concat(unread) };
   }
 
@@ -136,14 +156,15 @@ export class RequestStream extends Duplex {
 
   #continue(): void {
     while (this.#rest !== null && !this.#isFull && !this.#isWaiting && !this.#isReleased) {
+      if (this.#credit.isSpent && !this.#credit.renewAfterLightUse()) {
+        this.#isWaiting = true;
+        FAIR_TURNS.add(this.#turn, this.#credit);
+        break;
+      }
       const piece = this.#rest.subarray(0, REQUEST_TURN_BYTES);
       this.#rest = piece.length === this.#rest.length ? null : this.#rest.subarray(piece.length);
       this.#credit.spend(piece.length);
       this.#isFull = !this.push(piece);
-      if (this.#credit.isSpent && !this.#credit.renewAfterLightUse()) {
-        this.#isWaiting = true;
-        FAIR_TURNS.add(this.#turn, this.#credit);
-      }
     }
     this.#updateReading();
   }

@@ -10,7 +10,7 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
-import { RequestStream } from './request-stream.ts';
+import { RequestCredits, RequestStream } from './request-stream.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where a web server listens, and its limits. */
@@ -38,6 +38,7 @@ export class WebServer {
   readonly #handlers: WebHandlers;
   /** Parses requests. It does not listen: {@link #server} does, and each of its connections passes a {@link RequestStream}. */
   readonly #http: HttpServer;
+  readonly #credits = new RequestCredits();
   #server: Server | null = null;
   #tls: TlsServer | null = null;
 
@@ -62,7 +63,8 @@ export class WebServer {
     this.#server = server;
     server.on('connection', (socket) => this.#connected(socket));
     server.on(this.#tls === null ? 'connection' : 'secureConnection', (socket: Socket) => {
-      this.#http.emit('connection', new RequestStream(socket, this.#options.requestTimeoutMs));
+      const { requestTimeoutMs } = this.#options;
+      this.#http.emit('connection', new RequestStream(socket, requestTimeoutMs, this.#credits.of(socket)));
     });
     const bound = await bind(server, this.#options.address);
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.

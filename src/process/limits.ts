@@ -116,10 +116,10 @@ export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
 export const LISTED_ARGUMENT_CHARACTERS = 4096;
 
 /**
- * Upper bound for the characters of names times the characters of globs of one environment policy: a fraction of a second.
- * Ordinary policies need a thousandth of it.
+ * Upper bound for the characters of names times the characters of globs of one environment policy: some dozens of milliseconds.
+ * Ordinary policies need a hundredth of it.
  */
-export const MAX_GLOB_WORK = 100_000_000;
+export const MAX_GLOB_WORK = 10_000_000;
 
 /** Write ids kept per process, so that a client can safely repeat a write after a lost connection. */
 export const MAX_RECENT_WRITE_IDS = 4096;

@@ -67,7 +67,7 @@ export const MAX_METHOD_LENGTH = 256;
 export const MAX_ARGUMENTS = 64 * 1024;
 
 /** Environment variables, or other values with names that the client chooses. Real environments have about a hundred. */
-export const MAX_NAMED_VALUES = 16 * 1024;
+export const MAX_NAMED_VALUES = 8 * 1024;
 
 /** Keys in one path of a configuration, which is not nested more deeply. */
 export const MAX_PATH_KEYS = 128;

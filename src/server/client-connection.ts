@@ -187,7 +187,7 @@ export class ClientConnection {
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access))
+        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
         : sessions.resume(params.resumeSessionId, accessKey(access));
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);

@@ -68,7 +68,9 @@ export async function serveStdio(
   await checkSettings(config, { kind: 'stdio' });
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
   await server.openRecords();
-  void server.accept(new StdioTransport(input, output, config)).then(() => server.close());
+  void server
+    .accept(new StdioTransport(input, output, { ...config, isServer: true }))
+    .then(() => server.close());
   return runningServer(server, null);
 }
 

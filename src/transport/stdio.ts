@@ -1,12 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import type { Readable, Writable } from 'node:stream';
 import { LineSplitter } from '../base/line-splitter.ts';
-import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { CLOSE_TIMEOUT_MS, NEW_PEER_MESSAGE_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Options of a stdio transport. */
 interface StdioOptions {
   readonly maxMessageBytes: number;
+  /** Whether the peer is a client, whose messages must be small before its `initialize`. Default false. */
+  readonly isServer?: boolean;
 }
 
 /**
@@ -19,6 +21,7 @@ export class StdioTransport implements Transport {
   readonly #input: Readable;
   readonly #output: Writable;
   readonly #lines: LineSplitter;
+  readonly #maxMessageBytes: number;
   #events: TransportEvents | null = null;
   #pendingBytes = 0;
   #congested = false;
@@ -30,7 +33,15 @@ export class StdioTransport implements Transport {
   constructor(input: Readable, output: Writable, options: StdioOptions) {
     this.#input = input;
     this.#output = output;
-    this.#lines = new LineSplitter(options.maxMessageBytes);
+    const { maxMessageBytes, isServer = false } = options;
+    this.#maxMessageBytes = maxMessageBytes;
+    this.#lines = new LineSplitter(
+      isServer ? Math.min(NEW_PEER_MESSAGE_BYTES, maxMessageBytes) : maxMessageBytes,
+    );
+  }
+
+  peerInitialized(): void {
+    this.#lines.maxLineBytes = this.#maxMessageBytes;
   }
 
   open(events: TransportEvents): void {

@@ -283,8 +283,9 @@ export class WebSocketTransport implements Transport {
   }
 
   #refuseTooLarge(maxBytes: number): void {
-    const limit = this.#isNewPeer ? 'the limit before initialize' : 'the limit of this server';
-    this.#failure ??= `a message has more than ${maxBytes} bytes, ${limit}`;
+    this.#failure ??= this.#isNewPeer
+      ? `a message has more than ${maxBytes} bytes, the limit before initialize`
+      : `a message has more than ${maxBytes} bytes, the limit of this server`;
     this.close({ code: CloseCode.messageTooBig, reason: this.#failure });
   }
 

@@ -55,7 +55,7 @@ print(found[:20])`,
     python: `
 succeeded = False
 for root in ('/sys/kernel', W + '/system/kernel', W + '/kernel'):
-    for name in ('mm/ksm/sleep_millisecs', 'mm/transparent_hugepage/khugepaged/scan_sleep_millisecs', 'profiling'):
+    for name in ('mm/ksm/sleep_millisecs', 'mm/transparent_hugepage/khugepaged/scan_sleep_millisecs'):
         try: value = open(root + '/' + name).read()
         except OSError: continue
         try: write(root + '/' + name, value); print(root, name)

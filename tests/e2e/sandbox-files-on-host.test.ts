@@ -191,11 +191,12 @@ class Host {
     for (const tree of [...runs, ...this.#outside()]) rmSync(tree, { recursive: true, force: true });
   }
 
+  /** Replaces the letters. The names that come in may contain the same letters, so those at the start come last. */
   real(path: string): string {
     return path
-      .replace(/^F|(?<=root)F/, this.#directory)
-      .replace(/^M/, this.memory)
-      .replace(/U$|U(?=\/)/, this.#unique);
+      .replace(/(?<=\/)U(?=\/|$)/, this.#unique)
+      .replace(/^F|(?<=^\/proc\/self\/root)F/, this.#directory)
+      .replace(/^M/, this.memory);
   }
 
   /** Everything that operations may change. */

@@ -45,29 +45,9 @@ export class Peer {
     this.frame({ payload: Buffer.from(text) });
   }
 
-  /** Sends any frame, valid or not. `claimed` is the length in its header. */
-  frame({
-    opcode = 1,
-    fin = true,
-    reserved = 0,
-    masked = true,
-    payload = Buffer.alloc(0),
-    claimed = payload.length,
-  }) {
-    const head = Buffer.alloc(14);
-    head[0] = (fin ? 0x80 : 0) | (reserved << 4) | opcode;
-    let length = 2;
-    const flag = masked ? 0x80 : 0;
-    if (claimed < 126) head[1] = flag | claimed;
-    else if (claimed < 65_536) {
-      head[1] = flag | 126;
-      length = head.writeUInt16BE(claimed, 2);
-    } else {
-      head[1] = flag | 127;
-      length = head.writeBigUInt64BE(BigInt(claimed), 2);
-    }
-    // A mask of zeros does not change the payload.
-    this.socket.write(Buffer.concat([head.subarray(0, masked ? length + 4 : length), payload]));
+  /** Sends any frame, valid or not: see {@link encodeFrame}. */
+  frame(frame) {
+    this.socket.write(encodeFrame(frame));
   }
 
   /** Resolves when the server has read everything that was sent, or the connection has closed. */
@@ -104,4 +84,29 @@ export async function within(ms, what, work) {
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** The bytes of any frame, valid or not. `claimed` is the length in its header. */
+export function encodeFrame({
+  opcode = 1,
+  fin = true,
+  reserved = 0,
+  masked = true,
+  payload = Buffer.alloc(0),
+  claimed = payload.length,
+}) {
+  const head = Buffer.alloc(14);
+  head[0] = (fin ? 0x80 : 0) | (reserved << 4) | opcode;
+  let length = 2;
+  const flag = masked ? 0x80 : 0;
+  if (claimed < 126) head[1] = flag | claimed;
+  else if (claimed < 65_536) {
+    head[1] = flag | 126;
+    length = head.writeUInt16BE(claimed, 2);
+  } else {
+    head[1] = flag | 127;
+    length = head.writeBigUInt64BE(BigInt(claimed), 2);
+  }
+  // A mask of zeros does not change the payload.
+  return Buffer.concat([head.subarray(0, masked ? length + 4 : length), payload]);
 }

@@ -1,6 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { base64, HOSTILE_GLOBS, HOSTILE_PATH_GLOBS, hostileUris } from './texts.mjs';
+import {
+  base64,
+  HOSTILE_GLOBS,
+  HOSTILE_LONG_GLOBS,
+  HOSTILE_PATH_GLOBS,
+  hostileUris,
+  TOO_MANY_GLOBS,
+} from './texts.mjs';
 
 const MIB = 1024 * 1024;
 
@@ -133,7 +140,7 @@ export const FILE_REQUESTS = {
       requests: () => [{ handleId: 'h', offset: 0, len: MIB }],
       answer: 'result',
     },
-    { name: 'a long id', requests: () => [{ handleId: 'h'.repeat(8 * MIB), offset: 0, len: 1 }] },
+    { name: 'a long id', requests: () => [{ handleId: 'h'.repeat(3 * MIB), offset: 0, len: 1 }] },
   ],
   'fs/writeBlock': [
     {
@@ -148,12 +155,12 @@ export const FILE_REQUESTS = {
       requests: () => [{ handleId: 'h', offset: 0, chunk: base64(47 * MIB) }],
     },
   ],
-  'fs/close': [{ name: 'a long id', requests: () => [{ handleId: 'h'.repeat(8 * MIB) }] }],
+  'fs/close': [{ name: 'a long id', requests: () => [{ handleId: 'h'.repeat(3 * MIB) }] }],
   'fs/watchMissing': [
     {
       name: 'hostile URIs',
       requests: (fixture) =>
-        urisOf(fixture).map((uri, index) => ({ watchId: index + 1, missing: Array(8).fill(uri) })),
+        urisOf(fixture).map((uri, index) => ({ watchId: index + 1, missing: Array(60).fill(uri) })),
     },
     {
       name: 'the most paths',
@@ -168,18 +175,22 @@ export const FILE_REQUESTS = {
     },
     {
       name: 'too many paths',
-      requests: () => [{ watchId: 1, missing: Array(200_000).fill('file:///nowhere/x') }],
+      requests: () =>
+        [4_000, 100_000].map((length, index) => ({
+          watchId: index + 1,
+          missing: Array(length).fill('file:///nowhere/x'),
+        })),
     },
   ],
   'fs/watch': [
     uris('path', { watchId: 'w' }),
     {
-      name: 'globs over long names',
-      requests: (fixture) => [{ watchId: 'w', path: fixture.uri('long'), exclude: HOSTILE_GLOBS }],
-    },
-    {
-      name: 'path globs over a tree',
-      requests: (fixture) => [{ watchId: 'w', path: fixture.uri('tree'), exclude: HOSTILE_PATH_GLOBS }],
+      name: 'globs over long names and a tree',
+      requests: (fixture) =>
+        [HOSTILE_GLOBS, HOSTILE_PATH_GLOBS, HOSTILE_LONG_GLOBS].flatMap((exclude, index) =>
+          ['long', 'tree'].map((name) => ({ watchId: `${name}-${index}`, path: fixture.uri(name), exclude })),
+        ),
+      answer: 'result',
     },
     {
       name: 'the widest directory',
@@ -189,7 +200,8 @@ export const FILE_REQUESTS = {
     {
       name: 'too many globs',
       requests: (fixture) => [
-        { watchId: 'w', path: fixture.uri('deep'), exclude: Array(200_000).fill('{a,b}{c,d}') },
+        { watchId: 'w', path: fixture.uri('deep'), exclude: Array(4_000).fill('{a,b}{c,d}') },
+        { watchId: 'w', path: fixture.uri('long'), exclude: TOO_MANY_GLOBS },
         { watchId: 'w', path: fixture.uri('deep'), exclude: ['{a,b}'.repeat(800)] },
         { watchId: 'w', path: fixture.uri('deep'), exclude: [`${'{'.repeat(2_000)}${'}'.repeat(2_000)}`] },
       ],
@@ -209,11 +221,14 @@ export const FILE_REQUESTS = {
     },
     {
       name: 'long patterns',
-      requests: (fixture) => [
-        { path: fixture.uri('lines'), pattern: 'a|'.repeat(2 * MIB), timeoutMs: 1_000 },
-        { path: fixture.uri('lines'), pattern: 'a'.repeat(8 * MIB), literal: true, timeoutMs: 1_000 },
-        { path: fixture.uri('lines'), pattern: '(?:'.repeat(100_000), timeoutMs: 1_000 },
-      ],
+      requests: (fixture) =>
+        [
+          'a|'.repeat(8_000),
+          '(?:'.repeat(5_000),
+          `${'(?:a{100}){100}'.repeat(1_000)}`,
+          '\\u'.repeat(5_000),
+          'a'.repeat(MIB),
+        ].map((pattern) => ({ path: fixture.uri('lines'), pattern, timeoutMs: 1_000 })),
     },
     {
       name: 'the most results',
@@ -224,11 +239,13 @@ export const FILE_REQUESTS = {
       answer: 'result',
     },
     {
-      name: 'globs over long names',
-      requests: (fixture) => [
-        { path: fixture.uri('long'), pattern: 'line', include: HOSTILE_GLOBS, timeoutMs: 2_000 },
-        { path: fixture.uri('tree'), pattern: 'line', exclude: HOSTILE_PATH_GLOBS, timeoutMs: 2_000 },
-      ],
+      name: 'globs over long names and a tree',
+      requests: (fixture) =>
+        [HOSTILE_GLOBS, HOSTILE_PATH_GLOBS, HOSTILE_LONG_GLOBS].flatMap((globs) => [
+          { path: fixture.uri('long'), pattern: 'line', include: globs, timeoutMs: 1_000 },
+          { path: fixture.uri('tree'), pattern: 'line', exclude: globs, timeoutMs: 1_000 },
+        ]),
+      answer: 'result',
     },
   ],
   'capabilityRoots/discoverV1': [
@@ -248,7 +265,7 @@ export const FILE_REQUESTS = {
       requests: (fixture) => [
         {
           roots: Array.from({ length: 128 }, () => ({
-            id: 'i'.repeat(64 * 1024),
+            id: 'i'.repeat(30 * 1024),
             path: fixture.uri('deep'),
           })),
         },
@@ -256,7 +273,7 @@ export const FILE_REQUESTS = {
     },
     {
       name: 'too many roots',
-      requests: (fixture) => [{ roots: Array(80_000).fill({ id: 'r', path: fixture.uri('deep') }) }],
+      requests: (fixture) => [{ roots: Array(4_000).fill({ id: 'r', path: fixture.uri('deep') }) }],
     },
   ],
   'capabilities/discoverV2': [
@@ -280,7 +297,7 @@ export const FILE_REQUESTS = {
       name: 'too many paths',
       requests: (fixture) => [
         { cwd: fixture.uri(), configPaths: Array(100_000).fill(['a']), requirementsPaths: [] },
-        { cwd: fixture.uri(), configPaths: [Array(200_000).fill('a')], requirementsPaths: [] },
+        { cwd: fixture.uri(), configPaths: [Array(4_000).fill('a')], requirementsPaths: [] },
       ],
     },
   ],

@@ -1,5 +1,5 @@
 // The files, programs and web server that hostile requests work on.
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,8 +49,9 @@ export class Fixture {
     const { folder } = this;
     for (const name of ['wide', 'long', 'tree', 'scratch', 'lines'])
       mkdirSync(join(folder, name), { recursive: true });
+    writeFileSync(join(folder, 'empty'), '');
     for (let index = 0; index < WIDE_ENTRIES; index++) {
-      writeFileSync(join(folder, 'wide', `${index}-${'w'.repeat(40)}`), '');
+      linkSync(join(folder, 'empty'), join(folder, 'wide', `${index}-${'w'.repeat(40)}`));
     }
     for (let index = 0; index < LONG_NAMES; index++) {
       writeFileSync(join(folder, 'long', `${'a'.repeat(240)}${index}`), 'a line\n');
@@ -154,12 +155,14 @@ function hostileYaml() {
   ];
 }
 
-/** A configuration file of the largest size with many tables, dotted keys and long strings. */
+/** A configuration file of nearly the largest size with many tables, dotted keys and long strings. */
 function hostileToml() {
+  const keys = Array.from({ length: 4_000 }, (_, index) => `k${index} = ${index}`);
+  const dotted = Array.from({ length: 500 }, (_, index) => `x.y${index}.z = 1`);
   const tables = Array.from(
-    { length: 6_000 },
-    (_, index) => `[a.b${index}.c.d.e.f.g.h]\nk = [${'1,'.repeat(20)}]`,
+    { length: 500 },
+    (_, index) => `[a.b${index}.c.d.e.f.g.h]\nk = [${'1,'.repeat(10)}]`,
   );
-  const dotted = `${Array.from({ length: 3_000 }, (_, index) => `k${index}`).join('.')} = 1`;
-  return `${dotted}\ntext = "${'\\u0041'.repeat(30_000)}"\n${tables.join('\n')}\n`;
+  const text = `text = "${'\\u0041'.repeat(2_000)}"`;
+  return `${[...keys, ...dotted, text, ...tables].join('\n')}\n`;
 }

@@ -1,5 +1,12 @@
 import { IDLE_PROGRAM } from './fixture.mjs';
-import { base64, HOSTILE_GLOBS, HOSTILE_PATH_GLOBS, hostileUris } from './texts.mjs';
+import {
+  base64,
+  HOSTILE_GLOBS,
+  HOSTILE_LONG_GLOBS,
+  HOSTILE_PATH_GLOBS,
+  hostileUris,
+  TOO_MANY_GLOBS,
+} from './texts.mjs';
 
 const KIB = 1024;
 const MIB = 1024 * 1024;
@@ -20,7 +27,7 @@ function urisOf(fixture) {
 const MANY_ARGUMENTS = ['/bin/true', ...Array(60_000).fill('x')];
 const LONG_ARGUMENTS = ['/bin/sleep', '1000', ...Array(15).fill('x'.repeat(127 * KIB))];
 const MANY_VARIABLES = Object.fromEntries(
-  Array.from({ length: 16_000 }, (_, index) => [`VARIABLE_${index}`, 'x']),
+  Array.from({ length: 8_000 }, (_, index) => [`VARIABLE_${index}`, 'x']),
 );
 
 /** A sandbox that allows reading everything, with more entries. */
@@ -85,7 +92,7 @@ function longId(more = {}) {
     name: 'long ids',
     requests: () => [
       { processId: LONG_ID, ...more },
-      { processId: 'p'.repeat(8 * MIB), ...more },
+      { processId: 'p'.repeat(3 * MIB), ...more },
     ],
   };
 }
@@ -100,19 +107,19 @@ export const PROCESS_REQUESTS = {
       name: 'arguments that no program takes',
       requests: () => [
         start({ argv: Array(250_000).fill('/bin/true') }),
-        start({ argv: ['/bin/true', 'x'.repeat(16 * MIB)] }),
-        start({ argv: ['x'.repeat(16 * MIB)] }),
+        start({ argv: ['/bin/true', 'x'.repeat(3 * MIB)] }),
+        start({ argv: ['x'.repeat(3 * MIB)] }),
         start({ argv: ['/bin/true', '\0'.repeat(MIB)] }),
-        start({ arg0: 'x'.repeat(16 * MIB) }),
+        start({ arg0: 'x'.repeat(3 * MIB) }),
       ],
     },
     { name: 'many variables', requests: () => [start({ env: MANY_VARIABLES })], answer: 'result' },
     {
       name: 'variables that no program takes',
       requests: () => [
-        start({ env: Object.fromEntries(Array.from({ length: 250_000 }, (_, i) => [`V${i}`, ''])) }),
-        start({ env: { V: 'x'.repeat(16 * MIB) } }),
-        start({ env: { PATH: '/x:'.repeat(100 * KIB) }, argv: ['nothing'] }),
+        start({ env: Object.fromEntries(Array.from({ length: 32_000 }, (_, i) => [`V${i}`, ''])) }),
+        start({ env: { V: 'x'.repeat(3 * MIB) } }),
+        start({ env: { PATH: '/x:'.repeat(40 * KIB) }, argv: ['nothing'] }),
       ],
     },
     {
@@ -125,8 +132,8 @@ export const PROCESS_REQUESTS = {
               ignoreDefaultExcludes: false,
               exclude: [],
               includeOnly: [],
-              set: { [`A${'a'.repeat(9_000)}`]: 'x' },
-              [filter]: Array.from({ length: 50 }, (_, index) => `${'*a'.repeat(80)}${index}b`),
+              set: { [`A${'a'.repeat(6_000)}`]: 'x' },
+              [filter]: Array.from({ length: 50 }, (_, index) => `*${'a'.repeat(20)}${index}b`),
             },
           }),
         ),
@@ -138,7 +145,7 @@ export const PROCESS_REQUESTS = {
           envPolicy: {
             inherit: 'all',
             ignoreDefaultExcludes: true,
-            exclude: Array(100_000).fill('*a*b'),
+            exclude: Array(4_000).fill('*a*b'),
             includeOnly: [],
             set: MANY_VARIABLES,
           },
@@ -172,20 +179,13 @@ export const PROCESS_REQUESTS = {
       ],
     },
     {
-      name: 'a sandbox with globs over long names',
-      requests: (fixture) => [
-        start({
-          sandbox: sandbox(HOSTILE_GLOBS.map(denied), { cwd: fixture.uri('long') }),
-        }),
-      ],
-    },
-    {
-      name: 'a sandbox with path globs over a tree',
-      requests: (fixture) => [
-        start({
-          sandbox: sandbox(HOSTILE_PATH_GLOBS.map(denied), { cwd: fixture.uri('tree') }),
-        }),
-      ],
+      name: 'a sandbox with globs over long names and a tree',
+      requests: (fixture) =>
+        [HOSTILE_GLOBS, HOSTILE_PATH_GLOBS, HOSTILE_LONG_GLOBS, TOO_MANY_GLOBS].flatMap((globs) =>
+          ['long', 'tree'].map((name) =>
+            start({ sandbox: sandbox(globs.map(denied), { cwd: fixture.uri(name) }) }),
+          ),
+        ),
     },
     {
       name: 'a proxy with the most patterns',
@@ -204,8 +204,8 @@ export const PROCESS_REQUESTS = {
       requests: () => [
         start({
           networkProxy: proxy({
-            domains: Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`h${i}.example`, 'deny'])),
-            reviewDomains: Array(100_000).fill(`${'\u00fc\u0301'.repeat(20)}.example`),
+            domains: Object.fromEntries(Array.from({ length: 16_000 }, (_, i) => [`h${i}.example`, 'deny'])),
+            reviewDomains: Array(4_000).fill(`${'\u00fc\u0301'.repeat(20)}.example`),
           }),
         }),
         start({ networkProxy: proxy({ reviewDomains: [`${'\u00fc\u0301'.repeat(100 * KIB)}.example`] }) }),
@@ -215,7 +215,7 @@ export const PROCESS_REQUESTS = {
       name: 'credential patterns that backtrack',
       requests: () => [
         start({
-          env: { SECRET: 'a'.repeat(30 * KIB) },
+          env: { SECRET: 'a'.repeat(120 * KIB) },
           networkProxy: proxy({
             credentialMasking: true,
             credentialProviders: {
@@ -232,11 +232,11 @@ export const PROCESS_REQUESTS = {
     {
       name: 'long texts everywhere',
       requests: () => [
-        start({ metadata: { threadId: '0'.repeat(8 * MIB), toolCallId: 'x'.repeat(8 * MIB) } }),
-        start({ metadata: { toolCallId: 'x'.repeat(8 * MIB) } }),
+        start({ metadata: { threadId: '0'.repeat(3 * MIB), toolCallId: 'x'.repeat(3 * MIB) } }),
+        start({ metadata: { toolCallId: 'x'.repeat(3 * MIB) } }),
         start({ processId: LONG_ID }),
-        start({ processId: 'x'.repeat(8 * MIB) }),
-        start({ shellSnapshot: { scopeId: 'x'.repeat(8 * MIB), shell: { name: 'sh', path: '/bin/sh' } } }),
+        start({ processId: 'x'.repeat(3 * MIB) }),
+        start({ shellSnapshot: { scopeId: 'x'.repeat(3 * MIB), shell: { name: 'sh', path: '/bin/sh' } } }),
       ],
     },
     {
@@ -267,7 +267,7 @@ export const PROCESS_REQUESTS = {
             io: { type: 'pipe', stdin: 'closed' },
           },
         },
-        { direct: {}, prepared: {}, argv: Array(250_000).fill({}) },
+        { direct: {}, prepared: {}, argv: Array(60_000).fill({}) },
       ],
     },
   ],
@@ -294,7 +294,7 @@ export const PROCESS_REQUESTS = {
     longId({ chunk: '', writeId: '1' }),
   ],
   'process/signal': [
-    { name: 'a long name', requests: () => [{ processId: 'p', signal: 'SIG'.repeat(4 * MIB) }] },
+    { name: 'a long name', requests: () => [{ processId: 'p', signal: 'SIG'.repeat(MIB) }] },
     longId({ signal: 'SIGTERM' }),
   ],
   'process/terminate': [longId()],

@@ -14,10 +14,10 @@ export const SESSION_REQUESTS = {
       name: 'long texts',
       handshake: false,
       requests: () => [
-        { clientName: 'n'.repeat(16 * MIB), resumeSessionId: 'x' },
-        { clientName: '\u202e\u0000'.repeat(MIB), resumeSessionId: '\u0301'.repeat(MIB) },
+        { clientName: 'n'.repeat(3 * MIB), resumeSessionId: 'x' },
+        { clientName: '\u202e\u0000'.repeat(MIB / 2), resumeSessionId: '\u0301'.repeat(MIB / 2) },
         { clientName: deepObject() },
-        { clientName: 'n'.repeat(16 * MIB) },
+        { clientName: 'n'.repeat(3 * MIB) },
       ],
     },
   ],
@@ -28,28 +28,30 @@ export const SESSION_REQUESTS = {
       name: 'long URLs',
       requests: (fixture) =>
         [
-          `${fixture.web}/${'\u0301'.repeat(200 * KIB)}`,
-          `${fixture.web}/${'%'.repeat(200 * KIB)}`,
-          `${fixture.web}/${'../a/'.repeat(50 * KIB)}`,
-          `${fixture.web}/?${'a=\u00fc&'.repeat(50 * KIB)}`,
+          `${fixture.web}/${'\u0301'.repeat(60_000)}`,
+          `${fixture.web}/${'%'.repeat(65_000)}`,
+          `${fixture.web}/${'../a/'.repeat(13_000)}`,
+          `${fixture.web}/?${'a=\u00fc&'.repeat(16_000)}`,
+          `http://${'a\u0301'.repeat(32_000)}/`,
+          `http://${'\u00fc\u4e2d'.repeat(32_000)}/`,
+          `http://${'\ufdfa'.repeat(65_000)}/`,
+          `http://${'a.'.repeat(32_000)}/`,
+          `http://${'u'.repeat(30_000)}:${'p'.repeat(30_000)}@127.0.0.1:1/`,
+          `http://[${':'.repeat(65_000)}]/`,
           `http://${'a\u0301'.repeat(100 * KIB)}/`,
-          `http://${'\u00fc\u4e2d'.repeat(20 * KIB)}/`,
-          `http://${'a.'.repeat(100 * KIB)}/`,
-          `http://${'u'.repeat(100 * KIB)}:${'p'.repeat(100 * KIB)}@127.0.0.1:1/`,
-          `http://[${':'.repeat(100 * KIB)}]/`,
         ].map((url) => request(fixture, { url, timeoutMs: 3_000 })),
     },
     {
       name: 'many headers',
       requests: (fixture) => [
         request(fixture, {
-          headers: Array.from({ length: 60_000 }, (_, index) => ({ name: `x-${index}`, value: 'v' })),
+          headers: Array.from({ length: 4_000 }, (_, index) => ({ name: `x-${index}`, value: 'v' })),
         }),
-        request(fixture, { headers: Array(60_000).fill({ name: 'x', value: 'v' }) }),
-        request(fixture, { headers: [{ name: 'x', value: 'v'.repeat(16 * MIB) }] }),
-        request(fixture, { headers: [{ name: 'x'.repeat(16 * MIB), value: 'v' }] }),
-        request(fixture, { headers: [{ name: 'x', value: '', valueEnvVar: 'V'.repeat(16 * MIB) }] }),
-        request(fixture, { method: 'G'.repeat(16 * MIB) }),
+        request(fixture, { headers: Array(4_000).fill({ name: 'x', value: 'v'.repeat(900) }) }),
+        request(fixture, { headers: [{ name: 'x', value: 'v'.repeat(3 * MIB) }] }),
+        request(fixture, { headers: [{ name: 'x'.repeat(3 * MIB), value: 'v' }] }),
+        request(fixture, { headers: [{ name: 'x', value: '', valueEnvVar: 'V'.repeat(3 * MIB) }] }),
+        request(fixture, { method: 'G'.repeat(3 * MIB) }),
       ],
     },
     {
@@ -75,7 +77,7 @@ export const SESSION_REQUESTS = {
   'http/cancel': [
     {
       name: 'long ids',
-      requests: () => [{ requestId: 'r'.repeat(64 * KIB) }, { requestId: 'r'.repeat(8 * MIB) }],
+      requests: () => [{ requestId: 'r'.repeat(64 * KIB) }, { requestId: 'r'.repeat(3 * MIB) }],
     },
     {
       name: 'the most requests',
@@ -94,7 +96,7 @@ export const SESSION_REQUESTS = {
       name: 'long ids',
       requests: () => [
         { requestId: 'r'.repeat(64 * KIB), bytes: 2 ** 53 },
-        { requestId: 'r'.repeat(8 * MIB), bytes: 1 },
+        { requestId: 'r'.repeat(3 * MIB), bytes: 1 },
       ],
     },
   ],

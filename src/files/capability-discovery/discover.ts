@@ -26,9 +26,7 @@ export async function discoverCapabilityRoots(
   signal: AbortSignal,
   links: LinkRule = 'contain',
 ): Promise<DiscoveredRoot[]> {
-  if (roots.length > MAX_DISCOVERY_ROOTS) {
-    throw refused(`capability root discovery accepts at most ${MAX_DISCOVERY_ROOTS} roots`);
-  }
+  checkRootCount(roots);
   const answer = new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer');
   const locations = roots.map(({ path }) => parseRoot(path));
   const results = new Array<DiscoveredRoot>(roots.length);
@@ -58,4 +56,10 @@ function parseRoot(text: string): ParsedRoot {
     if (!(error instanceof PathUriError) || error.kind === 'syntax') throw error;
     return { uri, path: null, problem: error.message };
   }
+}
+
+/** Throws FileError for too many roots. Callers that prepare the roots check before. */
+export function checkRootCount(roots: readonly unknown[]): void {
+  if (roots.length <= MAX_DISCOVERY_ROOTS) return;
+  throw refused(`capability root discovery accepts at most ${MAX_DISCOVERY_ROOTS} roots`);
 }

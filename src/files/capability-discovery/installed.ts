@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
@@ -47,7 +48,7 @@ export async function discoverInstalled(
     const root = await discoverRoot({ id, uri, path }, lookup, signal);
     warnings.push(...root.warnings);
     const discoveryRoot = { id, path: uri };
-    skills.push(...skillsOf(root, warnings).map((skill) => ({ ...skill, discoveryRoot })));
+    skills.push(...(await skillsOf(root, warnings)).map((skill) => ({ ...skill, discoveryRoot })));
   }
   return { plugins, skills, warnings };
 }
@@ -107,14 +108,19 @@ async function discoverPlugins(
     const { id, path } = locations[index]!;
     found[index] = await discoverRoot({ id, path, uri: uriFromPath(path) }, lookup, signal);
   });
-  return locations.flatMap((location, index) => pluginOf(location, found[index]!, warnings) ?? []);
+  const plugins: InstalledPlugin[] = [];
+  for (const [index, location] of locations.entries()) {
+    const plugin = await pluginOf(location, found[index]!, warnings);
+    if (plugin !== null) plugins.push(plugin);
+  }
+  return plugins;
 }
 
-function pluginOf(
+async function pluginOf(
   { id, version }: PluginLocation,
   root: DiscoveredRoot,
   warnings: string[],
-): InstalledPlugin | null {
+): Promise<InstalledPlugin | null> {
   warnings.push(...root.warnings);
   const manifest = root.plugin && manifestOf(root.plugin.manifest.contents);
   if (root.plugin === null || manifest == null) {
@@ -131,7 +137,7 @@ function pluginOf(
     version: textOfName(version),
     root: root.path,
     files: { ...root.plugin, ...(inline && { mcpConfig: inline }) },
-    skills: skillsOf(root, warnings),
+    skills: await skillsOf(root, warnings),
   };
 }
 
@@ -170,14 +176,16 @@ function isDeeper(value: unknown, limit: number): boolean {
   return limit === 0 || Object.values(value).some((member) => isDeeper(member, limit - 1));
 }
 
-/** The skills of a root, each prefixed with the name of the nearest plugin that contains it. */
-function skillsOf(root: DiscoveredRoot, warnings: string[]): InstalledSkill[] {
+/** The skills of a root, each prefixed with the name of the nearest plugin that contains it. Parses one in each turn. */
+async function skillsOf(root: DiscoveredRoot, warnings: string[]): Promise<InstalledSkill[]> {
+  const skills: InstalledSkill[] = [];
   const namespaces = root.namespaceManifests.map(({ path, contents }) => {
     const directory = path.slice(0, path.lastIndexOf('/', path.lastIndexOf('/') - 1));
     return { directory, name: manifestOf(contents)?.name ?? lastSegment(directory) };
   });
-  return root.skills.flatMap(({ instructions, metadata }) => {
+  for (const { instructions, metadata } of root.skills) {
     const { path, contents } = instructions;
+    await nextTurn();
     try {
       const { name, description, shortDescription } = parseSkillHead(contents);
       const own = name ?? textOfName(lastName(parentPath(pathFromUri(path))));
@@ -186,13 +194,13 @@ function skillsOf(root: DiscoveredRoot, warnings: string[]): InstalledSkill[] {
         .sort((one, other) => other.directory.length - one.directory.length);
       const fullName = nearest === undefined ? own : `${nearest.name}:${own}`;
       const extras = parseSkillExtras(metadata?.contents ?? null);
-      return [{ name: fullName, description, shortDescription, path, ...extras }];
+      skills.push({ name: fullName, description, shortDescription, path, ...extras });
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
       warnings.push(`skill ${path} is skipped: ${error.message}`);
-      return [];
     }
-  });
+  }
+  return skills;
 }
 
 /** The names of subdirectories that are valid for plugins; empty when the directory cannot be listed. */

@@ -1,5 +1,5 @@
 import { Composer, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml';
-import { MAX_YAML_DEPTH, MAX_YAML_LENGTH } from '../limits.ts';
+import { MAX_YAML_DEPTH, MAX_YAML_LENGTH, MAX_YAML_TOKENS } from '../limits.ts';
 
 /** A YAML document in which every scalar is text or null. The code that reads a member knows its type. */
 export type YamlValue = string | null | readonly YamlValue[] | { readonly [key: string]: YamlValue };
@@ -42,11 +42,13 @@ export function isYamlMap(value: YamlValue | undefined): value is { readonly [ke
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Stops at the depth limit, before the parser spends time and stack on deeper levels. */
+/** Stops at the limits of depth and tokens, before the parser spends time and stack on more. */
 function tokensOf(text: string) {
   const parser = new Parser();
   const tokens = [];
+  let count = 0;
   for (const lexeme of new Lexer().lex(text)) {
+    if (++count > MAX_YAML_TOKENS) throw new YamlError(`it has more than ${MAX_YAML_TOKENS} tokens`);
     tokens.push(...parser.next(lexeme));
     // The stack also holds the document and the scalar.
     if (parser.stack.length > MAX_YAML_DEPTH + 3) throw tooDeep();

@@ -177,9 +177,7 @@ function write(request: ClientRequest, { method, body }: Hop, fields: readonly H
   if (fields.some(({ name, value }) => name === 'connection' && /\bclose\b/i.test(value))) {
     request.shouldKeepAlive = false;
   }
-  const values = new Map<string, string[]>();
-  for (const { name, value } of fields) values.set(name, [...(values.get(name) ?? []), asBytes(value)]);
-  for (const [name, all] of values) request.setHeader(name, all.length === 1 ? all[0]! : all);
+  for (const [name, all] of valuesByName(fields)) request.setHeader(name, all.length === 1 ? all[0]! : all);
   if (body === null) request.end();
   else request.end(body);
 }
@@ -208,10 +206,18 @@ const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 function http2Headers(fields: readonly HeaderField[]): Record<string, string[]> {
-  const headers = new Map<string, string[]>();
+  const sent = fields.filter(
+    ({ name, value }) => !CONNECTION_HEADERS.has(name) && (name !== 'te' || value === 'trailers'),
+  );
+  return Object.fromEntries(valuesByName(sent));
+}
+
+function valuesByName(fields: readonly HeaderField[]): Map<string, string[]> {
+  const values = new Map<string, string[]>();
   for (const { name, value } of fields) {
-    if (CONNECTION_HEADERS.has(name) || (name === 'te' && value !== 'trailers')) continue;
-    headers.set(name, [...(headers.get(name) ?? []), asBytes(value)]);
+    const same = values.get(name);
+    if (same === undefined) values.set(name, [asBytes(value)]);
+    else same.push(asBytes(value));
   }
-  return Object.fromEntries(headers);
+  return values;
 }

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { domainToASCII } from 'node:url';
 import { NetworkError } from '../errors.ts';
 import { type Host, parseHost } from './host.ts';
-import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from './limits.ts';
+import { MAX_GLOB_CHARACTERS, MAX_PATTERN_LENGTH, MAX_PATTERNS } from './limits.ts';
 
 /**
  * A set of host patterns: `a.example` matches that host, `*.example` everything below it, `**.example` both, and `*` everything.
@@ -10,7 +10,10 @@ import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from './limits.ts';
  */
 export class HostPatterns {
   readonly #exact = new Set<string>();
+  /** The domains of patterns such as `*.example`. */
+  readonly #domains = new Set<string>();
   readonly #globs: string[] = [];
+  #globCharacters = 0;
 
   /** Throws NetworkError on an invalid pattern. */
   constructor(patterns: readonly string[]) {
@@ -25,7 +28,10 @@ export class HostPatterns {
 
   /** Whether a pattern matches the host's name or its address. */
   covers(host: Host): boolean {
-    return this.names(host) || this.#globs.some((glob) => isAny(host, (name) => matchesGlob(glob, name)));
+    return isAny(
+      host,
+      (name) => this.#exact.has(name) || this.#isBelowDomain(name) || this.#matchesGlob(name),
+    );
   }
 
   /** Whether a pattern without wildcards equals the host. */
@@ -45,14 +51,45 @@ export class HostPatterns {
     if (rest.includes('**')) {
       throw new NetworkError('invalid', `\`**\` is only allowed at the beginning of a host pattern: ${text}`);
     }
-    if (!pattern.includes('*') && !pattern.includes('?')) this.#exact.add(pattern);
-    else if (!pattern.startsWith('**.')) this.#globs.push(pattern);
-    else if (rest === '*') this.#globs.push('*');
+    if (pattern === rest) this.#addPlain(pattern);
+    else if (pattern.startsWith('*.')) this.#addDomain(rest);
+    else if (rest === '*') this.#addPlain('*');
     else {
-      this.#globs.push(`*.${rest}`);
-      if (/[*?]/.test(rest)) this.#globs.push(rest);
-      else this.#exact.add(rest);
+      this.#addDomain(rest);
+      this.#addPlain(rest);
     }
+  }
+
+  #addDomain(domain: string): void {
+    if (WILDCARD.test(domain)) this.#addPlain(`*.${domain}`);
+    else this.#domains.add(domain);
+  }
+
+  #addPlain(pattern: string): void {
+    if (!WILDCARD.test(pattern)) {
+      this.#exact.add(pattern);
+      return;
+    }
+    this.#globs.push(pattern);
+    this.#globCharacters += pattern.length;
+    if (this.#globCharacters > MAX_GLOB_CHARACTERS) {
+      throw new NetworkError(
+        'invalid',
+        `host patterns with wildcards other than \`*.\` at the beginning have more than ${MAX_GLOB_CHARACTERS} characters in all`,
+      );
+    }
+  }
+
+  #isBelowDomain(name: string): boolean {
+    if (this.#domains.size === 0) return false;
+    for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1)) {
+      if (this.#domains.has(name.slice(dot + 1))) return true;
+    }
+    return false;
+  }
+
+  #matchesGlob(name: string): boolean {
+    return this.#globs.some((glob) => matchesGlob(glob, name));
   }
 }
 
@@ -81,6 +118,7 @@ function plainPattern(text: string): string {
 }
 
 const PATTERN = /^[a-z0-9_.*?-]*$/;
+const WILDCARD = /[*?]/;
 
 /** Linear in practice and at worst the product of both lengths, for any pattern: programs choose the text. */
 function matchesGlob(glob: string, text: string): boolean {

@@ -43,8 +43,14 @@ export const MAX_WAITING_LOOKUPS = 256;
 /** Longest host name in DNS. */
 export const MAX_HOST_BYTES = 253;
 
-/** Host patterns of one proxy. Every request is compared with all patterns that contain wildcards. */
+/** Host patterns of one proxy. */
 export const MAX_PATTERNS = 4096;
+
+/**
+ * Characters of all patterns with wildcards, except for `*.` at the beginning. Every request of a program is compared with them, which
+ * takes at most the product of the lengths: ten milliseconds.
+ */
+export const MAX_GLOB_CHARACTERS = 16 * 1024;
 
 /** Longest pattern: a host, a port and wildcards. */
 export const MAX_PATTERN_LENGTH = 512;

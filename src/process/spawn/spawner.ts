@@ -23,7 +23,7 @@ export interface SpawnSpec {
   readonly resources?: ResourceLimits;
   /** What the program and others of its session may use together. No limit when absent or null. */
   readonly sessionLimits?: SessionLimits | null;
-  /** Who the program belongs to. What it uses of pools that all sessions share counts for this owner. */
+  /** The session of the program. What it uses of pools that all sessions share counts for it. */
   readonly owner?: Owner;
   /** Open files for descriptor 3 and following; none when absent. */
   readonly inherited?: readonly InheritedDescriptor[];

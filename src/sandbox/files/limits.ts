@@ -75,3 +75,6 @@ export const ELF_TABLE_BYTES = 1024 * 1024;
 
 /** Operations that wait for a helper. */
 export const MAX_WAITING_STARTS = 64;
+
+/** Descriptors among which a helper looks for its own pipes when it starts. Node has opened about twenty by then. */
+export const HELPER_FIRST_DESCRIPTORS = 256;

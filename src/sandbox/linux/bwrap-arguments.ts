@@ -188,6 +188,7 @@ const KERNEL_SETTINGS: readonly NativePath[] = [
   '/proc/fs',
   '/proc/latency_stats',
   '/proc/lock_stat',
+  '/proc/profile',
   '/proc/scsi',
   '/proc/sys',
   '/proc/timer_stats',

@@ -293,10 +293,14 @@ class PolicyDraft {
   /** Drops read entries inside of denied paths. Only a write entry allows access there again. */
   #effective(): [NativePath, Access][] {
     const kept: [NativePath, Access][] = [];
-    for (const path of [...this.#access.keys()].sort()) {
+    // The kept entries around the path, the innermost last.
+    const around: [NativePath, Access][] = [];
+    for (const path of inTreeOrder([...this.#access.keys()])) {
+      while (around.length > 0 && !isWithin(path, around.at(-1)![0])) around.pop();
       const access = this.#access.get(path)!;
-      const around = kept.findLast(([other]) => other !== ROOT && isWithin(path, other));
-      if (access !== 'read' || around?.[1] !== 'deny') kept.push([path, access]);
+      if (access === 'read' && around.at(-1)?.[1] === 'deny') continue;
+      kept.push([path, access]);
+      if (path !== ROOT) around.push([path, access]);
     }
     return kept;
   }
@@ -305,6 +309,12 @@ class PolicyDraft {
     if (entries <= MAX_POLICY_ENTRIES) return;
     throw new SandboxError('invalid', `the sandbox names more than ${MAX_POLICY_ENTRIES} paths`);
   }
+}
+
+/** Sorted so that everything below a path directly follows it. Without the slash, `/a-b` would be between `/a` and `/a/b`. */
+function inTreeOrder(paths: readonly NativePath[]): NativePath[] {
+  const keys = paths.map((path) => `${path}/`).sort();
+  return keys.map((key) => nativePathOfBytes(key.slice(0, -1)));
 }
 
 const STRENGTH: Readonly<Record<Access, number>> = { read: 0, write: 1, deny: 2 };

@@ -140,7 +140,7 @@ export const FORBIDDEN_ON_WRITABLE_DISK: readonly Attempt[] = [
   {
     name: 'change settings of the kernel in /sys',
     code: `let refusal = null;
-      for (const name of ['mm/ksm/run', 'mm/transparent_hugepage/enabled', 'profiling']) {
+      for (const name of ['mm/ksm/run', 'mm/transparent_hugepage/enabled']) {
         try { return fs.closeSync(fs.openSync('/sys/kernel/' + name, fs.constants.O_WRONLY)) } catch (error) { refusal = error }
       }
       throw refusal`,

@@ -1,4 +1,4 @@
-import { discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
+import { checkRootCount, discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
 import type { LinkRule } from '../../files/capability-discovery/file-bundle.ts';
 import { refused } from '../../files/errors.ts';
 import type { FileSystem } from '../../files/file-system.ts';
@@ -27,6 +27,7 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
   const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
     'capabilityRoots/discoverV1': ({ roots }, { park, maxResultBytes }) => {
+      checkRootCount(roots);
       const sandboxedRoots = roots.map((root) => ({ ...root, files: filesOf(root) }));
       const paths = roots.flatMap(({ path }, index) => localPath(path, `roots.${index}.path`) ?? []);
       return files.order.run(paths, 'read', park, async () => {

@@ -13,6 +13,8 @@ export class SessionRegistry {
   readonly #sessions = new Map<string, Session>();
   /** Expiry timers of detached sessions; the session that was detached first comes first. */
   readonly #expiries = new Map<Session, NodeJS.Timeout>();
+  /** The client that created each session, as far as it is known. */
+  readonly #clients = new WeakMap<Session, string>();
   readonly #ending = new Set<Promise<void>>();
   #closing = false;
 
@@ -26,8 +28,11 @@ export class SessionRegistry {
     return { attached: this.#sessions.size - this.#expiries.size, detached: this.#expiries.size };
   }
 
-  /** Creates a session. Throws RpcError while the server shuts down and when it has the maximum number of sessions. */
-  create(accessKey = FULL_ACCESS_KEY): Session {
+  /**
+   * Creates a session. `client` identifies its token or address. Throws RpcError while the server shuts down and when it has the maximum
+   * number of sessions.
+   */
+  create(accessKey = FULL_ACCESS_KEY, client = ''): Session {
     this.#refuseWhenClosing();
     if (this.#sessions.size >= this.#config.maxSessions) this.#evictIdle();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
@@ -35,6 +40,7 @@ export class SessionRegistry {
     const limits = sessionLimits(this.#config);
     const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, limits);
     this.#sessions.set(session.id, session);
+    this.#clients.set(session, client);
     return session;
   }
 
@@ -95,11 +101,20 @@ export class SessionRegistry {
     await Promise.all(this.#ending);
   }
 
-  /** Ends the session that was detached first and has no running process. Running processes are never killed for a new session. */
+  /**
+   * Ends a detached session without a running process: of the client with the most detached sessions, the one that was detached first. So
+   * no client can evict the sessions of others by opening many. Running processes are never killed for a new session.
+   */
   #evictIdle(): void {
+    const detached = new Map<string, number>();
+    const countOf = (session: Session) => detached.get(this.#clients.get(session)!) ?? 0;
     for (const session of this.#expiries.keys()) {
-      if (!session.processes.idle) continue;
-      this.end(session);
+      detached.set(this.#clients.get(session)!, countOf(session) + 1);
+    }
+    const idle = [...this.#expiries.keys()].filter(({ processes }) => processes.idle);
+    const [evicted] = idle.sort((a, b) => countOf(b) - countOf(a));
+    if (evicted !== undefined) {
+      this.end(evicted);
       return;
     }
     throw limitExceeded(

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
+import type { Peer } from '../../../src/listener/connection-slots.ts';
+import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
+import { RequestCredits } from '../../../src/listener/request-stream.ts';
 import { WebServer } from '../../../src/listener/web-server.ts';
 import { createLogger } from '../../../src/observability/log.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -65,6 +67,17 @@ test('answers pipelined requests in turns: a later request of another connection
   expect(served.get('/answer') ?? 0).toBeLessThan(count);
   await waitFor('all answers', () => served.get('/answer') === Math.floor(count));
   await waitFor('the last bytes', () => busy.received().split('HTTP/1.1 200').length > count);
+});
+
+test('the connections of an address share a credit, of which a limited number is kept', () => {
+  const credits = new RequestCredits();
+  const first = credits.of({ remoteAddress: '192.0.2.1' } as Peer);
+  expect(credits.of({ remoteAddress: '192.0.2.1' } as Peer)).toBe(first);
+  expect(credits.of({ remoteAddress: '127.0.0.1' } as Peer)).toBe(credits.of({} as Peer));
+  for (let index = 0; index < MAX_REQUEST_CREDITS - 1; index++) {
+    expect(credits.of({ remoteAddress: `10.0.${index >> 8}.${index & 255}` } as Peer)).not.toBe(first);
+  }
+  expect(credits.of({ remoteAddress: '192.0.2.1' } as Peer)).not.toBe(first);
 });
 
 test('passes on everything that follows an upgrade request', async () => {

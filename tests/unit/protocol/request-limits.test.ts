@@ -208,6 +208,7 @@ describe('the host of a URL', () => {
   test('of a long path is parsed', () => {
     const path = x(12_000);
     expect(parseUrl(`file:///tmp/${path}`)?.pathname).toBe(`/tmp/${path}`);
+    expect(parseUrl(`FILE:///${path}`)?.pathname).toBe(`/${path}`);
     expect(parseUrl(`http://localhost/${path}?${path}`)?.pathname).toBe(`/${path}`);
     expect(parseUrl(`http://user:${path}@localhost/`)?.host).toBe('localhost');
     expect(parseUrl(path, new URL('http://localhost/'))?.pathname).toBe(`/${path}`);

@@ -1,6 +1,10 @@
 import { PassThrough, Writable } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
-import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
+import {
+  CLOSE_TIMEOUT_MS,
+  NEW_PEER_MESSAGE_BYTES,
+  SEND_WINDOW_BYTES,
+} from '../../../src/transport/limits.ts';
 import { StdioTransport } from '../../../src/transport/stdio.ts';
 import { bufferedText } from '../../support/buffered-text.ts';
 import { RecordedEvents } from './recorded-events.ts';
@@ -71,6 +75,27 @@ test.each([
   for (const piece of pieces) input.write(piece);
   expect(await events.untilClosed()).toEqual({ code: 1009, reason: 'a line is longer than 10 bytes' });
   expect(events.log).toEqual(['message good', 'closed']);
+});
+
+test('a line before initialize must be small, on the end of the server', async () => {
+  const input = new PassThrough();
+  const transport = new StdioTransport(input, new PassThrough(), {
+    maxMessageBytes: 1_000_000,
+    isServer: true,
+  });
+  const events = RecordedEvents.of(transport);
+  input.write(`${'a'.repeat(NEW_PEER_MESSAGE_BYTES)}\n`);
+  await events.untilMessages(1);
+  transport.peerInitialized();
+  input.write(`${'b'.repeat(NEW_PEER_MESSAGE_BYTES + 1)}\n`);
+  await events.untilMessages(2);
+  const other = new StdioTransport(input, new PassThrough(), { maxMessageBytes: 1_000_000, isServer: true });
+  const otherEvents = RecordedEvents.of(other);
+  input.write('c'.repeat(NEW_PEER_MESSAGE_BYTES + 1));
+  expect(await otherEvents.untilClosed()).toEqual({
+    code: 1009,
+    reason: `a line is longer than ${NEW_PEER_MESSAGE_BYTES} bytes`,
+  });
 });
 
 test('an error thrown by the receiver is not reported as a long line', () => {

@@ -1,4 +1,3 @@
-import { fchmodSync, fstatSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import type { Owner } from '../../../base/fair-shares.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../files/local/local-file-system.ts';
@@ -9,12 +8,13 @@ import type { HelperTask, ServedFiles } from '../wire/operations.ts';
 import { AbsentPaths } from './absent-paths.ts';
 import { AddedDirectories } from './added-directories.ts';
 import { emulateMounts } from './emulated-mounts.ts';
+import { sealOwnPipes, withoutPipes } from './own-pipes.ts';
 import { serveFileSystem } from './serve-file-system.ts';
 
 // The program of a file helper. It runs in a sandbox, performs the requests from its stdin and exits at the end of its input.
 
 process.env.UV_THREADPOOL_SIZE = String(HELPER_THREADS);
-for (const descriptor of [0, 1, 2]) seal(descriptor);
+sealOwnPipes();
 void serveFileSystem(prepareFiles, openInput, new Socket({ fd: 1, readable: false }));
 
 /** Reads all input into one reused buffer. */
@@ -33,25 +33,25 @@ function openInput(onBytes: (bytes: Buffer) => void): Socket {
   return input;
 }
 
-/** Prevents opening the pipe again through /proc, by which a client could forge answers to other clients. */
-function seal(descriptor: number): void {
-  if (fstatSync(descriptor).isFIFO()) fchmodSync(descriptor, 0);
-}
-
 async function prepareFiles({ absent, hidden, added }: HelperTask): Promise<ServedFiles> {
   // A sandbox may hide all programs, so no external search engine is looked up.
   const engines = new ContentSearch('');
   const owners = new Map<number, Owner>();
+  let hasThreads = false;
   const mounts = {
     absent: await AbsentPaths.of(absent),
     hidden,
     added: await AddedDirectories.of(added),
   };
   return {
-    fileSystem: emulateMounts(LOCAL_FILE_SYSTEM, mounts),
+    fileSystem: emulateMounts(
+      withoutPipes(LOCAL_FILE_SYSTEM, () => hasThreads),
+      mounts,
+    ),
     search: async (request, signal, session) => {
       const owner = owners.get(session) ?? {};
       owners.set(session, owner);
+      hasThreads = true;
       const result = await engines.search(request, signal, owner);
       const isVisible = ({ path }: { path: typeof request.path }) =>
         !hidden.some((directory) => isWithin(path, directory));

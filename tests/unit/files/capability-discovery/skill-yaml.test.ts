@@ -4,7 +4,7 @@ import {
   parseYaml,
   YamlError,
 } from '../../../../src/files/capability-discovery/skill-yaml.ts';
-import { MAX_YAML_DEPTH, MAX_YAML_LENGTH } from '../../../../src/files/limits.ts';
+import { MAX_YAML_DEPTH, MAX_YAML_LENGTH, MAX_YAML_TOKENS } from '../../../../src/files/limits.ts';
 
 describe('parseYaml parses', () => {
   test.each<[string, string, unknown]>([
@@ -121,6 +121,12 @@ test('rejects a text that is too long', () => {
   expect(() => parseFrontMatter(`a: ${'x'.repeat(MAX_YAML_LENGTH - 2)}`)).toThrow(YamlError);
 });
 
+test('rejects a text with too many tokens', () => {
+  const list = (length: number) => `a: [${'1,'.repeat(length)}]`;
+  expect(parseYaml(list(MAX_YAML_TOKENS / 3 - 20))).toHaveProperty('a');
+  expect(() => parseFrontMatter(list(MAX_YAML_TOKENS / 2))).toThrow('it has more than 4096 tokens');
+});
+
 describe('parsing takes time in proportion to the text', () => {
   const COUNT = MAX_YAML_LENGTH;
 
@@ -143,7 +149,7 @@ describe('parsing takes time in proportion to the text', () => {
   });
 
   test('with many keys', () => {
-    const keys = Array.from({ length: COUNT / 16 }, (_, index) => `k${index}: v`);
+    const keys = Array.from({ length: MAX_YAML_TOKENS / 8 }, (_, index) => `k${index}: v`);
     expect(Object.keys(parseYaml(keys.join('\n')) as object)).toHaveLength(keys.length);
   });
 

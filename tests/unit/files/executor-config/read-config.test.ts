@@ -268,7 +268,7 @@ describe('rejects', () => {
       Buffer.from([0x61, 0x3d, 0x22, 0xff, 0x22]),
       /invalid utf-8 sequence of 1 bytes from index 3/,
     ],
-    ['too large', `a = "${'x'.repeat(MAX_EXECUTOR_CONFIG_BYTES)}"`, /more than 1048576 bytes/],
+    ['too large', `a = "${'x'.repeat(MAX_EXECUTOR_CONFIG_BYTES)}"`, /more than 131072 bytes/],
     ['too deep', `a = ${'['.repeat(MAX_TOML_DEPTH + 1)}`, /config\.toml/],
     ['a large integer', 'a = 9223372036854775808', /an integer has more than 64 bits/],
     ['too deep by its keys', `[${'a.'.repeat(20_000)}a]`, /nested more than 128 deep/],

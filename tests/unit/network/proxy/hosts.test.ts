@@ -203,6 +203,15 @@ describe('patterns', () => {
     const patterns = Array.from({ length: MAX_PATTERNS }, (_, index) => `h${index}.test`);
     expect(new HostPatterns(patterns).covers(parseHost('h7.test')!)).toBe(true);
     expect(() => new HostPatterns([...patterns, 'one.more'])).toThrow(NetworkError);
+    const domains = Array.from({ length: MAX_PATTERNS }, (_, index) => `*.d${index}.test`);
+    expect(new HostPatterns(domains).covers(parseHost('a.b.d4095.test')!)).toBe(true);
+    expect(new HostPatterns(domains).covers(parseHost('d4095.test')!)).toBe(false);
+    const wild = Array.from(
+      { length: 64 },
+      (_, index) => `a*${'x'.repeat(252)}${String(index).padStart(2, '0')}`,
+    );
+    expect(new HostPatterns(wild).covers(parseHost('b.test')!)).toBe(false);
+    expect(() => new HostPatterns([...wild, 'a*'])).toThrow('more than 16384 characters in all');
   });
 });
 

@@ -347,12 +347,24 @@ describe('files under a policy', () => {
   });
 
   test('denies access to the helper through /proc', async () => {
-    const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
+    const pool = fixture.pool();
+    const { fileSystem: files, search } = pool.files(
+      fixture.policy(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny')),
+    );
     const forged = Buffer.alloc(1024, 0xff);
-    for (const name of ['0', '1', '2']) {
-      const path = at(`/proc/self/fd/${name}`);
-      expect(await outcome(files.writeFile(path, forged, FOLLOW, waitingForever()))).toBe(DENIED);
+    const writeOwn = (name: number) =>
+      outcome(files.writeFile(at(`/proc/self/fd/${name}`), forged, FOLLOW, waitingForever()));
+    expect(await write(files, 'ws/a')).toBe('done');
+    const { pids } = pool;
+    for (const hasThreads of [false, true]) {
+      if (hasThreads) await search({ path: at('ws'), pattern: 'x' }, new AbortController().signal);
+      const said = [];
+      for (let name = 0; name < 40; name++) said.push(await writeOwn(name));
+      expect(said.slice(0, 3)).toEqual([DENIED, DENIED, DENIED]);
+      // One descriptor is /dev/null.
+      expect(said.filter((outcome) => outcome === 'done').length).toBeLessThan(2);
     }
+    expect(pool.pids).toEqual(pids);
     expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toEqual(NOT_ON_HOST);
     expect(await write(files, '/proc/self/oom_score_adj')).toEqual(NOT_ON_HOST);
     expect(await write(files, '/proc/sys/kernel/core_pattern')).toMatch(READ_ONLY);

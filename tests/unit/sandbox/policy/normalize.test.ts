@@ -171,6 +171,11 @@ describe('the access to paths', () => {
       },
     ],
     [
+      'a read entry in a denied directory, with another name between them in byte order',
+      policy([special('root', 'read'), at('/a', 'deny'), at('/a-b', 'write'), at('/a/c', 'read')]),
+      { '/a': 'deny', '/a-b': 'write', '/a/c': 'deny', '/a/c/d': 'deny' },
+    ],
+    [
       'globs below several roots',
       policy([glob('codex-project-roots://*.x'), inRoots('write')], {
         workspaceRoots: ['file:///w', 'file:///[v]'],

@@ -27,8 +27,8 @@ function createRegistry(config: Partial<ExecServerConfig> = {}) {
     { ...DEFAULT_CONFIG, detachedSessionTtlMs: TTL_MS, ...config },
     spawner,
   );
-  const attached = () => {
-    const session = registry.create();
+  const attached = (client?: string) => {
+    const session = registry.create(undefined, client);
     session.attach(PEER);
     return session;
   };
@@ -150,7 +150,7 @@ describe('with the maximum number of sessions', () => {
     registry.detach(quiet);
     const next = attached();
     expect(() => registry.resume(quiet.id)).toThrow(unknown(quiet.id));
-    expect(attached).toThrow(full);
+    expect(() => attached()).toThrow(full);
     expect(child.killed).toBe(0);
     child.finish(0);
     await settled();
@@ -158,7 +158,28 @@ describe('with the maximum number of sessions', () => {
     expect(() => registry.resume(busy.id)).toThrow(unknown(busy.id));
     expect(next.attached).toBe(true);
   });
+
+  test('evicts a session of the client with the most detached ones', () => {
+    const { registry, attached } = createRegistry({ maxSessions: 4 });
+    const own = attached('a');
+    registry.detach(own);
+    const others = Array.from({ length: 6 }, () => {
+      const session = attached('b');
+      registry.detach(session);
+      return session;
+    });
+    expect(others.map(({ id }) => id).filter((id) => isKnown(registry, id))).toHaveLength(3);
+    expect(isKnown(registry, own.id)).toBe(true);
+  });
 });
+
+function isKnown(registry: SessionRegistry, id: string): boolean {
+  try {
+    return registry.resume(id) !== null;
+  } catch {
+    return false;
+  }
+}
 
 test('resumes the processes of a detached session and sends nothing', async () => {
   const { registry, attached, run } = createRegistry();
