@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, isIP } from 'node:net';
 import { checkServerIdentity, connect, TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { Authority } from '../../../../../src/network/proxy/interception/authority.ts';
@@ -24,7 +24,11 @@ async function shown(
     port: (server.address() as AddressInfo).port,
     host: '127.0.0.1',
     ca: trusted,
-    checkServerIdentity: (_, certificate) => checkServerIdentity(host, certificate),
+    // Node 22.23 does not match any IPv6 address here, so the certificate itself is asked for addresses.
+    checkServerIdentity: (_, certificate) =>
+      isIP(host) !== 0 && new X509Certificate(certificate.raw).checkIP(host) !== undefined
+        ? undefined
+        : checkServerIdentity(host, certificate),
   });
   try {
     await once(client, 'secureConnect');

@@ -94,7 +94,9 @@ describe('at its destination', () => {
       tunnel.on('connect', (_, socket) => require('https').get(process.argv[1], { socket, agent: false,
         headers: { authorization: 'Bearer ' + process.env.ACME_KEY } }, (answer) => answer.pipe(process.stdout)));
       tunnel.end();`;
-    const { stdout } = await run(process.execPath, ['-e', script, `${servers.secureUrl}/v1/x`], { env });
+    // Node 22.23 would send the request of the program through the proxy a second time.
+    const own = { ...env, NODE_USE_ENV_PROXY: '' };
+    const { stdout } = await run(process.execPath, ['-e', script, `${servers.secureUrl}/v1/x`], { env: own });
     expect(stdout).toBe(`Bearer ${CREDENTIAL} - \n`);
   });
 
