@@ -1,0 +1,67 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { connectSecurely, LenientSocket } from '../../../src/network/failed-writes.ts';
+import { Certificates, pem } from '../../support/certificates.ts';
+
+const certificates = new Certificates();
+let authority: string;
+let identity: { cert: string; key: string };
+
+beforeAll(() => {
+  const files = certificates.authority('authority');
+  authority = readFileSync(files.cert, 'utf8');
+  identity = pem(certificates.signedBy(files, 'server'));
+});
+afterAll(() => certificates.remove());
+
+/** Both ends of a connection with this many layers of TLS, and the TCP socket of the server. */
+async function connection(layers: number): Promise<{ client: Socket; server: Socket; accepted: Socket }> {
+  const listener = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address() as AddressInfo;
+  const tcp = new LenientSocket({ allowHalfOpen: true }).connect(port, '127.0.0.1');
+  const [[accepted]] = (await Promise.all([once(listener, 'connection'), once(tcp, 'connect')])) as [
+    [Socket],
+    unknown,
+  ];
+  onTestFinished(async () => {
+    tcp.destroy();
+    accepted.destroy();
+    listener.close();
+    await once(listener, 'close');
+  });
+  let client: LenientSocket | TLSSocket = tcp;
+  let server = accepted.on('error', () => {});
+  for (let layer = 0; layer < layers; layer++) {
+    server = new TLSSocket(server, { isServer: true, ...identity }).on('error', () => {});
+    client = connectSecurely(client, { host: '127.0.0.1', ca: authority });
+    await once(client, 'secureConnect');
+    // The server has completed the handshake when it receives data.
+    client.write('hello');
+    await once(server, 'data');
+    server.pause();
+  }
+  return { client, server, accepted };
+}
+
+test.each([0, 1, 2])(
+  'reads a socket to its end after a write error, with %i layers of TLS',
+  async (layers) => {
+    const { client, server, accepted } = await connection(layers);
+    let text = '';
+    client.on('data', (data) => {
+      text += data;
+    });
+    const errors: unknown[] = [];
+    client.on('error', (error) => errors.push(error));
+    server.write('refused');
+    accepted.resetAndDestroy();
+    // The response and the reset have arrived by now and have not been read.
+    for (const part of ['a', 'b', 'c']) client.write(part);
+    await once(client, 'close');
+    expect({ text, errors }).toEqual({ text: 'refused', errors: [] });
+  },
+);
