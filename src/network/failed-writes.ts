@@ -1,4 +1,4 @@
-import { Agent } from 'node:http';
+import { Agent, type ClientRequest } from 'node:http';
 import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
@@ -109,7 +109,15 @@ export class ReliableAgent extends Agent {
   override keepSocketAlive(socket: Duplex): boolean {
     // Returns whether to keep the socket, although its type says void.
     const isKept: unknown = super.keepSocketAlive(socket);
-    return isKept === true && tcpSocketOf(socket)?.isBroken !== true;
+    const tcp = tcpSocketOf(socket);
+    // TLS over a stream has no effect on the TCP socket below. An idle connection does not keep the process running.
+    tcp?.unref();
+    return isKept === true && tcp?.isBroken !== true;
+  }
+
+  override reuseSocket(socket: Duplex, request: ClientRequest): void {
+    super.reuseSocket(socket, request);
+    tcpSocketOf(socket)?.ref();
   }
 }
 

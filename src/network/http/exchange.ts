@@ -3,7 +3,7 @@ import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'no
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { ReliableAgent } from '../failed-writes.ts';
-import { MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
+import { BODY_PIECE_BYTES, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
 import { type HeaderField, responseFields } from './header-fields.ts';
 import type { Hop } from './request.ts';
 
@@ -179,7 +179,11 @@ function write(request: ClientRequest, { method, body }: Hop, fields: readonly H
   }
   for (const [name, all] of valuesByName(fields)) request.setHeader(name, all.length === 1 ? all[0]! : all);
   if (body === null) request.end();
-  else request.end(body);
+  else Readable.from(piecesOf(body)).pipe(request);
+}
+
+function* piecesOf(body: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < body.length; at += BODY_PIECE_BYTES) yield body.subarray(at, at + BODY_PIECE_BYTES);
 }
 
 /** Node writes one byte per character of a header; these bytes are UTF-8. */

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer as createWebServer, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { connectSecurely, LenientSocket } from '../../../src/network/failed-writes.ts';
+import { connectSecurely, LenientSocket, ReliableAgent } from '../../../src/network/failed-writes.ts';
 import { Certificates, pem } from '../../support/certificates.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const certificates = new Certificates();
 let authority: string;
@@ -17,12 +19,29 @@ beforeAll(() => {
 });
 afterAll(() => certificates.remove());
 
-/** Both ends of a connection with this many layers of TLS, and the TCP socket of the server. */
-async function connection(layers: number): Promise<{ client: Socket; server: Socket; accepted: Socket }> {
+/** Records whether it keeps the process running. */
+class ObservedSocket extends LenientSocket {
+  keepsRunning = true;
+
+  override ref(): this {
+    this.keepsRunning = true;
+    return super.ref();
+  }
+
+  override unref(): this {
+    this.keepsRunning = false;
+    return super.unref();
+  }
+}
+
+/** Both ends of a connection with this many layers of TLS, and their TCP sockets. */
+async function connection(
+  layers: number,
+): Promise<{ client: Socket; tcp: ObservedSocket; server: Socket; accepted: Socket }> {
   const listener = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const { port } = listener.address() as AddressInfo;
-  const tcp = new LenientSocket({ allowHalfOpen: true }).connect(port, '127.0.0.1');
+  const tcp = new ObservedSocket({ allowHalfOpen: true }).connect(port, '127.0.0.1');
   const [[accepted]] = (await Promise.all([once(listener, 'connection'), once(tcp, 'connect')])) as [
     [Socket],
     unknown,
@@ -40,11 +59,11 @@ async function connection(layers: number): Promise<{ client: Socket; server: Soc
     client = connectSecurely(client, { host: '127.0.0.1', ca: authority });
     await once(client, 'secureConnect');
     // The server has completed the handshake when it receives data.
-    client.write('hello');
+    client.write('\r\n');
     await once(server, 'data');
     server.pause();
   }
-  return { client, server, accepted };
+  return { client, tcp, server, accepted };
 }
 
 test.each([0, 1, 2])(
@@ -63,5 +82,25 @@ test.each([0, 1, 2])(
     for (const part of ['a', 'b', 'c']) client.write(part);
     await once(client, 'close');
     expect({ text, errors }).toEqual({ text: 'refused', errors: [] });
+  },
+);
+
+test.each([0, 1, 2])(
+  'an idle connection with %i layers of TLS does not keep the process running',
+  async (layers) => {
+    const { client, tcp, server } = await connection(layers);
+    createWebServer((_, response) => response.end('ok')).emit('connection', server);
+    server.resume();
+    const agent = new (class extends ReliableAgent {
+      override createConnection = () => client;
+    })({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    for (let count = 0; count < 2; count++) {
+      const [answer] = (await once(request({ agent }).end(), 'response')) as [IncomingMessage];
+      expect(tcp.keepsRunning).toBe(true);
+      answer.resume();
+      await waitFor('the connection to be idle', () => Object.keys(agent.freeSockets).length > 0);
+      expect(tcp.keepsRunning).toBe(false);
+    }
   },
 );
