@@ -6,10 +6,9 @@ import { ensurePackage } from './package-cache.mjs';
 /** One version of every supported release line. The first is the oldest that `engines` in package.json allows. */
 export const NODE_VERSIONS = ['20.19.6', '22.23.3', '24.21.0', '26.10.0'];
 
-/** The versions of the other release lines than that of this process. */
+/** The versions other than that of this process, including the oldest of its own release line. */
 export function otherNodeVersions() {
-  const line = (version) => version.split('.')[0];
-  return NODE_VERSIONS.filter((version) => line(version) !== line(process.versions.node));
+  return NODE_VERSIONS.filter((version) => version !== process.versions.node);
 }
 
 /**

@@ -92,12 +92,24 @@ export function encodeError(id: RequestId, error: Pick<RpcError, 'code' | 'messa
 }
 
 /** Encodes the response to an invalid message. */
-export function encodeMalformed(reason: string): string {
-  return encodeError(UNREADABLE_ID, {
+export function encodeMalformed({
+  message,
+  rawId,
+}: Pick<MalformedMessageError, 'message' | 'rawId'>): string {
+  return encodeError(readableId(rawId) ?? UNREADABLE_ID, {
     code: RpcErrorCode.invalidRequest,
-    message: `malformed JSON-RPC message: ${reason}`,
+    message: `malformed JSON-RPC message: ${message}`,
     data: undefined,
   });
+}
+
+/** The id as a response repeats it. Null when no request may have it. */
+function readableId(rawId: string | null): RequestId | null {
+  try {
+    return rawId === null ? null : checkId({ id: JSON.parse(rawId) }, rawId);
+  } catch {
+    return null;
+  }
 }
 
 /** Encodes a notification. Absent params are left out. */

@@ -9,6 +9,13 @@ import {
 /** A message that cannot be decoded. `message` gives the reason without quoting the input. */
 export class MalformedMessageError extends Error {
   override readonly name = 'MalformedMessageError';
+  /** The id of the request as written. Null when it is not known, or the message is not a request. */
+  readonly rawId: string | null;
+
+  constructor(message: string, rawId: string | null = null) {
+    super(message);
+    this.rawId = rawId;
+  }
 }
 
 /** The findings of a scan that JSON.parse would lose. */
@@ -18,7 +25,7 @@ interface JsonScan {
    * fraction.
    */
   readonly text: string;
-  /** The root object's `id` exactly as written, if it is a number. */
+  /** The root object's `id` exactly as written, if it is a number or a string. */
   readonly rawId: string | null;
 }
 
@@ -33,6 +40,18 @@ interface JsonScan {
  */
 export function scanJson(text: string, limits: MessageLimits, numbers: Numbers = 'integers'): JsonScan {
   return new Scanner(text, limits, numbers).scan();
+}
+
+/** Returns the id of a request, as written, from the first part of its text. Null when it has no id there. */
+export function scanRequestId(head: string): string | null {
+  const limits = { maxMessageBytes: head.length, maxJsonDepth: head.length, maxJsonValues: head.length };
+  const scanner = new Scanner(head, limits, 'any');
+  try {
+    scanner.scan();
+  } catch (error) {
+    if (!(error instanceof MalformedMessageError)) throw error;
+  }
+  return scanner.requestId;
 }
 
 /** The numbers that a message may contain. */
@@ -65,6 +84,12 @@ class Scanner {
   #expectKey = false;
   #idPending = false;
   #rawId: string | null = null;
+  #hasMethod = false;
+  /**
+   * The limit that was exceeded, among those that the reference does not have. The rest is scanned for the id, so that the
+   * client learns which of its requests was refused.
+   */
+  #refusal: string | null = null;
 
   constructor(text: string, limits: MessageLimits, numbers: Numbers) {
     this.#text = text;
@@ -100,7 +125,13 @@ class Scanner {
         at = this.#scalar(at);
       }
     }
+    if (this.#refusal !== null) throw new MalformedMessageError(this.#refusal, this.requestId);
     return { text: this.#withVisibleFractions(), rawId: this.#rawId };
+  }
+
+  /** The id found so far, if the message is a request. */
+  get requestId(): string | null {
+    return this.#hasMethod ? this.#rawId : null;
   }
 
   #open(isObject: boolean): void {
@@ -115,7 +146,7 @@ class Scanner {
 
   #countValue(): void {
     const { maxJsonValues } = this.#limits;
-    if (++this.#values > maxJsonValues)
+    if (++this.#values > maxJsonValues && this.#refusal === null)
       throw new MalformedMessageError(`more than ${maxJsonValues} JSON values`);
   }
 
@@ -126,6 +157,7 @@ class Scanner {
       this.#key(start, end);
     } else {
       this.#countValue();
+      if (this.#idPending) this.#rawId = this.#text.slice(start, end);
       this.#idPending = false;
     }
     return end;
@@ -182,13 +214,16 @@ class Scanner {
    * here.
    */
   #key(start: number, end: number): void {
-    if (++this.#keys > this.#maxKeys) throw new MalformedMessageError(`more than ${this.#maxKeys} keys`);
+    if (++this.#keys > this.#maxKeys) this.#refusal ??= `more than ${this.#maxKeys} keys`;
+    // Duplicates no longer matter then, and looking for them is what the limit prevents.
+    if (this.#refusal !== null && this.#frames.length > 1) return;
     if (end - start > MAX_KEY_LENGTH) throw new MalformedMessageError(`a key longer than ${MAX_KEY_LENGTH}`);
     const raw = this.#text.slice(start + 1, end - 1);
     const key = raw.includes('\\') ? unescapeKey(raw) : raw;
     const keys = this.#frames.at(-1);
     if (keys?.add(key) === false) throw new MalformedMessageError('a duplicate key in an object');
     this.#idPending = this.#frames.length === 1 && key === 'id';
+    this.#hasMethod ||= this.#frames.length === 1 && key === 'method';
   }
 
   /** Skips a number, a literal or garbage. */
@@ -217,12 +252,8 @@ class Scanner {
     if (this.#numbers === 'any') return;
     const token = this.#text.slice(start, end);
     if (!JSON_NUMBER.test(token) || isIntegerOf64Bits(token)) return;
-    if (this.#fractions.length === MAX_REQUEST_FRACTIONS) {
-      throw new MalformedMessageError(
-        `more than ${MAX_REQUEST_FRACTIONS} numbers that are not 64-bit integers`,
-      );
-    }
-    this.#fractions.push({ start, end });
+    if (this.#fractions.length < MAX_REQUEST_FRACTIONS) this.#fractions.push({ start, end });
+    else this.#refusal ??= `more than ${MAX_REQUEST_FRACTIONS} numbers that are not 64-bit integers`;
   }
 
   #withVisibleFractions(): string {

@@ -112,7 +112,7 @@ export class RpcConnection {
         largeMessage: (expectedBytes: number) => this.#begin(receiveLarge(expectedBytes)),
       }),
       bytesMessage: (message) => this.#receive(() => this.#decodeBytes(message)),
-      undecodable: (reason) => this.#malformed(reason),
+      undecodable: (reason) => this.#malformed(new MalformedMessageError(reason)),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
       closed: (reason) => this.#end(reason),
@@ -325,15 +325,15 @@ export class RpcConnection {
       message = decode();
     } catch (error) {
       if (!(error instanceof MalformedMessageError)) throw error;
-      this.#malformed(error.message);
+      this.#malformed(error);
       return;
     }
     this.#route(message);
   }
 
-  #malformed(reason: string): void {
-    if (this.#events?.malformed !== undefined) this.#events.malformed(reason);
-    else this.#outbox.sendControl(encodeMalformed(reason));
+  #malformed(error: MalformedMessageError): void {
+    if (this.#events?.malformed !== undefined) this.#events.malformed(error.message);
+    else this.#outbox.sendControl(encodeMalformed(error));
   }
 
   #route(message: Message): void {

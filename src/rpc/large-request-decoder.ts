@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { type BulkBytes, decodeMessage, type Message, type RequestMessage } from '../protocol/envelope.ts';
-import { MalformedMessageError } from '../protocol/json-scan.ts';
+import { MalformedMessageError, scanRequestId } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import { METHODS } from '../protocol/registry.ts';
 import { GrowableBuffer } from '../transport/growable-buffer.ts';
@@ -31,6 +31,9 @@ export class LargeRequestDecoder {
   #fault: Base64Fault | null = null;
   readonly #undecoded = new GrowableBuffer(0);
   #receivedBytes = 0;
+  /** The start and the end of a message with too much text. They have its id. */
+  #head = '';
+  #tail = Buffer.alloc(0);
 
   constructor(expectedBytes: number) {
     this.#expectedBytes = expectedBytes;
@@ -61,8 +64,10 @@ export class LargeRequestDecoder {
 
   #decodeAsText(limits: MessageLimits): Message {
     if (this.#state === 'tooLong' || this.#text.length + this.#parameterLength() > MAX_REQUEST_TEXT_BYTES) {
+      if (this.#state !== 'tooLong') this.#giveUp();
       throw new MalformedMessageError(
         `more than ${MAX_REQUEST_TEXT_BYTES} bytes besides a base64 parameter; send less in one request`,
+        scanRequestId(this.#head) ?? this.#idAtEnd(),
       );
     }
     return decodeMessage(this.#textWith(this.#parameter()), limits);
@@ -91,19 +96,37 @@ export class LargeRequestDecoder {
     if (this.#state === 'searching') this.#search(piece);
     else if (this.#state === 'inside') this.#takeBase64(piece);
     else if (this.#state === 'invalid') this.#takeInvalid(piece);
-    else if (this.#state !== 'tooLong') this.#takeText(piece);
+    else if (this.#state === 'tooLong') this.#keepTail(piece);
+    else this.#takeText(piece);
   }
 
   #takeText(piece: Buffer): void {
-    if (this.#text.length + piece.length <= MAX_REQUEST_TEXT_BYTES) this.#text.add(piece);
-    else this.#giveUp();
+    if (this.#text.length + piece.length <= MAX_REQUEST_TEXT_BYTES) {
+      this.#text.add(piece);
+    } else {
+      this.#giveUp();
+      this.#keepTail(piece);
+    }
   }
 
   /** Frees what was received: the message is refused at its end. */
   #giveUp(): void {
     this.#state = 'tooLong';
+    const text = this.#text.bytes;
+    this.#head = text.toString('utf8', 0, Math.min(text.length, ID_SEARCH_BYTES));
+    this.#keepTail(text);
     this.#text.release();
     this.#dropBase64();
+  }
+
+  #keepTail(piece: Buffer): void {
+    this.#tail = Buffer.concat([this.#tail, piece.subarray(-ID_SEARCH_BYTES)]).subarray(-ID_SEARCH_BYTES);
+  }
+
+  /** The id, if it is the last member of a request that names its method at the start, as many encoders place it. */
+  #idAtEnd(): string | null {
+    const [, id] = LAST_ID.exec(this.#tail.toString()) ?? [];
+    return id === undefined ? null : scanRequestId(`{"id":${id},${this.#head.trimStart().slice(1)}`);
   }
 
   #search(piece: Buffer): void {
@@ -120,7 +143,9 @@ export class LargeRequestDecoder {
       this.#take(piece.subarray(this.#position - before));
     } else {
       this.#position = Math.max(0, this.#text.length - LONGEST_OPENING);
-      if (looked.length < piece.length) this.#giveUp();
+      if (looked.length === piece.length) return;
+      this.#giveUp();
+      this.#keepTail(piece);
     }
   }
 
@@ -197,6 +222,11 @@ export class LargeRequestDecoder {
 export function paramsWithText(params: unknown, bulk: Pick<BulkBytes, 'field' | 'text'>): unknown {
   return { ...(params as object), [bulk.field]: bulk.text() };
 }
+
+/** Bytes at the start and at the end of a message with too much text that are searched for its id. */
+const ID_SEARCH_BYTES = 1024;
+/** An id as the last member of the message. */
+const LAST_ID = /,\s*"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.)*")\s*\}\s*$/;
 
 /** Replaces the base64 in the message. It is random, so no text of a client can equal it. */
 const PLACEHOLDER = randomUUID();

@@ -34,7 +34,7 @@ afterAll(() => {
 });
 
 function play(...steps: Step[]): Promise<Result> {
-  return runCase({ name: 'a-case', steps }, { url, server: 'exec-server', deadlineMs: 500 });
+  return runCase({ name: 'a-case', steps }, { url, server: 'exec-server', deadlineMs: 3_000 });
 }
 
 function problemOf(result: Result): string {

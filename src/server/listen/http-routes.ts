@@ -105,7 +105,7 @@ export async function answerMetrics(
     const { principal } = admission;
     if (!principal.access.metrics) return refusals.forbidden(OTHER_SCOPE, principal);
   }
-  const body = metrics.text();
+  const body = metrics.scrape();
   const headers = { 'content-type': metrics.contentType, 'content-length': String(Buffer.byteLength(body)) };
   return { status: 200, body, headers };
 }

@@ -31,6 +31,7 @@ export class ServerMetrics {
   readonly #outputBytes: Counter;
   readonly #refusals: Counter;
   #running = 0;
+  #scraped: string | null = null;
 
   constructor(state: () => ServerState) {
     const metrics = this.#metrics;
@@ -69,6 +70,20 @@ export class ServerMetrics {
   /** All metrics in the Prometheus text format. */
   text(): string {
     return this.#metrics.text();
+  }
+
+  /**
+   * The metrics for a scraper. Writing them takes milliseconds, and a client may send many requests at once. All requests of one turn of
+   * the event loop get the same text.
+   */
+  scrape(): string {
+    if (this.#scraped === null) {
+      this.#scraped = this.text();
+      setImmediate(() => {
+        this.#scraped = null;
+      });
+    }
+    return this.#scraped;
   }
 
   connected(transport: 'websocket' | 'relay'): void {

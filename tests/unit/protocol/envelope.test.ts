@@ -13,7 +13,7 @@ import {
 } from '../../../src/protocol/envelope.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
-import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
+import { DEFAULT_MESSAGE_LIMITS, MAX_IDENTIFIER_LENGTH } from '../../../src/protocol/limits.ts';
 import { retainedBytes } from '../../support/retained-memory.ts';
 
 const decode = (text: string) => decodeMessage(text, DEFAULT_MESSAGE_LIMITS);
@@ -284,10 +284,17 @@ describe('encoding', () => {
     expect(encodeRequest(id, 'm')).toBe('{"id":3,"method":"m"}');
   });
 
-  test('answers an invalid message with id -1', () => {
-    expect(JSON.parse(encodeMalformed('why'))).toEqual({
+  test.each([
+    [null, -1],
+    ['7', 7],
+    ['"seven"', 'seven'],
+    ['7.5', -1],
+    ['"seven', -1],
+    [JSON.stringify('x'.repeat(MAX_IDENTIFIER_LENGTH + 1)), -1],
+  ])('answers an invalid message with the id %s as %s', (rawId, id) => {
+    expect(JSON.parse(encodeMalformed({ message: 'why', rawId }))).toEqual({
       error: { code: -32600, message: 'malformed JSON-RPC message: why' },
-      id: -1,
+      id,
     });
     expect(UNREADABLE_ID).toBe('-1');
   });

@@ -35,6 +35,22 @@ test.each([
 });
 
 test.each([
+  ['keys, id first', `{"id":1,"method":"m","params":${objectOf(MAX_REQUEST_KEYS)}}`, '1'],
+  ['keys, id last', `{"method":"m","params":${objectOf(MAX_REQUEST_KEYS)},"id":"x"}`, '"x"'],
+  ['keys of a response', `{"id":1,"result":${objectOf(MAX_REQUEST_KEYS)}}`, null],
+  ['keys, id only in the params', `{"method":"m","params":{"id":1,"x":${objectOf(MAX_REQUEST_KEYS)}}}`, null],
+  ['fractions', `{"method":"m","params":${fractions(MAX_REQUEST_FRACTIONS + 1)},"id":2}`, '2'],
+])('refuses too many %s, and names the request', (_name, text, rawId) => {
+  let failure: unknown;
+  try {
+    scan(text);
+  } catch (error) {
+    failure = error;
+  }
+  expect(failure).toMatchObject({ message: expect.stringContaining('more than'), rawId });
+});
+
+test.each([
   ['one level too many', nested(127), /nested deeper than 127/],
   ['one level too many of objects', `${'{"a":'.repeat(128)}1${'}'.repeat(128)}`, /nested deeper/],
   ['one value too many', elements(limits.maxJsonValues - 1), /more than 262144 JSON values/],
@@ -82,7 +98,7 @@ test.each([
   ['{"a":{"id":1},"id":2}', '2'],
   ['{"id":1.0}', '1.0'],
   ['{"\\u0069d":3}', '3'],
-  ['{"id":"7"}', null],
+  ['{"id":"7"}', '"7"'],
   ['{"id":null}', null],
   ['{"id":true,"x":5}', null],
   ['{"id":[1]}', null],

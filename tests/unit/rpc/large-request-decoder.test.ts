@@ -146,6 +146,27 @@ test.each([
   }
 });
 
+test.each([
+  ['first', { id: 1, method: 'm', params: { path: FULL } }, '1'],
+  ['behind the method', { method: 'm', id: 'a"b', params: { path: FULL } }, '"a\\"b"'],
+  ['last', { method: 'm', params: { path: FULL }, id: -7 }, '-7'],
+  ['last, with base64', { method: 'm', params: { chunk: LARGE, path: FULL }, id: 'z' }, '"z"'],
+  ['in the middle', { method: 'm', a: FULL, id: 1, params: { path: FULL } }, null],
+  ['of a response', { id: 1, result: FULL }, null],
+  ['only in the params', { method: 'm', params: { id: 1, path: FULL } }, null],
+])('refuses too much text with the id of its request: %s', (_, message, rawId) => {
+  const bytes = Buffer.from(JSON.stringify(message));
+  for (const places of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
+    let failure: unknown;
+    try {
+      receive(bytes, places);
+    } catch (error) {
+      failure = error;
+    }
+    expect(failure).toMatchObject({ name: 'MalformedMessageError', rawId });
+  }
+});
+
 test('keeps nothing of a message with too much text', () => {
   const arriving = new LargeRequestDecoder(64 * MAX_REQUEST_TEXT_BYTES);
   const taken = vi.spyOn(BUFFER_POOL, 'take');
