@@ -24,11 +24,11 @@ const COLLECTED_SIGNALS = /\bAbortSignal\s*\.\s*(?:any|timeout)\b/g;
 
 /**
  * Interfaces of Node that are not documented and differ between versions: its bindings, and members whose names begin with an
- * underscore, or are symbols that only reflection finds. Documented ones begin with an underscore too: what implementers of streams
- * override, and what zod offers to libraries.
+ * underscore, or are symbols that only reflection finds. Documented ones begin with an underscore too: what subclasses of streams
+ * override, and may call on `super` only, and what zod offers to libraries.
  */
 const UNDOCUMENTED =
-  /\b(?:process\s*\.\s*binding|internalBinding|getOwnPropertySymbols|_handle)\b|\.\s*_(?!handle\b|(?:read|write|writev|final|destroy|construct|transform|flush|zod|default)\b)\w+/g;
+  /\b(?:process\s*\.\s*binding|internalBinding|getOwnPropertySymbols|_handle)\b|\.\s*_(?!handle\b|(?:zod|default)\b|(?<=\bsuper\s*\.\s*_)(?:read|write|writev|final|destroy|construct|transform|flush)\b)\w+/g;
 /** The libraries that native code may be loaded from. `null` would be the Node binary itself. */
 const LIBRARY_LOADS = /\bkoffi\s*\.\s*load\s*\((?!\s*'libc\.so\.6'\s*\))/g;
 

@@ -1,34 +1,107 @@
-import { Agent } from 'node:http';
-import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { Agent, type ClientRequest } from 'node:http';
+import { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 
 type Written = (error?: Error | null) => void;
 
-/** Sockets on which a write has failed. */
-const broken = new WeakSet<Duplex>();
+/**
+ * A TCP socket that stays readable after a write error. A server that rejects a request body responds and resets the connection. By
+ * default Node destroys a socket whose write fails, together with a response that has arrived but is not read yet. Here writes that
+ * fail are dropped, and the socket ends after everything has been read.
+ */
+export class LenientSocket extends Socket {
+  #isBroken = false;
+
+  constructor(options: { readonly allowHalfOpen: boolean }) {
+    super(options);
+    // A connection that can only be read is not reused.
+    this.once('end', () => {
+      if (this.#isBroken) this.destroy();
+    });
+  }
+
+  /** Whether a write has failed. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  override _write(chunk: Buffer, encoding: BufferEncoding, done: Written): void {
+    if (this.#isBroken) done();
+    else super._write(chunk, encoding, this.#dropFailure(done));
+  }
+
+  override _writev(chunks: { chunk: Buffer; encoding: BufferEncoding }[], done: Written): void {
+    if (this.#isBroken) done();
+    else super._writev!(chunks, this.#dropFailure(done));
+  }
+
+  #dropFailure(done: Written): Written {
+    return (error) => {
+      if (error instanceof Error) this.#isBroken = true;
+      done();
+    };
+  }
+}
 
 /**
- * Keeps a socket readable after a write error. A server that rejects a request body responds and resets the connection. By default
- * Node destroys a socket whose write fails, together with a response that has arrived but is not read yet. Here writes that fail
- * are dropped, and the socket ends after everything has been read.
+ * The bytes of a socket as a plain stream. On a socket TLS would bypass its `_write`. It stays open until TLS closes it or the
+ * socket has an error: TLS may still have data that its user has not read.
  */
-export function keepReadableAfterWriteError(socket: Socket): void {
-  const dropFailure = (done: Written) => (error?: Error | null) => {
-    if (error instanceof Error) broken.add(socket);
-    done();
-  };
-  const write = socket._write.bind(socket);
-  const writeSeveral = socket._writev?.bind(socket);
-  socket._write = (chunk, encoding, done) =>
-    broken.has(socket) ? done() : write(chunk, encoding, dropFailure(done));
-  if (writeSeveral !== undefined) {
-    socket._writev = (chunks, done) =>
-      broken.has(socket) ? done() : writeSeveral(chunks, dropFailure(done));
+class Carrier extends Duplex {
+  readonly #socket: LenientSocket;
+
+  constructor(socket: LenientSocket) {
+    super({ autoDestroy: false });
+    this.#socket = socket;
+    // TLS decides when the connection ends.
+    socket.allowHalfOpen = true;
+    socket.on('data', (chunk) => {
+      if (!this.push(chunk)) socket.pause();
+    });
+    socket.once('end', () => this.push(null));
+    socket.once('error', (error) => this.destroy(error));
+    socket.once('close', () => {
+      if (!socket.readableEnded) this.destroy();
+    });
   }
-  // A connection that can only be read is not reused.
-  socket.once('end', () => {
-    if (broken.has(socket)) socket.destroy();
+
+  override _read(): void {
+    this.#socket.resume();
+  }
+
+  override _write(chunk: Buffer, encoding: BufferEncoding, done: Written): void {
+    this.#socket.write(chunk, encoding, () => done());
+  }
+
+  override _final(done: Written): void {
+    this.#socket.end(() => done());
+  }
+
+  override _destroy(error: Error | null, done: Written): void {
+    this.#socket.destroy();
+    done(error);
+  }
+}
+
+/** The TCP sockets below TLS sockets. */
+const tcpSockets = new WeakMap<Duplex, LenientSocket>();
+
+/** Starts TLS on a connection, which then stays readable after a write error too. The connection may use TLS already. */
+export function connectSecurely(
+  socket: LenientSocket | TLSSocket,
+  options: Omit<ConnectionOptions, 'socket'>,
+): TLSSocket {
+  const tcp = tcpSocketOf(socket)!;
+  const { allowHalfOpen } = socket;
+  const secured = connect({ ...options, socket: socket === tcp ? new Carrier(tcp) : socket });
+  secured.allowHalfOpen = allowHalfOpen;
+  tcpSockets.set(secured, tcp);
+  secured.once('end', () => {
+    if (tcp.isBroken) secured.destroy();
   });
+  secured.once('close', () => tcp.destroy());
+  return secured;
 }
 
 /** An agent that does not reuse a connection on which a write has failed. */
@@ -36,6 +109,18 @@ export class ReliableAgent extends Agent {
   override keepSocketAlive(socket: Duplex): boolean {
     // Returns whether to keep the socket, although its type says void.
     const isKept: unknown = super.keepSocketAlive(socket);
-    return isKept === true && !broken.has(socket);
+    const tcp = tcpSocketOf(socket);
+    // TLS over a stream has no effect on the TCP socket below. An idle connection does not keep the process running.
+    tcp?.unref();
+    return isKept === true && tcp?.isBroken !== true;
   }
+
+  override reuseSocket(socket: Duplex, request: ClientRequest): void {
+    super.reuseSocket(socket, request);
+    tcpSocketOf(socket)?.ref();
+  }
+}
+
+function tcpSocketOf(socket: Duplex): LenientSocket | undefined {
+  return socket instanceof LenientSocket ? socket : tcpSockets.get(socket);
 }

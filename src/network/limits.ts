@@ -4,6 +4,9 @@ export const MAX_REDIRECTS = 10;
 /** Largest head of a response. Real ones have a few kilobytes; the reference accepts about this much. */
 export const MAX_RESPONSE_HEAD_BYTES = 256 * 1024;
 
+/** How much of a request body is written at a time. TLS copies what it is given: a whole body would be in memory three times. */
+export const BODY_PIECE_BYTES = 256 * 1024;
+
 /**
  * How long an idle connection to a web server is kept. Common servers close theirs after five seconds; a shorter time avoids most
  * requests on a connection that the server is closing.

@@ -1,9 +1,14 @@
 import { type ClientRequest, type IncomingMessage, request as send } from 'node:http';
-import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { ReliableAgent } from '../failed-writes.ts';
-import { MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
+import { BODY_PIECE_BYTES, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
 import { type HeaderField, responseFields } from './header-fields.ts';
 import type { Hop } from './request.ts';
 
@@ -151,10 +156,9 @@ export function exchangeOverHttp2(
       'response',
       (headers: IncomingHttpHeaders & { ':status'?: number }, _flags: number, raw: string[]) => {
         signal.removeEventListener('abort', abort);
-        stream.off('error', fail).on('error', () => {});
+        stream.off('error', fail);
         const pairs = raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'));
-        const isWhole = () => stream.rstCode === constants.NGHTTP2_NO_ERROR;
-        resolve({ status: headers[':status'] ?? 0, fields: responseFields(pairs), body: stream, isWhole });
+        resolve({ status: headers[':status'] ?? 0, fields: responseFields(pairs), ...bodyOf(stream) });
       },
     );
     stream.on('error', fail);
@@ -163,6 +167,35 @@ export function exchangeOverHttp2(
     if (signal.aborted) abort();
     else if (body !== null) stream.end(body);
   });
+}
+
+/**
+ * The body of an HTTP/2 response. A reader of the HTTP/2 stream itself would fail if the stream is closed before it starts to read:
+ * Node then takes the stream for one that was cut off, even if the whole body has arrived.
+ */
+function bodyOf(stream: ClientHttp2Stream): Pick<RawResponse, 'body' | 'isWhole'> {
+  let isWhole = false;
+  const body = new Readable({
+    read: () => stream.resume(),
+    destroy: (error, done) => {
+      stream.destroy(error ?? undefined);
+      done(error);
+    },
+  });
+  // The reader gets the error. Without a reader it would be unhandled.
+  body.on('error', () => {});
+  stream.on('error', (error) => body.destroy(error));
+  stream.on('data', (data) => {
+    if (!body.push(data)) stream.pause();
+  });
+  stream.once('end', () => {
+    isWhole = stream.rstCode === constants.NGHTTP2_NO_ERROR;
+    body.push(null);
+  });
+  stream.once('close', () => {
+    if (!stream.readableEnded) body.push(null);
+  });
+  return { body, isWhole: () => isWhole };
 }
 
 function rawResponse(answer: IncomingMessage): RawResponse {
@@ -179,7 +212,11 @@ function write(request: ClientRequest, { method, body }: Hop, fields: readonly H
   }
   for (const [name, all] of valuesByName(fields)) request.setHeader(name, all.length === 1 ? all[0]! : all);
   if (body === null) request.end();
-  else request.end(body);
+  else Readable.from(piecesOf(body)).pipe(request);
+}
+
+function* piecesOf(body: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < body.length; at += BODY_PIECE_BYTES) yield body.subarray(at, at + BODY_PIECE_BYTES);
 }
 
 /** Node writes one byte per character of a header; these bytes are UTF-8. */

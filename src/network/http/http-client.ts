@@ -3,7 +3,6 @@ import type { SecureContext } from 'node:tls';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { NetworkError } from '../errors.ts';
-import { keepReadableAfterWriteError } from '../failed-writes.ts';
 import { IDLE_CONNECTION_MS, MAX_REDIRECTS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
@@ -159,10 +158,7 @@ export class HttpClient {
       protocols: ['h2', 'http/1.1'],
     };
     const socket = await openSocket(route, settings, signal);
-    if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') {
-      keepReadableAfterWriteError(socket);
-      return socket;
-    }
+    if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') return socket;
     this.#sessions.add(route.key, url.origin, socket);
     return null;
   }

@@ -1,7 +1,8 @@
 import { lookup as resolve } from 'node:dns';
-import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
-import { type SecureContext, connect as secure, type TLSSocket } from 'node:tls';
+import { isIP, type LookupFunction, type Socket, type TcpSocketConnectOpts } from 'node:net';
+import type { SecureContext, TLSSocket } from 'node:tls';
 import { unlessAborted } from '../../base/abort.ts';
+import { connectSecurely, LenientSocket } from '../failed-writes.ts';
 import { MAX_PROXY_HEAD_BYTES } from '../limits.ts';
 import { anyAddress, type HostPolicy, requireAddress } from './host-policy.ts';
 import { basicCredentials, portOf } from './request.ts';
@@ -27,16 +28,13 @@ export async function openSocket(
   // Read before the socket exists: an error of a socket without listeners would end the process.
   const context = encrypts ? await unlessAborted(settings.authorities(), signal) : null;
   if (proxy === null) {
-    const socket = await opened(
-      connect({ host, port: route.port, lookup: policyLookup(host, settings.policy) }),
-      'connect',
-      signal,
-    );
+    const lookup = policyLookup(host, settings.policy);
+    const socket = await connected({ host, port: route.port, lookup }, signal);
     return context === null ? socket : encrypted(socket, host, settings.protocols, context, signal);
   }
   await unlessAborted(requireTarget(route, settings.policy), signal);
   const proxyHost = proxy.hostname.replace(/^\[|\]$/g, '');
-  let socket = await opened(connect({ host: proxyHost, port: portOf(proxy) }), 'connect', signal);
+  let socket: LenientSocket | TLSSocket = await connected({ host: proxyHost, port: portOf(proxy) }, signal);
   if (context === null) return socket;
   if (proxy.protocol === 'https:') {
     socket = await encrypted(socket, proxyHost, ['http/1.1'], context, signal);
@@ -78,9 +76,13 @@ function opened<S extends Socket>(
   });
 }
 
+function connected(options: TcpSocketConnectOpts, signal: AbortSignal): Promise<LenientSocket> {
+  return opened(new LenientSocket({ allowHalfOpen: false }).connect(options), 'connect', signal);
+}
+
 /** Always verifies the certificate, whatever Node's own variables say. */
 function encrypted(
-  socket: Socket,
+  socket: LenientSocket | TLSSocket,
   host: string,
   protocols: readonly string[],
   secureContext: SecureContext,
@@ -88,7 +90,7 @@ function encrypted(
 ): Promise<TLSSocket> {
   const names = isIP(host) === 0 ? { servername: host } : {};
   const checked = { secureContext, rejectUnauthorized: true };
-  const tls = secure({ socket, host, ...names, ...checked, ALPNProtocols: [...protocols] });
+  const tls = connectSecurely(socket, { host, ...names, ...checked, ALPNProtocols: [...protocols] });
   return opened(tls, 'secureConnect', signal);
 }
 

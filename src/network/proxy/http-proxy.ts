@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { LenientSocket } from '../failed-writes.ts';
 import type { AccessRequest, Admission } from './admission.ts';
 import { blockedBody, blockedText } from './blocked-response.ts';
 import type { Credentials } from './credentials.ts';
@@ -133,7 +134,7 @@ async function tunnel(
     const { proxyError, message } = blockedText(admitted.block);
     return endWith(client, 403, 'Forbidden', [['x-proxy-error', proxyError]], message);
   }
-  let upstream: Socket;
+  let upstream: LenientSocket;
   try {
     upstream = await connectToOne(admitted.addresses, target.port, gone);
   } catch {

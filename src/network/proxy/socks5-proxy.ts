@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import type { LenientSocket } from '../failed-writes.ts';
 import type { AccessRequest, Admission } from './admission.ts';
 import type { Credentials } from './credentials.ts';
 import { type Host, parseHost } from './host.ts';
@@ -107,7 +108,7 @@ async function connectFor(
   const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client, intercepted };
   const admitted = await context.admission.admit(access, gone);
   if (admitted.block !== undefined) return refuse(socket, REPLY.notAllowed);
-  let upstream: Socket;
+  let upstream: LenientSocket;
   try {
     upstream = await connectToOne(admitted.addresses, port, gone);
   } catch {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
-import { keepReadableAfterWriteError } from '../failed-writes.ts';
+import type { Socket } from 'node:net';
+import { LenientSocket } from '../failed-writes.ts';
 import { CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_ADDRESSES_TRIED } from './limits.ts';
 
 /** A signal that aborts when the stream or the proxy closes. */
@@ -21,7 +21,7 @@ export async function connectToOne(
   addresses: readonly string[],
   port: number,
   signal: AbortSignal,
-): Promise<Socket> {
+): Promise<LenientSocket> {
   let failure: unknown = new Error('the host has no address');
   for (const address of addresses.slice(0, MAX_ADDRESSES_TRIED)) {
     try {
@@ -48,11 +48,13 @@ export function joinSockets(client: Socket, upstream: Socket): void {
   }
 }
 
-function connectTo(host: string, port: number, signal: AbortSignal): Promise<Socket> {
+function connectTo(host: string, port: number, signal: AbortSignal): Promise<LenientSocket> {
   return new Promise((resolve, reject) => {
     // Only addresses are passed here. Resolving a name a second time could give an address that was not checked.
     const lookup = () => reject(new Error('only addresses can be connected to'));
-    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true, lookup });
+    const socket = new LenientSocket({ allowHalfOpen: true })
+      .setNoDelay(true)
+      .connect({ host, port, lookup });
     const fail = (error: Error) => {
       socket.destroy();
       settled();
@@ -72,7 +74,6 @@ function connectTo(host: string, port: number, signal: AbortSignal): Promise<Soc
     socket.once('error', fail);
     socket.once('connect', () => {
       settled();
-      keepReadableAfterWriteError(socket);
       resolve(socket);
     });
   });

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { connect, type SecureContext } from 'node:tls';
-import { keepReadableAfterWriteError, ReliableAgent } from '../../failed-writes.ts';
+import type { SecureContext } from 'node:tls';
+import { connectSecurely, type LenientSocket, ReliableAgent } from '../../failed-writes.ts';
 import type { AccessRequest } from '../admission.ts';
 import type { Host } from '../host.ts';
 import { IDLE_TIMEOUT_MS, TLS_HANDSHAKE_MS } from '../limits.ts';
@@ -24,10 +24,9 @@ class SoleConnection extends ReliableAgent {
 }
 
 /** Starts TLS on a connection. Rejects and closes it when the other side's certificate does not prove the host. */
-export function secureTo(host: Host, socket: Socket, trust: SecureContext): Promise<Socket> {
+export function secureTo(host: Host, socket: LenientSocket, trust: SecureContext): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const secured = connect({
-      socket,
+    const secured = connectSecurely(socket, {
       ...(host.address === null ? { servername: host.name } : { host: host.address }),
       secureContext: trust,
       // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
@@ -43,7 +42,6 @@ export function secureTo(host: Host, socket: Socket, trust: SecureContext): Prom
       secured.off('error', fail);
       // The user of the socket sees its errors.
       secured.on('error', () => {});
-      keepReadableAfterWriteError(secured);
       resolve(secured);
     });
     const fail = (error: Error) => {
@@ -91,19 +89,19 @@ export class InterceptedConnection {
   readonly access: AccessRequest;
   readonly scheme: Scheme;
   readonly agent: Promise<SoleConnection>;
-  /** Known once there is an agent. */
-  address: string | undefined;
+  /** The host's address. */
+  readonly address: string | undefined;
   readonly #upstream: Promise<Socket>;
   #busy = 0;
   #ended = false;
   #onIdleEnd = () => {};
 
-  constructor(access: AccessRequest, scheme: Scheme, upstream: Promise<Socket>) {
+  constructor(access: AccessRequest, scheme: Scheme, address: string | undefined, upstream: Promise<Socket>) {
     this.access = access;
     this.scheme = scheme;
+    this.address = address;
     this.#upstream = upstream;
     this.agent = upstream.then((socket) => {
-      this.address = socket.remoteAddress;
       socket.once('close', () => {
         this.#ended = true;
         if (this.#busy === 0) this.#onIdleEnd();

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import type { LenientSocket } from '../../failed-writes.ts';
 import { isLoopbackAddress } from '../addresses.ts';
 import type { AccessRequest, Admission } from '../admission.ts';
 import { blockedBody, blockedText } from '../blocked-response.ts';
@@ -78,16 +79,20 @@ export class Interception {
   }
 
   /** Connects a program with its host and intercepts what it sends. */
-  async join(client: Socket, upstream: Socket, access: AccessRequest): Promise<void> {
+  async join(client: Socket, upstream: LenientSocket, access: AccessRequest): Promise<void> {
+    const { remoteAddress } = upstream;
     const byte = await firstByte(client, upstream);
     if (client.destroyed || upstream.destroyed) {
       client.destroy();
       upstream.destroy();
     } else if (byte === TLS_HANDSHAKE && this.#speaks(access, 'https')) {
       const secured = secureTo(access.host, upstream, this.#context.lease.trust);
-      this.#asHost(client, new InterceptedConnection(access, 'https', secured));
+      this.#asHost(client, new InterceptedConnection(access, 'https', remoteAddress, secured));
     } else if (byte !== null && isUpperCase(byte) && this.#speaks(access, 'http')) {
-      this.#serve(client, new InterceptedConnection(access, 'http', Promise.resolve(upstream)));
+      this.#serve(
+        client,
+        new InterceptedConnection(access, 'http', remoteAddress, Promise.resolve(upstream)),
+      );
     } else if (this.#context.mode === 'full') {
       joinSockets(client, upstream);
     } else {

@@ -5,23 +5,30 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
 import { HttpClient, type HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
+import { Certificates } from '../../../support/certificates.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const TOO_LARGE = 'HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\n\r\ntoo large';
 
 /** Rejects every request at its first byte and resets the connection. Prints its port. */
 const ABRUPT_SERVER = `
-  const server = require('node:net').createServer((socket) => {
+  const [cert, key] = process.argv.slice(1).map((path) => require('node:fs').readFileSync(path));
+  const reject = (socket) => {
     socket.on('error', () => {});
-    socket.once('data', () => socket.pause().write(${JSON.stringify(TOO_LARGE)}, () => socket.resetAndDestroy()));
-  });
+    // Closing with unread data also resets; a TLS connection can only be closed.
+    const reset = () => (cert === undefined ? socket.resetAndDestroy() : socket.destroy());
+    socket.once('data', () => socket.pause().write(${JSON.stringify(TOO_LARGE)}, reset));
+  };
+  const server = cert === undefined
+    ? require('node:net').createServer(reject)
+    : require('node:tls').createServer({ cert, key }, reject);
   server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 `;
 
-function upload(port: number): HttpRequest {
+function upload(port: number, scheme = 'http'): HttpRequest {
   return {
     method: 'POST',
-    url: `http://127.0.0.1:${port}/`,
+    url: `${scheme}://127.0.0.1:${port}/`,
     headers: [],
     body: Buffer.alloc(8 * 1024 * 1024),
     redirect: 'follow',
@@ -35,23 +42,32 @@ async function textOf({ body }: HttpResponse): Promise<string> {
   return text;
 }
 
-test('receives the response of a server that rejects an upload and resets the connection', async () => {
-  // In a separate process, so that its reset arrives at any moment.
-  const server = spawn(process.execPath, ['-e', ABRUPT_SERVER], { stdio: ['ignore', 'pipe', 'inherit'] });
-  onTestFinished(async () => {
-    const exited = once(server, 'exit');
-    server.kill('SIGKILL');
-    await exited;
-  });
-  const [port] = await once(server.stdout, 'data');
-  const client = new HttpClient({ env: {}, headerVariables: 'any', policy: ANY_HOST });
-  onTestFinished(() => client.close());
-  for (let count = 0; count < 20; count++) {
-    const answer = await client.send(upload(Number(port)), new AbortController().signal);
-    expect(answer.status).toBe(413);
-    expect(await textOf(answer)).toBe('too large');
-  }
-});
+test.each(['http', 'https'])(
+  'receives the response of an %s server that rejects an upload and resets the connection',
+  async (scheme) => {
+    const certificates = new Certificates();
+    onTestFinished(() => certificates.remove());
+    const authority = certificates.authority('authority');
+    const { cert, key } = certificates.signedBy(authority, 'server');
+    // In a separate process, so that its reset arrives at any moment.
+    const args = ['-e', ABRUPT_SERVER, ...(scheme === 'https' ? [cert, key] : [])];
+    const server = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    onTestFinished(async () => {
+      const exited = once(server, 'exit');
+      server.kill('SIGKILL');
+      await exited;
+    });
+    const [port] = await once(server.stdout, 'data');
+    const env = { SSL_CERT_FILE: authority.cert };
+    const client = new HttpClient({ env, headerVariables: 'any', policy: ANY_HOST });
+    onTestFinished(() => client.close());
+    for (let count = 0; count < 20; count++) {
+      const answer = await client.send(upload(Number(port), scheme), new AbortController().signal);
+      expect(answer.status).toBe(413);
+      expect(await textOf(answer)).toBe('too large');
+    }
+  },
+);
 
 test('closes the connection to a server that responds without reading the rest', async () => {
   const sockets: Socket[] = [];

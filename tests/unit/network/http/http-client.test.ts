@@ -292,6 +292,16 @@ describe('over TLS', () => {
     );
   });
 
+  test('reads the body of an HTTP/2 response after its stream has closed', async () => {
+    const server = await kept(http2WebServer(files, (_, response) => response.end('body')));
+    const via = client({ SSL_CERT_FILE: authority });
+    const first = await via.send(get(server.url), NEVER);
+    // The streams share a connection: the first has arrived completely when the second has.
+    expect(await ask(via, server.url)).toBe('body');
+    expect(await text(first)).toBe('body');
+    expect(server.opened).toBe(1);
+  });
+
   test('uses HTTP/2 on one connection if the server supports it', async () => {
     const server = await kept(http2WebServer(files, echo));
     expect(await version(server, { SSL_CERT_FILE: authority })).toBe('2.0');

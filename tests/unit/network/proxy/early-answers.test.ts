@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
-import { keepReadableAfterWriteError } from '../../../../src/network/failed-writes.ts';
 import { pem } from '../../../support/certificates.ts';
 import { EchoServers, openMaskingFixture } from './interception/masking-fixture.ts';
 import { closeFixtures, exchange, openFixture, openWebServer, type ProxyFixture } from './proxy-fixture.ts';
@@ -105,27 +104,4 @@ test('forwards a rejection inside an intercepted connection', async () => {
   const url = `https://127.0.0.1:${port}/v1/x`;
   const sending = ['-H', 'Expect:', '--data-binary', 'u'.repeat(100_000)];
   expect(await fixture.curl(...sending, '-w', ' %{http_code}', url)).toBe('too large 413');
-});
-
-test('reads a socket to its end after a write error', async () => {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  cleanUps.push(() => new Promise((resolve) => server.close(resolve)));
-  await once(server, 'listening');
-  const accepted = once(server, 'connection');
-  const socket = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
-  const [[other]] = await Promise.all([accepted, once(socket, 'connect')]);
-  keepReadableAfterWriteError(socket);
-  let text = '';
-  socket.on('data', (data) => {
-    text += data;
-  });
-  const errors: unknown[] = [];
-  socket.on('error', (error) => errors.push(error));
-  other.write('refused');
-  other.resetAndDestroy();
-  // The response and the reset have arrived by now and have not been read.
-  for (const part of ['a', 'b', 'c']) socket.write(part);
-  await once(socket, 'close');
-  expect({ text, errors }).toEqual({ text: 'refused', errors: [] });
 });
