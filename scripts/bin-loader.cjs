@@ -11,6 +11,8 @@ const { Script } = require('node:vm');
 
 /** How many caches are kept. One is needed for each version of this program and of Node; each takes about a megabyte. */
 const MAX_CACHES = 4;
+/** Far longer than writing a cache takes. */
+const DRAFT_MS = 60_000;
 /** Far more than a cache takes. */
 const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 /** How long after the first session the cache is written: its first requests have been compiled then too. */
@@ -119,11 +121,16 @@ async function writeCache(folder, mode) {
   }
 }
 
+/** Removes all but the newest caches, and what a program that was killed while it wrote has left. */
 async function removeOldCaches() {
   const files = (await promises.readdir(userFolder)).map((name) => join(userFolder, name));
   const times = await Promise.all(
     files.map(async (file) => ({ file, written: (await promises.lstat(file)).mtimeMs })),
   );
   times.sort((a, b) => b.written - a.written);
-  for (const { file } of times.slice(MAX_CACHES)) await promises.rm(file, { force: true });
+  const caches = times.filter(({ file }) => file.endsWith('.cache'));
+  const drafts = times.filter(
+    ({ file, written }) => !file.endsWith('.cache') && written < Date.now() - DRAFT_MS,
+  );
+  for (const { file } of [...caches.slice(MAX_CACHES), ...drafts]) await promises.rm(file, { force: true });
 }

@@ -25,5 +25,5 @@ export function ensureNode(version) {
 
 /** Whether tests on other versions of Node are switched off, for machines without a network. */
 export function nodesAreSkipped() {
-  return process.env.EXEC_SERVER_SKIP_NODES === '1';
+  return process.env.SKIP_OTHER_NODES === '1';
 }

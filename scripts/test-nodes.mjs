@@ -22,7 +22,7 @@ const isCore = process.argv[2] === '--core';
 const selected = isCore ? CORE : process.argv.slice(2);
 
 if (isCore && nodesAreSkipped()) {
-  process.stderr.write('test-nodes: EXEC_SERVER_SKIP_NODES is set: only this version of Node is tested\n');
+  process.stderr.write('test-nodes: SKIP_OTHER_NODES is set: only this version of Node is tested\n');
 } else {
   const failed = [];
   for (const version of isCore ? otherNodeVersions() : NODE_VERSIONS) {

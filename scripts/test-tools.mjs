@@ -24,7 +24,7 @@ await ensureReference().catch(({ message }) =>
 if (!nodesAreSkipped()) {
   await Promise.all(otherNodeVersions().map(ensureNode)).catch(({ message }) => {
     process.stderr.write(
-      `test-tools: ${message}\nThe tests run on every supported version of Node. Set EXEC_SERVER_SKIP_NODES=1 to test this one alone.\n`,
+      `test-tools: ${message}\nThe tests run on every supported version of Node. Set SKIP_OTHER_NODES=1 to test this one alone.\n`,
     );
     process.exitCode = 1;
   });

@@ -113,7 +113,7 @@ export const PROGRAM_SETTINGS = {
     placeholder: 'NAMES',
     allowed: 'names of environment variables, separated by commas',
     description:
-      'Environment variables of the server that clients with a limited token may send in a header (`valueEnvVar`). Clients with full access may send any.',
+      'Environment variables of the server that clients with a limited token may send in a header (`valueEnvVar`). Clients with full access may send any but well-known credentials and `EXEC_SERVER_*`.',
   },
   maxHttpBodyBytes: {
     group: 'HTTP requests',

@@ -124,7 +124,7 @@ export const SESSION_SETTINGS = {
     default: 64 * MIB,
     min: KIB,
     max: 256 * MIB,
-    description: 'Largest incoming message.',
+    description: 'Largest incoming message. A request has at most 4 MiB besides its base64 parameter.',
   },
   maxUnfinishedBytes: {
     group: 'Messages',

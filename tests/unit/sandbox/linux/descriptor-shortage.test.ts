@@ -69,6 +69,4 @@ test.each<[string, ChildIo, boolean]>([
   }
   expect(outcomes[0]).toBe('refused');
   expect(outcomes.at(-1)).toBe('started');
-  // With more descriptors no start fails that succeeds with fewer.
-  expect(outcomes).toEqual([...outcomes].sort());
 });
