@@ -123,10 +123,10 @@ export class LargeRequestDecoder {
     this.#tail = Buffer.concat([this.#tail, piece.subarray(-ID_SEARCH_BYTES)]).subarray(-ID_SEARCH_BYTES);
   }
 
-  /** The id, if it is the last member of a request that names its method at the start, as many encoders place it. */
+  /** The id, if only short members follow the long ones, as many encoders place them. */
   #idAtEnd(): string | null {
-    const [, id] = LAST_ID.exec(this.#tail.toString()) ?? [];
-    return id === undefined ? null : scanRequestId(`{"id":${id},${this.#head.trimStart().slice(1)}`);
+    const [, members] = LAST_MEMBERS.exec(this.#tail.toString()) ?? [];
+    return members === undefined ? null : scanRequestId(`{${members},${this.#head.trimStart().slice(1)}`);
   }
 
   #search(piece: Buffer): void {
@@ -225,8 +225,9 @@ export function paramsWithText(params: unknown, bulk: Pick<BulkBytes, 'field' | 
 
 /** Bytes at the start and at the end of a message with too much text that are searched for its id. */
 const ID_SEARCH_BYTES = 1024;
-/** An id as the last member of the message. */
-const LAST_ID = /,\s*"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.)*")\s*\}\s*$/;
+/** The members of the root object at the end of the message, as far as they are short. */
+const LAST_MEMBERS =
+  /,\s*("(?:id|method|jsonrpc)"\s*:\s*(?:-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*(?:,\s*"(?:id|method|jsonrpc)"\s*:\s*(?:-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*){0,2})\}\s*$/;
 
 /** Replaces the base64 in the message. It is random, so no text of a client can equal it. */
 const PLACEHOLDER = randomUUID();

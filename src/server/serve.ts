@@ -66,13 +66,20 @@ export async function serveStdio(
   output: Writable,
 ): Promise<RunningServer> {
   await checkSettings(config, { kind: 'stdio' });
-  const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
+  const log = createLogger(config.logLevel, (line) => process.stderr.write(line));
+  const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 }, { log });
   await server.openRecords();
   void server
     .accept(new StdioTransport(input, output, { ...config, isServer: true }))
-    .then(() => server.close());
+    .then(({ code, reason }) => {
+      // Over a pipe there is no close code that tells the client why.
+      if (REFUSED_INPUT.includes(code)) log.error('the input was refused', { reason });
+      return server.close();
+    });
   return runningServer(server, null);
 }
+
+const REFUSED_INPUT: readonly number[] = [CloseCode.messageTooBig, CloseCode.protocolError];
 
 function runningServer(server: ExecServer, url: string | null): RunningServer {
   return {

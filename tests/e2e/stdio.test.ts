@@ -52,6 +52,15 @@ describe('stdio', () => {
     expect(stderr).toBe('');
   });
 
+  test.each([
+    ['before initialize', '', 65_536],
+    ['after it', HELLO, 67_108_864],
+  ])('says on stderr why it ends: a line that is too long %s', async (_, before, bytes) => {
+    const { stderr } = await converse(`${before}${'x'.repeat(bytes + 1)}\n`);
+    expect(stderr).toContain('the input was refused');
+    expect(stderr).toContain(`a line is longer than ${bytes} bytes`);
+  });
+
   test('accepts CRLF, blank lines and a last line without a newline', async () => {
     const input = `\r\n  \n${HELLO.replaceAll('\n', '\r\n')}\n{"id":"x","method":"environment/status"}`;
     const { messages } = await converse(input);

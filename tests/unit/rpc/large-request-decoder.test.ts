@@ -150,6 +150,8 @@ test.each([
   ['first', { id: 1, method: 'm', params: { path: FULL } }, '1'],
   ['behind the method', { method: 'm', id: 'a"b', params: { path: FULL } }, '"a\\"b"'],
   ['last', { method: 'm', params: { path: FULL }, id: -7 }, '-7'],
+  ['last, behind the method', { params: { path: FULL }, method: 'm', id: 7 }, '7'],
+  ['before the last', { jsonrpc: '2.0', params: { path: FULL }, id: 7, method: 'm' }, '7'],
   ['last, with base64', { method: 'm', params: { chunk: LARGE, path: FULL }, id: 'z' }, '"z"'],
   ['in the middle', { method: 'm', a: FULL, id: 1, params: { path: FULL } }, null],
   ['of a response', { id: 1, result: FULL }, null],
