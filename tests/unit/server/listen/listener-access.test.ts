@@ -148,7 +148,7 @@ test('refuses a client whose token is verified after the shutdown has begun', as
 
 test('refuses, records and logs a wrong token for the metrics like one for the websocket', async () => {
   const rejected: unknown[][] = [];
-  const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
+  const metrics = { contentType: 'text/plain', scrape: () => 'secret_total 1' } as unknown as ServerMetrics;
   const { port, lines } = await listen({ metrics, rejected: (...rejection) => rejected.push(rejection) });
   expect(await answer(port, 'GET /metrics', { Authorization: 'Bearer wrong' })).toMatch(/^HTTP\/1.1 401 /);
   expect(rejected).toEqual([[401, 'not you', '127.0.0.1', null]]);
@@ -159,7 +159,7 @@ test('refuses, records and logs a wrong token for the metrics like one for the w
 
 test('refuses metrics to a token with other scopes, and records it', async () => {
   const rejected: unknown[][] = [];
-  const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
+  const metrics = { contentType: 'text/plain', scrape: () => 'secret_total 1' } as unknown as ServerMetrics;
   const principal = { ...ROBOT, access: { ...FULL_ACCESS, metrics: false } };
   const { port } = await listen({
     metrics,

@@ -128,7 +128,7 @@ test.each<[string, string, readonly string[], RegExp]>([
 
 test('answers requests that also offer another protocol, and does not record them as rejected', async () => {
   const rejected = vi.fn();
-  const metrics = { text: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
+  const metrics = { scrape: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
   const { port } = await listen({ rejected, metrics });
   const offer = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'];
   expect(await request(port, 'GET /healthz HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 200 /);
@@ -268,7 +268,7 @@ test.runIf(outside !== undefined)('limits the number of connections from one add
 
 test('destroys an evicted connection that does not read its response', async () => {
   const size = 32 * 1024 * 1024;
-  const metrics = { contentType: 'text/plain', text: () => 'x'.repeat(size) } as unknown as ServerMetrics;
+  const metrics = { contentType: 'text/plain', scrape: () => 'x'.repeat(size) } as unknown as ServerMetrics;
   const { port } = await listen({ metrics, maxConnections: 1, maxSockets: 2 });
   const lazy = open(port);
   lazy.write(`GET /metrics HTTP/1.1\r\n${HOST}\r\n\r\n`);
