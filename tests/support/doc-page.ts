@@ -112,7 +112,8 @@ class DocRunner {
         await this.#startServer(block, adapted, expected);
         continue;
       }
-      const { code, text } = await this.#collect('bash', ['-c', adapted]);
+      // One pipe for both streams, as in a terminal: from two pipes the order would not be known.
+      const { code, text } = await this.#collect('bash', ['-c', `exec 2>&1\n${adapted}`]);
       const mustFail = isLast && block.flags.includes('fails');
       if ((code === 0) === mustFail) this.#fail(block, `${command}\nexited with ${code}:\n${text}`);
       if (expected !== '') this.#compare(block, command, text, expected);
