@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StartError } from '../../listener/start-error.ts';
 import { NetworkError } from '../../network/errors.ts';
 import type { HostPolicy } from '../../network/http/host-policy.ts';
@@ -8,7 +9,7 @@ import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import { type Access, accessKey, FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
+import { HTTP_ABORTS_PER_TURN, HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
 type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
 
@@ -110,9 +111,7 @@ export class ConnectionHttp {
   /** Cancels the requests with this id. Returns whether there were any. */
   cancel(requestId: string): boolean {
     const requests = [...this.#active].filter((active) => active.requestId === requestId);
-    for (const { ending } of requests) {
-      ending.abort(new Error('the request was cancelled'));
-    }
+    void abortInTurns(requests, new Error('the request was cancelled'));
     return requests.length > 0;
   }
 
@@ -151,16 +150,16 @@ export class ConnectionHttp {
   }
 
   /** Aborts every open request. */
-  abortAll(): void {
-    for (const { ending } of this.#active) ending.abort(connectionEnded());
+  async abortAll(): Promise<void> {
+    await abortInTurns([...this.#active], connectionEnded());
   }
 
   /** Aborts every open request and closes the connections to web servers. */
   dispose(): void {
     this.#disposed = true;
-    this.abortAll();
+    const aborted = this.abortAll();
     this.#client?.then(
-      (client) => client.close(),
+      (client) => aborted.then(() => client.close()),
       () => {},
     );
   }
@@ -335,4 +334,12 @@ function bodyDelta(requestId: string, seq: number, piece: Buffer): Buffer {
   head.copy(frame);
   writeBase64(frame, head.length, piece, AFTER_DELTA);
   return frame;
+}
+
+/** Aborts requests, some in each turn of the event loop: ending hundreds of connections at once would block it. The first go now. */
+async function abortInTurns(requests: readonly ActiveRequest[], error: Error): Promise<void> {
+  for (const [index, { ending }] of requests.entries()) {
+    if (index > 0 && index % HTTP_ABORTS_PER_TURN === 0) await nextTurn();
+    ending.abort(error);
+  }
 }
