@@ -150,14 +150,14 @@ export class ConnectionHttp {
   }
 
   /** Aborts every open request. */
-  async abortAll(): Promise<void> {
-    await abortInTurns([...this.#active], connectionEnded());
+  abortAll(): void {
+    void abortInTurns([...this.#active], connectionEnded());
   }
 
   /** Aborts every open request and closes the connections to web servers. */
   dispose(): void {
     this.#disposed = true;
-    const aborted = this.abortAll();
+    const aborted = abortInTurns([...this.#active], connectionEnded());
     this.#client?.then(
       (client) => aborted.then(() => client.close()),
       () => {},
