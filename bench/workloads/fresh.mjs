@@ -55,7 +55,7 @@ export const fresh = [
   })),
   {
     name: 'fresh-50-connections',
-    title: '50 connections at once to a new server',
+    title: '50 concurrent connections to a new server',
     rows: [
       { key: 'all', label: 'all initialized', unit: 'ms', better: 'lower' },
       ...latencyRows('ms', { label: 'first 20 requests of each' }),
@@ -79,7 +79,7 @@ export const fresh = [
   },
   {
     name: 'connect-rate',
-    title: 'connect, initialize, close; 8 at once',
+    title: 'connect, initialize, close; 8 concurrently',
     rows: [{ key: 'rate', label: 'connections', unit: '/s', better: 'higher', goal: ratioAtLeast(0.8) }],
     async run({ url, quick }) {
       const open = async () => (await Connection.ready(url)).close();

@@ -24,7 +24,7 @@ export class RequestCredits {
 }
 
 /**
- * A client's connection as the HTTP parser sees it, until it becomes a websocket. The parser handles everything that it gets at once,
+ * A client's connection as the HTTP parser sees it, until it becomes a websocket. The parser handles everything that it gets in one turn,
  * and a client may send thousands of requests in a row. So it gets a few bytes per turn, and connections take turns. A client that
  * does not send a whole request in time is cut off.
  */

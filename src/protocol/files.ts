@@ -239,7 +239,7 @@ export const FsSearchResult = once(() =>
     ),
     unreadable: doc(
       z.optional(Uint64()),
-      'Number of files and directories that could not be read, and were not searched. Absent when there are none.',
+      'Number of files and directories that could not be read, and were not searched. Absent when all were read.',
     ),
     engine: z.enum(['ripgrep', 'builtin']),
   }),

@@ -72,7 +72,7 @@ export async function serveStdio(
   void server
     .accept(new StdioTransport(input, output, { ...config, isServer: true }))
     .then(({ code, reason }) => {
-      // Over a pipe there is no close code that tells the client why.
+      // A pipe has no close code, so the reason goes to stderr.
       if (REFUSED_INPUT.includes(code)) log.error('the input was refused', { reason });
       return server.close();
     });

@@ -73,8 +73,8 @@ export class ServerMetrics {
   }
 
   /**
-   * The metrics for a scraper. Writing them takes milliseconds, and a client may send many requests at once. All requests of one turn of
-   * the event loop get the same text.
+   * The metrics for a scraper. Writing them takes milliseconds, and a client may pipeline many requests. All requests of one turn of the
+   * event loop get the same text.
    */
   scrape(): string {
     if (this.#scraped === null) {

@@ -336,7 +336,7 @@ function bodyDelta(requestId: string, seq: number, piece: Buffer): Buffer {
   return frame;
 }
 
-/** Aborts requests, some in each turn of the event loop: ending hundreds of connections at once would block it. The first go now. */
+/** Aborts some requests now and some in each later turn of the event loop. Ending hundreds of connections in one turn would block it. */
 async function abortInTurns(requests: readonly ActiveRequest[], error: Error): Promise<void> {
   for (const [index, { ending }] of requests.entries()) {
     if (index > 0 && index % HTTP_ABORTS_PER_TURN === 0) await nextTurn();
