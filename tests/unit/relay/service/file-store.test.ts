@@ -23,17 +23,10 @@ import {
 } from '../../../../src/relay/service/limits.ts';
 import { openStore } from '../../../../src/relay/service/store/open-store.ts';
 import { RegistrationFile } from '../../../../src/relay/service/store/registration-file.ts';
-import type { Store } from '../../../../src/relay/service/store/store.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { someKey } from './relay-fixture.ts';
+import { registrationOf, someKey } from './relay-fixture.ts';
 
 const quiet = createLogger('error', () => {});
-
-async function registrationOf(store: Store, key = someKey(), environmentId = 'e'): Promise<string> {
-  const result = await store.register(environmentId, key);
-  if (result.outcome === 'superseded') throw new Error('superseded');
-  return result.registrationId;
-}
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'relay-store-'));

@@ -7,6 +7,7 @@ import { SECURITY_PROFILE } from '../../../../src/relay/noise/suite.ts';
 import { type TokenRole, writeToken } from '../../../../src/relay/service/access/access-tokens.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../../../../src/relay/service/relay.ts';
+import type { Store } from '../../../../src/relay/service/store/store.ts';
 import { connectFrameSocket, type FrameSocket } from '../../../../src/transport/frame-socket.ts';
 import type { CloseReason } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -175,4 +176,11 @@ export class TestPeer {
     await waitFor('the end of a socket', () => this.closed);
     return this.closed!;
   }
+}
+
+/** Registers an executor and returns the id of its registration. */
+export async function registrationOf(store: Store, key = someKey(), environmentId = 'e'): Promise<string> {
+  const result = await store.register(environmentId, key);
+  if (result.outcome === 'superseded') throw new Error('superseded');
+  return result.registrationId;
 }

@@ -14,7 +14,7 @@ import { PendingGrants } from '../../../../src/relay/service/store/pending-grant
 import { type Lease, type Store, StoreUnavailableError } from '../../../../src/relay/service/store/store.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RedisServer } from './redis-server.ts';
-import { someKey } from './relay-fixture.ts';
+import { registrationOf, someKey } from './relay-fixture.ts';
 
 const quiet = createLogger('error', () => {});
 const NODE = { id: 'node-1', url: 'ws://one' };
@@ -26,12 +26,6 @@ async function open(kind: string): Promise<Store> {
   const store = await openStore(setting, quiet);
   onTestFinished(() => store.close());
   return store;
-}
-
-async function registrationOf(store: Store, key = someKey(), environmentId = 'e'): Promise<string> {
-  const result = await store.register(environmentId, key);
-  if (result.outcome === 'superseded') throw new Error('superseded');
-  return result.registrationId;
 }
 
 async function claim(store: Store, registrationId: string, node = NODE): Promise<Lease> {
