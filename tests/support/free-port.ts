@@ -13,7 +13,7 @@ export async function whileTaken<T>(start: () => Promise<T>): Promise<T> {
     try {
       return await start();
     } catch (error) {
-      if (!/EADDRINUSE|address already in use/i.test((error as Error).message)) throw error;
+      if (!/EADDRINUSE|address already in use|port is in use/i.test((error as Error).message)) throw error;
       await delay(20);
     }
   }
