@@ -195,6 +195,9 @@ export const SEARCH_MAX_LINE_BYTES = 1024 * 1024;
 /** Longest line of ripgrep's output that is kept whole: JSON encodes a byte as at most six characters. */
 export const SEARCH_MAX_OUTPUT_LINE_BYTES = 8 * SEARCH_MAX_LINE_BYTES;
 
+/** How long the event loop handles the output of one search before other requests get a turn. The longest path takes a few milliseconds. */
+export const SEARCH_TURN_MS = 5;
+
 /** Bytes kept of ripgrep's stderr. The first messages say why it could not search. */
 export const SEARCH_STDERR_BYTES = 8 * 1024;
 

@@ -18,7 +18,7 @@ import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
-import { describeEnvironment } from './environment-info.ts';
+import { environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
@@ -135,6 +135,7 @@ export class ExecServer {
       protectServer: config.protectMemory,
       openCached: fastPaths.openCached,
     });
+    const describeEnvironment = environmentDescriber(config);
     const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
@@ -153,7 +154,7 @@ export class ExecServer {
         return this.#search;
       },
       environmentInfo: () =>
-        describeEnvironment(config, {
+        describeEnvironment({
           terminals: this.#spawner.pty.available,
           sandbox: this.#services.sandboxEnforcer.usable,
         }),
