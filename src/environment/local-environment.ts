@@ -1,5 +1,5 @@
 import { Listeners } from '../base/listeners.ts';
-import type { CallOptions, EnvironmentInfo, ExecutorFileSystem } from '../client/backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorFileSystem } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
@@ -43,6 +43,10 @@ export class LocalEnvironment implements Environment {
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
+  }
+
+  getExecBackend(): ExecBackend {
+    return this.backend;
   }
 
   get readiness(): Readiness {

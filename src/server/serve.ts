@@ -20,7 +20,7 @@ import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
 import { suggestionFor } from './config/suggestion.ts';
-import { describeEnvironment } from './environment-info.ts';
+import { environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
@@ -153,6 +153,7 @@ export class ExecServer {
       protectServer: config.protectMemory,
       openCached: fastPaths.openCached,
     });
+    const describeEnvironment = environmentDescriber(config);
     const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
@@ -171,7 +172,7 @@ export class ExecServer {
         return this.#search;
       },
       environmentInfo: () =>
-        describeEnvironment(config, {
+        describeEnvironment({
           terminals: this.#spawner.pty.available,
           sandbox: this.#services.sandboxEnforcer.usable,
         }),

@@ -75,7 +75,7 @@ describe('the helper', () => {
     await content.close();
     expect(total).toBe(bytes.length);
     expect(written - before).toBeLessThan(90 * MEGABYTE);
-    expect(memoryOf(helper, 'VmHWM') - written).toBeLessThan(40 * MEGABYTE);
+    expect(memoryOf(helper, 'VmHWM') - written).toBeLessThan(10 * MEGABYTE);
   });
 
   test('that is killed fails the operations in progress, and the next operation gets another one', async () => {
