@@ -63,8 +63,8 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
 
 /**
  * Runs a server like the program `exec-server`, with the given settings and the defaults of the others. The program also reads
- * settings from its environment, a file and flags, and ends on signals. On `stdio` the server takes over stdin and stdout of this
- * process. Rejects with StartError for settings that the server cannot honour, and with TypeError for a name that is not a setting.
+ * settings from its environment, a file and flags, and ends on signals. Rejects with StartError for settings that the server cannot
+ * honour, and with TypeError for a name that is not a setting.
  */
 export async function runServer(settings: Partial<ExecServerConfig> = {}): Promise<RunningServer> {
   for (const name of Object.keys(settings)) {
@@ -72,9 +72,7 @@ export async function runServer(settings: Partial<ExecServerConfig> = {}): Promi
     const advice = suggestionFor(name, Object.keys(DEFAULT_CONFIG)) ?? 'docs/cli.md lists the settings';
     throw new TypeError(`unknown setting '${name}'; ${advice}`);
   }
-  const config = { ...DEFAULT_CONFIG, ...settings };
-  if (parseListenUrl(config.listen).kind !== 'stdio') return serve(config);
-  return serveStdio(config, process.stdin, process.stdout);
+  return serve({ ...DEFAULT_CONFIG, ...settings });
 }
 
 /** Serves one client over a pair of streams. The server ends with the connection, and the session cannot be resumed. */
