@@ -108,7 +108,7 @@ export const WRITE_RETRY_LONGEST_MS = 50;
 export const REMOVE_MAX_DEPTH = 2_048;
 
 /** How long operations wait for the creation of parent directories of a nearby path. Creation takes longer only if it hangs. */
-export const PARENT_CREATION_WAIT_MS = 2_000;
+export const PARENT_CREATION_WAIT_MS = 5_000;
 
 /** Names that a removal reads before it removes them. Bounds the memory for a huge directory. */
 export const REMOVE_NAMES_PER_BATCH = 10_000;
