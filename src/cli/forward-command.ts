@@ -1,8 +1,15 @@
 import { createLogger } from '../observability/log.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { UsageError } from './failures.ts';
+import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
+import {
+  CODEX_FLAGS,
+  codexFlags,
+  REMOTE_TRANSPORT_FLAGS,
+  reportIgnored,
+  signingOf,
+} from './reference-flags.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
 
 const FORWARD_HELP = `\
@@ -23,6 +30,15 @@ Options:
                        the credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.
   --exit-on-stdin-close
                        End when stdin ends.
+  --remote-transport noise
+                       The transport. A forwarder has no other; --aws-sigv4,
+                       --aws-profile, --aws-region and --aws-service are
+                       refused.
+  -c, --config KEY=VALUE, --enable FEATURE, --disable FEATURE,
+  --linux-sandbox-pid-namespace isolate, --proxy-private-ips-via-upstream
+                       Accepted for command lines of codex, with a warning
+                       where they have no effect.
+  --strict-config      Refuse what has no effect.
   -h, --help           Print this help.
 `;
 
@@ -43,6 +59,12 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
+  if (signingOf(flags, 'forward') !== null) {
+    throw new RunError('the direct transport cannot forward; use --remote-transport noise');
+  }
+  const codex = codexFlags(flags, 'forward');
+  if (codex.file !== null) throw new UsageError('--config takes KEY=VALUE only', 'forward');
+  reportIgnored(codex.warnings, host);
   const stopped = new Promise<void>((resolve) => {
     host.onSignal((signal) => {
       if (signal !== 'SIGHUP') resolve();
@@ -87,5 +109,7 @@ const OPTIONS = {
   name: { type: 'string' },
   'executor-credential-stdin': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
+  ...CODEX_FLAGS,
+  ...REMOTE_TRANSPORT_FLAGS,
   help: HELP_FLAG,
 } as const;

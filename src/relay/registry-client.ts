@@ -259,8 +259,8 @@ function isSuccess(status = 0): boolean {
 }
 
 /** Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. */
-function refusal(
-  action: Action,
+export function refusal(
+  action: string,
   host: string,
   status: number,
   text: string,
@@ -286,7 +286,7 @@ function errorOf(text: string): { readonly code: string | null; readonly message
   }
 }
 
-function parse(action: Action, text: string): Answer {
+export function parse(action: string, text: string): Answer {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
@@ -297,7 +297,7 @@ function parse(action: Action, text: string): Answer {
   throw malformed(action, 'it is not an object');
 }
 
-function textOf(action: Action, answer: Answer, key: string): string {
+export function textOf(action: string, answer: Answer, key: string): string {
   const value = answer[key];
   if (typeof value === 'string' && value.trim() !== '') return value;
   throw malformed(action, `'${key}' is missing`);
@@ -312,7 +312,7 @@ function keyOf(value: unknown): NoisePublicKey {
   }
 }
 
-function malformed(action: Action, what: string): RegistryError {
+export function malformed(action: string, what: string): RegistryError {
   return new RegistryError(`invalid response of the registry to ${action}: ${what}`, {
     retryable: false,
   });

@@ -7,6 +7,8 @@ test('serves when the command line is empty', () => {
   expect(parseServerArguments([])).toEqual({
     command: 'serve',
     settings: {},
+    warnings: [],
+    signing: null,
     transport: null,
     configFile: null,
     urlFile: null,
