@@ -2,7 +2,7 @@ import type { Logger } from '../observability/log.ts';
 import type { AwsSigning, DirectExecutor } from '../relay/direct/direct-executor.ts';
 import type { ExecServerConfig } from '../server/config/config.ts';
 import type { RunningServer } from '../server/serve.ts';
-import { UsageError } from './failures.ts';
+import { RunError, UsageError } from './failures.ts';
 import type { RegistryFlags } from './registry-auth.ts';
 
 /** Flags of an executor with the direct transport. */
@@ -10,7 +10,7 @@ export type DirectFlags = RegistryFlags & { readonly name: string | null; readon
 
 /**
  * Prepares an executor that serves its client over a websocket that it opens. Returns the function that starts it. Removes keys from the
- * environment, so that programs do not inherit them. Throws UsageError for invalid flags and CredentialError without a region.
+ * environment, so that programs do not inherit them. Throws UsageError without an environment.
  */
 export function directExecutor(
   server: RunningServer,
@@ -39,7 +39,7 @@ export function directExecutor(
         ...(name !== null && { name }),
       });
     } catch (error) {
-      throw error instanceof TypeError ? new UsageError(`--remote: ${error.message}`) : error;
+      throw error instanceof TypeError ? new RunError(error.message) : error;
     }
   };
 }

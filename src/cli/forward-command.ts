@@ -31,14 +31,14 @@ Options:
   --exit-on-stdin-close
                        End when stdin ends.
   --remote-transport noise
-                       The transport. A forwarder has no other; --aws-sigv4,
-                       --aws-profile, --aws-region and --aws-service are
-                       refused.
+                       The transport. direct is refused: it cannot forward.
+  --aws-sigv4, --aws-profile PROFILE, --aws-region REGION,
+  --aws-service SERVICE
+                       Refused: only the direct transport uses them.
   -c, --config KEY=VALUE, --enable FEATURE, --disable FEATURE,
-  --linux-sandbox-pid-namespace isolate, --proxy-private-ips-via-upstream
-                       Accepted for command lines of codex, with a warning
-                       where they have no effect.
-  --strict-config      Refuse what has no effect.
+  --linux-sandbox-pid-namespace MODE, --proxy-private-ips-via-upstream
+                       Accepted without effect: they are for servers and codex.
+  --strict-config      Refuse keys and features that have no effect.
   -h, --help           Print this help.
 `;
 

@@ -74,8 +74,8 @@ const COMMAND_FLAGS = [
   entry('--aws-service SERVICE', 'With --aws-sigv4: default: execute-api'),
   entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1.'),
   entry(
-    '--linux-sandbox-pid-namespace isolate',
-    'Accepted: a sandbox always has a process namespace of its own. inherit is refused.',
+    '--linux-sandbox-pid-namespace MODE',
+    'isolate: a sandbox has a process namespace of its own, as always. inherit is refused. Default: isolate',
   ),
   entry(
     '--proxy-private-ips-via-upstream',

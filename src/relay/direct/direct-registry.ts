@@ -69,7 +69,7 @@ function registrationOf(text: string, environmentId: string): URL {
   const given = textOf(ACTION, answer, 'url');
   const url = URL.canParse(given) && !/\s/.test(given) ? new URL(given) : null;
   if (url === null || !/^wss?:$/.test(url.protocol)) throw malformed(ACTION, "'url' is not a websocket URL");
-  // A signature is a credential, which nobody else on the network may read.
+  // A signature is a credential: others on the network must not read it.
   if (url.protocol === 'ws:' && !isLoopbackHost(url.hostname)) {
     throw malformed(ACTION, "'url' does not begin with wss:// and is not on this machine");
   }

@@ -170,7 +170,7 @@ test('asks the metadata service of the machine last', async () => {
   ]);
 });
 
-test('says where keys can come from when there are none', async () => {
+test('the error without keys names the sources', async () => {
   const { url } = await service({});
   const env = { ...home(), AWS_EC2_METADATA_DISABLED: '', AWS_EC2_METADATA_SERVICE_ENDPOINT: url };
   await expect(keys(env)).rejects.toThrow(/^no AWS credentials: set AWS_ACCESS_KEY_ID/);
