@@ -35,10 +35,10 @@ export async function agentIdentityAuth(
     if (workspaces !== null && !workspaces.includes(claims.accountId)) {
       throw new CredentialError('its account is not in forced_chatgpt_workspace_id');
     }
-    const urls = agentServiceUrls(env, options.chatgptBaseUrl);
+    const urls = agentServiceUrls(env, options.chatgptBaseUrl, claims.runtimeId);
     await verifyAgentToken(token, { services, keysUrl: urls.keys, now }, signal);
     const key = new AgentKey(claims);
-    const taskId = await registerTask(key, { services, url: urls.taskOf(claims.runtimeId), now }, signal);
+    const taskId = await registerTask(key, { services, url: urls.tasks, now }, signal);
     return new AgentIdentity(key, taskId, now);
   } catch (error) {
     if (!(error instanceof CredentialError || error instanceof AuthServiceError)) throw error;
@@ -148,14 +148,18 @@ async function taskIdOf(text: string, key: AgentKey): Promise<string> {
 /** The services of an agent. */
 interface AgentServiceUrls {
   readonly keys: URL;
-  taskOf(runtimeId: string): URL;
+  readonly tasks: URL;
 }
 
 /**
  * Finds the services. A `chatgpt_base_url` that is not OpenAI's would let a configuration file choose who checks the token. Such a URL
  * needs both variables, and one of them must agree.
  */
-function agentServiceUrls(env: OutboundOptions['env'], configured: string): AgentServiceUrls {
+function agentServiceUrls(
+  env: OutboundOptions['env'],
+  configured: string,
+  runtimeId: string,
+): AgentServiceUrls {
   const base = withoutSlash(configured.trim());
   const keysBase = variable(env, KEYS_VARIABLE);
   const tasksBase = variable(env, TASKS_VARIABLE);
@@ -170,8 +174,7 @@ function agentServiceUrls(env: OutboundOptions['env'], configured: string): Agen
   const tasks = withoutSlash(tasksBase ?? defaultTasks);
   return {
     keys: serviceUrl(`${keys}${keysPath}`, keysBase === null ? 'chatgpt_base_url' : KEYS_VARIABLE),
-    taskOf: (runtimeId) =>
-      serviceUrl(`${tasks}/v1/agent/${encodeURIComponent(runtimeId)}/task/register`, TASKS_VARIABLE),
+    tasks: serviceUrl(`${tasks}/v1/agent/${encodeURIComponent(runtimeId)}/task/register`, TASKS_VARIABLE),
   };
 }
 
