@@ -2,7 +2,6 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, realpath, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { randomHex } from '../../base/random-hex.ts';
 import type { Logger } from '../../observability/log.ts';
 import { AUTH_LOCK_POLL_MS, AUTH_LOCK_TIMEOUT_MS, MAX_AUTH_FILE_BYTES } from '../limits.ts';
 import type { FileLock } from '../service/store/registration-file.ts';
@@ -116,7 +115,9 @@ function tryLock(lock: FileLock, { fd }: FileHandle): boolean {
 async function replaceFile(path: string, text: string): Promise<void> {
   const before = await open(path, 'r');
   const { mode, uid, gid } = await before.stat().finally(() => before.close());
-  const temporary = `${path}.${randomHex()}.tmp`;
+  const temporary = `${path}.${process.pid}.tmp`;
+  // Removes the leftover of a process with the same id. It must not be written to: it may be a symbolic link.
+  await rm(temporary, { force: true });
   const handle = await open(temporary, 'wx', OWNER_ONLY);
   try {
     const own = await handle.stat();

@@ -1,10 +1,8 @@
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { AuthFile } from '../../../../src/relay/sign-in/auth-file.ts';
 import { codexFolder, fileLock, recordedLog } from './auth-fixture.ts';
-
-vi.mock('../../../../src/base/random-hex.ts', () => ({ randomHex: () => 'taken' }));
 
 function open(files: Record<string, unknown>) {
   const folder = codexFolder(files);
@@ -13,7 +11,7 @@ function open(files: Record<string, unknown>) {
 
 test('overwrites the file where no file can be created beside it', async () => {
   const { folder, file } = open({ 'auth.json': { long: 'x'.repeat(1_000) } });
-  mkdirSync(join(folder, 'auth.json.taken.tmp'));
+  mkdirSync(join(folder, `auth.json.${process.pid}.tmp`));
   const before = statSync(file.path).ino;
   await file.write({ short: 1 });
   expect(readFileSync(file.path, 'utf8')).toBe('{\n  "short": 1\n}\n');
