@@ -51,7 +51,9 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   }
   const stop = new AbortController();
   const stopped = new Promise<void>((resolve) => {
-    host.onSignal(() => resolve());
+    host.onSignal((signal) => {
+      if (signal !== 'SIGHUP') resolve();
+    });
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
   const registry = {

@@ -151,9 +151,9 @@ test('backs off when new connections are lost immediately', async () => {
   const fixture = await connected();
   const attach = fixture.registry.accepted;
   let left = 6;
-  fixture.registry.accepted = (socket) => {
+  fixture.registry.accepted = (socket, request) => {
     if (left-- > 0) socket.drop();
-    else attach(socket);
+    else attach(socket, request);
   };
   fixture.registry.cutSockets();
   fixture.transport.send('at last');
