@@ -19,6 +19,14 @@ interface Executor {
   close(): void;
 }
 
+/** An executor that has its credentials. */
+export interface PreparedExecutor {
+  /** Starts it. Null when it has ended before. */
+  start(): Promise<Executor | null>;
+  /** Waits until a credential that is being renewed is stored. */
+  settled(): Promise<void>;
+}
+
 /** The flags of an executor. */
 type RemoteFlags = RegistryFlags & { readonly name: string | null; readonly signing: AwsSigning | null };
 
@@ -33,11 +41,12 @@ export async function serveRemotely(
   sources: CredentialSources & { readonly stderr: { write(text: string): unknown } },
 ): Promise<RunningServer> {
   const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
+  const stop = new AbortController();
   const { signing } = flags;
-  const start =
+  const { start, settled } =
     signing === null
-      ? await relayExecutor(server, flags, sources, log)
-      : (await import('./direct-mode.ts')).directExecutor(
+      ? await relayExecutor(server, flags, sources, log, stop.signal)
+      : await (await import('./direct-mode.ts')).directExecutor(
           server,
           { ...flags, signing },
           config,
@@ -48,7 +57,11 @@ export async function serveRemotely(
   let closing: Promise<void> | null = null;
   const close = (reason?: string) => {
     executor?.drain();
-    closing ??= server.close(reason).finally(() => executor?.close());
+    stop.abort();
+    closing ??= server
+      .close(reason)
+      .finally(() => executor?.close())
+      .finally(settled);
     return closing;
   };
   const run = async () => {
@@ -57,33 +70,36 @@ export async function serveRemotely(
     await executor?.ended;
   };
   const finished = run().catch((error: unknown) => {
-    throw asRunError(error);
+    if (!stop.signal.aborted) throw asRunError(error);
   });
   const closed = Promise.race([finished, server.closed]).finally(() => close());
   closed.catch(() => {});
   return { ...server, closed, close };
 }
 
-/** Takes the credentials for a relay. Returns the function that starts the executor, or returns null when no credential arrives. */
+/** Takes the credentials for a relay. */
 async function relayExecutor(
   server: RunningServer,
   flags: RemoteFlags,
   sources: CredentialSources,
   log: Logger,
-): Promise<() => Promise<Executor | null>> {
-  const { auth, ready, ended } = await openAuth(flags, sources);
-  return async () => {
-    if (!(await ready)) return null;
+  stopped: AbortSignal,
+): Promise<PreparedExecutor> {
+  const { auth: opening, ended, tls, settled } = await openAuth(flags, sources, log, stopped);
+  const start = async () => {
+    const auth = await opening;
+    if (stopped.aborted) return null;
     const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
     const { name } = flags;
     const accept = serveHarnesses(server);
-    const executor = await startExecutor(flags, { auth, log, accept, ...(name !== null && { name }) });
+    const executor = await startExecutor(flags, { auth, tls, log, accept, ...(name !== null && { name }) });
     return {
       ended: Promise.race([executor.ended, ended]),
       drain: () => executor.drain(),
       close: () => executor.close(),
     };
   };
+  return { start, settled };
 }
 
 /** Closes the server when its stdin ends, for parents that exit without a signal. */

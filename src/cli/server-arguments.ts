@@ -27,6 +27,7 @@ export interface ServerArguments {
   readonly remote: string | null;
   readonly name: string | null;
   readonly executorCredentialStdin: boolean;
+  readonly useAgentIdentityAuth: boolean;
   /** How the direct transport signs its requests; null for the Noise transport. */
   readonly signing: AwsSigning | null;
   readonly exitOnStdinClose: boolean;
@@ -80,15 +81,17 @@ const FLAGS: Flags = {
   name: { type: 'string' },
   json: { type: 'boolean' },
   'executor-credential-stdin': { type: 'boolean' },
+  'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
   help: HELP_FLAG,
   version: { type: 'boolean', short: 'V', final: true },
 };
 
 function parsed(command: ServerCommand, flags: Given): ServerArguments {
-  for (const name of ['name', 'executor-credential-stdin']) {
+  for (const name of ['name', 'executor-credential-stdin', 'use-agent-identity-auth']) {
     if (name in flags && !('remote' in flags)) throw new UsageError(`--${name} needs --remote`);
   }
+  rejectTwoCredentials(flags);
   const signing = signingOf(flags);
   const codex = codexFlags(flags);
   const json = flags.json === true;
@@ -105,9 +108,17 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
     name: asText('name', flags),
     signing,
     executorCredentialStdin: flags['executor-credential-stdin'] === true,
+    useAgentIdentityAuth: flags['use-agent-identity-auth'] === true,
     exitOnStdinClose: flags['exit-on-stdin-close'] === true,
     json,
   };
+}
+
+/** Throws UsageError for flags that ask for two kinds of credentials. */
+export function rejectTwoCredentials(flags: Given, command: string | null = null): void {
+  const names = ['executor-credential-stdin', 'use-agent-identity-auth'];
+  if (!names.every((name) => flags[name] === true)) return;
+  throw new UsageError(`${names.map((name) => `--${name}`).join(' and ')} cannot be combined`, command);
 }
 
 function settingsOf(flags: Given, { overrides }: CodexFlags): ServerArguments['settings'] {

@@ -53,9 +53,7 @@ function flagsOf(help: string): ReadonlyMap<string, HelpFlag> {
 }
 
 /** Flags of the reference that exec-server does not list, and why. */
-const MISSING: Readonly<Record<string, string>> = {
-  'use-agent-identity-auth': 'agent identities are not supported',
-};
+const MISSING: Readonly<Record<string, string>> = {};
 
 /** Flags that only exec-server has, besides its settings, which docs/cli.md lists. */
 const ADDED: Readonly<Record<string, string>> = {
@@ -143,6 +141,8 @@ describe.skipIf(skipped !== null)('the command line of codex exec-server', () =>
     [['--remote-transport', 'noise'], 2],
     [[...DIRECT, '--aws-sigv4', '--aws-sigv4'], 2],
     [[...DIRECT, '--aws-sigv4', '--executor-credential-stdin'], 2],
+    [[...DIRECT, '--aws-sigv4', '--use-agent-identity-auth'], 2],
+    [['--use-agent-identity-auth'], 2],
     [[...DIRECT, '--aws-sigv4'], 1],
     [[...DIRECT, '--aws-sigv4', '--aws-region', 'x', '--aws-profile', 'none'], 1],
     [[...DIRECT, '--aws-sigv4', '--aws-region', 'x', '--aws-service', ' '], 1],

@@ -1,7 +1,7 @@
 import { exec } from 'node:child_process';
-import { CredentialError } from '../executor/credential-frames.ts';
 import { AWS_CREDENTIAL_PROCESS_TIMEOUT_MS, MAX_AWS_ANSWER_BYTES } from '../limits.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
+import { CredentialError } from '../registry-auth.ts';
 import { type AwsProfile, readProfile } from './aws-profiles.ts';
 import {
   containerCredentials,

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { CredentialError } from '../executor/credential-frames.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
+import { CredentialError } from '../registry-auth.ts';
 
 /** The settings of a profile by name, in lower case. */
 export type AwsProfile = Readonly<Record<string, string>>;

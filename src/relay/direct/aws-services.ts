@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { TimeLimit } from '../../base/time-limit.ts';
-import { CredentialError } from '../executor/credential-frames.ts';
 import { AWS_METADATA_TIMEOUT_MS, AWS_SERVICE_TIMEOUT_MS, MAX_AWS_ANSWER_BYTES } from '../limits.ts';
 import { exchangeHttp, failureReason, type HttpRequest, isSuccess } from '../outbound/http-exchange.ts';
 import { isLoopbackHost, type OutboundOptions } from '../outbound/proxy.ts';
+import { CredentialError } from '../registry-auth.ts';
 import type { AwsCredentials } from './sigv4.ts';
 
 /** A role that a token in a file may assume. */

@@ -2,7 +2,7 @@ import { TimeLimit } from '../../base/time-limit.ts';
 import { MAX_REGISTRY_ANSWER_BYTES, REGISTER_TIMEOUT_MS } from '../limits.ts';
 import { exchangeHttp, failureReason, isSuccess } from '../outbound/http-exchange.ts';
 import { isLoopbackHost, type OutboundOptions } from '../outbound/proxy.ts';
-import { malformed, parse, RegistryError, refusal, textOf } from '../registry-client.ts';
+import { callUrl, malformed, parse, RegistryError, refusal, textOf } from '../registry-client.ts';
 import type { SignableRequest } from './sigv4.ts';
 
 /** Returns the headers that sign a request. Rejects with CredentialError. */
@@ -27,9 +27,7 @@ export function registerDirect(
   signal: AbortSignal,
 ): Promise<URL> {
   return TimeLimit.run(REGISTER_TIMEOUT_MS, signal, async (limited) => {
-    const url = new URL(base);
-    const prefix = base.pathname.replace(/\/+$/, '');
-    url.pathname = `${prefix}/cloud/environment/${encodeURI(environmentId)}/${ACTION}`;
+    const url = callUrl(base, environmentId, ACTION);
     const body = JSON.stringify({ transport: TRANSPORT });
     const headers = { 'content-type': 'application/json' };
     const signature = await sign({ method: 'POST', url, headers, body }, limited);
@@ -48,7 +46,7 @@ export function registerDirect(
       },
     );
     const { status, text, truncated } = response;
-    if (!isSuccess(status)) throw refusal(ACTION, base.host, status, text, { headers: () => sent });
+    if (!isSuccess(status)) throw refusal(ACTION, base.host, status, text, sent);
     if (truncated) throw malformed(ACTION, 'it is too long');
     return registrationOf(text, environmentId);
   });

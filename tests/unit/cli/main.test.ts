@@ -223,7 +223,7 @@ test('a forwarder accepts the flags of codex, and refuses the direct transport',
     1,
     expect.stringMatching(/warning: -c logLevel has no effect/),
   ]);
-  expect(accepted.stderr).toContain('credential');
+  expect(accepted.stderr).toContain('registration requires');
 });
 
 test.each([
