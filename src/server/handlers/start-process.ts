@@ -2,8 +2,8 @@ import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
-import type { RetentionLimits } from '../../process/output-log.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
+import type { RetentionLimits } from '../../process/retained-stream.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { type SandboxedLaunch, unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
@@ -76,13 +76,14 @@ function limitsOf({ limits }: CheckedStart, config: ExecServerConfig): Effective
   });
 }
 
-/** How much of the program's output is kept for reading. */
+/** How much of each output stream is kept for reading. The head and the tail of a stream together stay within a requested cap. */
 function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig): RetentionLimits {
-  const maxBytes = Math.min(config.retainedOutputBytesPerProcess, outputBytesCap ?? Number.POSITIVE_INFINITY);
+  const cap = outputBytesCap ?? Number.POSITIVE_INFINITY;
+  const headBytes = Math.min(config.snapshotHeadBytes, Math.floor(cap / 2));
   return {
-    maxBytes,
+    headBytes,
+    tailBytes: Math.min(config.retainedOutputBytesPerProcess, cap - headBytes),
     maxChunks: config.retainedChunksPerProcess,
-    headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
     maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
   };
 }
