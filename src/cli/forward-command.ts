@@ -1,9 +1,17 @@
 import { createLogger } from '../observability/log.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { UsageError } from './failures.ts';
+import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
+import {
+  CODEX_FLAGS,
+  codexFlags,
+  REMOTE_TRANSPORT_FLAGS,
+  reportIgnored,
+  signingOf,
+} from './reference-flags.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
+import { rejectTwoCredentials } from './server-arguments.ts';
 
 const FORWARD_HELP = `\
 Usage: exec-server forward --connect URL --remote URL --environment-id ID
@@ -19,10 +27,23 @@ Options:
   --name NAME          The name of this forwarder in logs.
   --executor-credential-stdin
                        Read credentials for the registry from stdin, as lines
-                       of JSON; the forwarder ends when stdin ends. Default:
-                       the credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.
+                       of JSON; the forwarder ends when stdin ends.
+  --use-agent-identity-auth
+                       Sign in at the registry with the agent's token in
+                       CODEX_ACCESS_TOKEN. By default the first one of these is
+                       used: EXEC_SERVER_API_KEY, workload identity,
+                       CODEX_API_KEY, CODEX_ACCESS_TOKEN, the login of codex.
   --exit-on-stdin-close
                        End when stdin ends.
+  --remote-transport noise
+                       The transport. direct is refused: it cannot forward.
+  --aws-sigv4, --aws-profile PROFILE, --aws-region REGION,
+  --aws-service SERVICE
+                       Refused: only the direct transport uses them.
+  -c, --config KEY=VALUE, --enable FEATURE, --disable FEATURE,
+  --linux-sandbox-pid-namespace MODE, --proxy-private-ips-via-upstream
+                       Accepted without effect: they are for servers and codex.
+  --strict-config      Refuse keys and features that have no effect.
   -h, --help           Print this help.
 `;
 
@@ -35,6 +56,7 @@ export async function forwardCommand(argv: readonly string[], host: Host): Promi
 }
 
 async function forward(flags: Flags, host: Host): Promise<void> {
+  rejectTwoCredentials(flags, 'forward');
   hideOwnEnvironment();
   // The forwarder keeps running when its log reader goes away.
   host.stderr.on('error', () => {});
@@ -43,21 +65,35 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
+  if (signingOf(flags, 'forward') !== null) {
+    throw new RunError('the direct transport cannot forward; use --remote-transport noise');
+  }
+  const codex = codexFlags(flags, 'forward');
+  if (codex.file !== null) throw new UsageError('--config takes KEY=VALUE only', 'forward');
+  reportIgnored(codex.warnings, host);
+  const stop = new AbortController();
   const stopped = new Promise<void>((resolve) => {
     host.onSignal((signal) => {
       if (signal !== 'SIGHUP') resolve();
     });
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
-  const registry = { remote, environmentId, credentialStdin: flags['executor-credential-stdin'] === true };
-  const { auth, ready, ended } = await openAuth(registry, host);
-  if (flags['exit-on-stdin-close']) host.stdin.resume();
+  const registry = {
+    remote,
+    environmentId,
+    credentialStdin: flags['executor-credential-stdin'] === true,
+    agentIdentity: flags['use-agent-identity-auth'] === true,
+  };
   const log = createLogger('warn', (line) => host.stderr.write(line));
+  const { auth: opening, ended, tls, settled } = await openAuth(registry, host, log, stop.signal);
+  if (flags['exit-on-stdin-close']) host.stdin.resume();
   try {
-    if (!(await Promise.race([ready, stopped.then(() => false)]))) return;
+    const auth = await Promise.race([opening, stopped.then(() => null)]);
+    if (auth === null) return;
     const { forwardStream } = await import('../relay/forward/forward-stream.ts');
     const executor = await startExecutor(registry, {
       auth,
+      tls,
       log,
       accept: (stream) => {
         forwardStream(stream, { url }).catch((error: Error) => {
@@ -69,6 +105,9 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     await Promise.race([executor.ended, ended, stopped]).finally(() => executor.close());
   } catch (error) {
     throw asRunError(error);
+  } finally {
+    stop.abort();
+    await settled();
   }
 }
 
@@ -86,6 +125,9 @@ const OPTIONS = {
   'environment-id': { type: 'string' },
   name: { type: 'string' },
   'executor-credential-stdin': { type: 'boolean' },
+  'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
+  ...CODEX_FLAGS,
+  ...REMOTE_TRANSPORT_FLAGS,
   help: HELP_FLAG,
 } as const;

@@ -7,6 +7,8 @@ test('serves when the command line is empty', () => {
   expect(parseServerArguments([])).toEqual({
     command: 'serve',
     settings: {},
+    warnings: [],
+    signing: null,
     transport: null,
     configFile: null,
     urlFile: null,
@@ -14,6 +16,7 @@ test('serves when the command line is empty', () => {
     remote: null,
     name: null,
     executorCredentialStdin: false,
+    useAgentIdentityAuth: false,
     exitOnStdinClose: false,
     json: false,
   });
@@ -61,6 +64,7 @@ test('parses flags that are not settings', () => {
     remote: null,
     name: null,
     executorCredentialStdin: false,
+    useAgentIdentityAuth: false,
     exitOnStdinClose: false,
     settings: {},
   });
@@ -73,6 +77,11 @@ test.each([
   [['--json', 'token'], 'token must be the first argument'],
   [['--name', 'x'], '--name needs --remote'],
   [['--executor-credential-stdin'], '--executor-credential-stdin needs --remote'],
+  [['--use-agent-identity-auth'], '--use-agent-identity-auth needs --remote'],
+  [
+    ['--remote', 'https://h', '--executor-credential-stdin', '--use-agent-identity-auth'],
+    '--executor-credential-stdin and --use-agent-identity-auth cannot be combined',
+  ],
   [['-x'], "unknown flag '-x'"],
   [['-'], "unknown flag '-'"],
   [['--'], "unknown flag '--'"],
@@ -87,9 +96,12 @@ test.each([
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
   [['--json'], '--json is for config and doctor only'],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
-  [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [
+    ['run'],
+    "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward, help",
+  ],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
-  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward, help"],
   [['config', 'listen'], "unexpected argument 'listen'"],
 ])('rejects %j', (argv, message) => {
   expect(() => parseServerArguments(argv)).toThrow(UsageError);

@@ -187,7 +187,7 @@ test('stops reconnecting when the stream is closed', async () => {
   expect(fixture.registry.asked).toHaveLength(2);
 });
 
-test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a b' }, { auth: 'two words' }])(
+test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a/b' }, { auth: 'two words' }])(
   'rejects the invalid options %j',
   async (options) => {
     const registry = await FakeRegistry.open();
