@@ -262,7 +262,7 @@ describe('the helper', () => {
       const program = { ...fixture.program, main: '/nowhere/file-helper.cjs' };
       const files = fixture.pool({ program }).files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toMatch(
-        /^failed: fs sandbox helper failed with status exit status: 1: bwrap: .*\/nowhere\/file-helper.cjs/,
+        /^failed: fs sandbox helper failed: .*cannot be read: \/nowhere\/file-helper.cjs \(ENOENT\); set helperDirectory/,
       );
     });
 
