@@ -77,8 +77,7 @@ function version(env: NodeJS.ProcessEnv = { HOME: home }): string {
 /** The code cache of another program. V8 accepts it for the bundle, because it compares only the length of the source. */
 function plant(file: string): void {
   const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
-  const { length } =
-    `(function(exports,require,module,__filename,__dirname){${readFileSync(join(dirname(bin), bundle), 'utf8')}\n})`;
+  const { length } = readFileSync(join(dirname(bin), bundle), 'latin1');
   const script = `
     const source = '(function(){process.stdout.write("planted\\\\n")'.padEnd(${length} - 2) + '})';
     const script = new (require('node:vm').Script)(source);
