@@ -32,7 +32,8 @@ script.runInThisContext()(exports, require, module, filename, __dirname);
 function loadScript() {
   const cachedData = isEnabled ? (readBuildCache() ?? readUserCache()) : undefined;
   const compiled = new Script(fs.readFileSync(filename, 'latin1'), { filename, cachedData });
-  if (userFolder !== null && (cachedData === undefined || compiled.cachedDataRejected)) writeAfterFirstSession();
+  if (userFolder !== null && (cachedData === undefined || compiled.cachedDataRejected))
+    writeAfterFirstSession();
   return compiled;
 }
 

@@ -86,6 +86,11 @@ function plant(file: string): void {
   expect(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })).toBe('planted\n');
 }
 
+test('the bundle is ASCII, because the loader reads one byte per character', () => {
+  const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
+  expect(readFileSync(join(dirname(bin), bundle)).every((byte) => byte < 0x80)).toBe(true);
+});
+
 test('the first session writes a cache that only this user can read, and the next start uses it', async () => {
   expect(version()).toBe(VERSION);
   expect(caches()).toEqual([]);
