@@ -46,6 +46,24 @@ test('accepts the settings file of the documentation', async () => {
   });
 });
 
+test('config shows the value that is used where a smaller one is raised', async () => {
+  const { code, stdout } = await workspace.run(['config', '--max-unfinished-bytes', '2KiB']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^maxUnfinishedBytes +64MiB +flag --max-unfinished-bytes, raised to maxMessageBytes$/m,
+  );
+});
+
+test.each([
+  ['--http-header-variables', 'WEB_TOKEN OTHER'],
+  ['--http-header-variables', 'OPENAI_API_KEY'],
+  ['--http-allowed-hosts', 'a b'],
+])('config rejects an invalid value of %s', async (flag, value) => {
+  const { code, stdout, stderr } = await workspace.run(['config', flag, value]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toMatch(new RegExp(`^exec-server: ${flag}: .+\\n`));
+});
+
 test('config shows the source of each value', async () => {
   const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
   const env = { EXEC_SERVER_CONFIG: file, EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_MAX_CONNECTIONS: '6' };
@@ -67,7 +85,7 @@ test.each<[string[], Record<string, string>, string]>([
   [
     ['explode'],
     {},
-    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward",
+    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward, help",
   ],
   [
     ['--concurrent-requests', '0'],
@@ -173,6 +191,58 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     expect([existsSync(urlFile), existsSync(pidFile)]).toEqual([false, false]);
   },
 );
+
+test('reports flags without an effect, and serves', async () => {
+  const flags = ['-c', 'model="o3"', '--enable', 'hooks', '-c', 'logLevel=error'];
+  const variable = 'CODEX_EXEC_SERVER_PROXY_PRIVATE_IPS_VIA_UPSTREAM';
+  const server = workspace.start(flags, { [variable]: 'true' });
+  await firstLine(server);
+  server.child.kill('SIGTERM');
+  const { code, stderr } = await server.outcome;
+  expect(code).toBe(0);
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    'exec-server: warning: -c model has no effect: it is not a setting of this program',
+    "exec-server: warning: the feature 'hooks' has no effect: features belong to codex, not to this program",
+    expect.stringMatching(`^exec-server: warning: ${variable} has no effect: the proxy of a program`),
+  ]);
+});
+
+test('help prints the help of a command', async () => {
+  const [help, forward, unknown] = await Promise.all(
+    [['help'], ['help', 'forward'], ['help', 'nothing']].map((args) => workspace.run(args)),
+  );
+  expect(help!.stdout).toBe((await workspace.run(['--help'])).stdout);
+  expect(forward!.stdout).toBe((await workspace.run(['forward', '--help'])).stdout);
+  expect([unknown!.code, unknown!.stderr]).toEqual([
+    2,
+    expect.stringContaining("unexpected argument 'nothing'"),
+  ]);
+});
+
+test('a forwarder accepts the flags of codex, and refuses the direct transport', async () => {
+  const forward = ['forward', '--connect', 'ws://127.0.0.1:9', '--remote', 'http://127.0.0.1:9'];
+  const base = [...forward, '--environment-id', 'e'];
+  const direct = await workspace.run([...base, '--remote-transport', 'direct', '--aws-sigv4']);
+  expect([direct.code, direct.stderr]).toEqual([
+    1,
+    expect.stringContaining('the direct transport cannot forward'),
+  ]);
+  // Without a credential it ends after the flags were read.
+  const flags = [
+    '-c',
+    'logLevel=info',
+    '--linux-sandbox-pid-namespace',
+    'inherit',
+    '--remote-transport',
+    'noise',
+  ];
+  const accepted = await workspace.run([...base, ...flags]);
+  expect([accepted.code, accepted.stderr]).toEqual([
+    1,
+    expect.stringMatching(/warning: -c logLevel has no effect/),
+  ]);
+  expect(accepted.stderr).toContain('registration requires');
+});
 
 test.each([
   [['token', '--out', 'unwritten'], 'cannot write --out unwritten: '],
