@@ -14,6 +14,8 @@ export interface WebSocketTarget {
   readonly authToken?: string | null;
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
+  /** How long to try to resume the session after a loss. Default: the setting of the manager, else 25 s. */
+  readonly recoveryWindowMs?: number | 'none';
 }
 
 /** A program that serves on its stdin and stdout. The first use starts it. After its exit only `restart` does. */
@@ -32,6 +34,8 @@ export interface OpenerTarget extends TransportSource {
   readonly type: 'opener';
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
+  /** How long to try to resume the session after a loss. Default: the setting of the manager, else 25 s. */
+  readonly recoveryWindowMs?: number | 'none';
 }
 
 /** One environment of a provider. */

@@ -81,6 +81,7 @@ export class ManagedProcess {
   readonly #listener: ProcessListener;
   readonly #log: OutputLog;
   readonly #maxChunkBytes: number;
+  readonly #maxRetainedBytes: number;
   readonly #stdin: StdinQueue | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
@@ -89,6 +90,7 @@ export class ManagedProcess {
   /** How the program ended, while the denial detector still waits for the rest of the output. */
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
+  #outputBytes = 0;
   #exitCode: number | null = null;
   #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
@@ -109,6 +111,7 @@ export class ManagedProcess {
     this.#cleanUp = cleanUp;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
+    this.#maxRetainedBytes = retention.maxBytes;
     this.#maxChunkBytes = Math.min(
       retention.maxChunkBytes ?? MAX_CHUNK_BYTES,
       Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes)),
@@ -160,6 +163,11 @@ export class ManagedProcess {
 
   get nextSeq(): number {
     return this.#log.nextSeq;
+  }
+
+  /** Upper bound of the output that can be read. */
+  get retainedBytes(): number {
+    return Math.min(this.#outputBytes, this.#maxRetainedBytes);
   }
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
@@ -289,6 +297,7 @@ export class ManagedProcess {
   #output(stream: StreamName, read: Buffer): void {
     const bytes = read.subarray(0, this.#watch.output(read.length));
     this.#denialDetector?.output(stream, bytes);
+    this.#outputBytes += bytes.length;
     for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
       const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
       this.#listener.output(this.#log.append(stream, chunk), stream, chunk);

@@ -4,6 +4,7 @@ import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
+import { DetachedProcesses } from './detached-processes.ts';
 import { Session } from './session.ts';
 
 /** The sessions of a server. A detached session can be resumed until its TTL has passed. */
@@ -11,8 +12,9 @@ export class SessionRegistry {
   readonly #config: ExecServerConfig;
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
-  /** Expiry timers of detached sessions; the session that was detached first comes first. */
-  readonly #expiries = new Map<Session, NodeJS.Timeout>();
+  /** Expiry timers of detached sessions, null where the TTL has no limit; the session that was detached first comes first. */
+  readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
+  readonly #detachedProcesses: DetachedProcesses;
   /** The client that created each session, as far as it is known. */
   readonly #clients = new WeakMap<Session, string>();
   readonly #ending = new Set<Promise<void>>();
@@ -21,11 +23,17 @@ export class SessionRegistry {
   constructor(config: ExecServerConfig, spawner: Spawner) {
     this.#config = config;
     this.#spawner = spawner;
+    this.#detachedProcesses = new DetachedProcesses(config);
   }
 
   /** Numbers of attached and detached sessions. */
   get counts(): { readonly attached: number; readonly detached: number } {
     return { attached: this.#sessions.size - this.#expiries.size, detached: this.#expiries.size };
+  }
+
+  /** Closed processes that detached sessions keep beyond their retention time, and the bytes of their output. */
+  get detachedProcesses(): DetachedProcesses['total'] {
+    return this.#detachedProcesses.total;
   }
 
   /**
@@ -36,7 +44,11 @@ export class SessionRegistry {
     this.#refuseWhenClosing();
     if (this.#sessions.size >= this.#config.maxSessions) this.#evictIdle();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
-    const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
+    const options = {
+      maxProcesses: maxProcessesPerConnection,
+      closedRetentionMs: closedProcessRetentionMs,
+      keeper: this.#detachedProcesses.keeperFor(client),
+    };
     const limits = sessionLimits(this.#config);
     const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, limits);
     this.#sessions.set(session.id, session);
@@ -57,8 +69,7 @@ export class SessionRegistry {
       session.probe();
       throw sessionAttached(sessionId);
     }
-    clearTimeout(this.#expiries.get(session));
-    this.#expiries.delete(session);
+    this.#stopExpiry(session);
     return session;
   }
 
@@ -69,16 +80,19 @@ export class SessionRegistry {
       this.end(session);
       return;
     }
-    this.#expiries.set(
-      session,
-      setTimeout(() => this.end(session), session.detachedTtlMs),
-    );
+    const { detachedTtlMs } = session;
+    const expires = Number.isFinite(detachedTtlMs);
+    this.#expiries.set(session, expires ? setTimeout(() => this.end(session), detachedTtlMs) : null);
+  }
+
+  #stopExpiry(session: Session): void {
+    clearTimeout(this.#expiries.get(session) ?? undefined);
+    this.#expiries.delete(session);
   }
 
   /** Kills the session's processes and removes it. */
   end(session: Session): void {
-    clearTimeout(this.#expiries.get(session));
-    this.#expiries.delete(session);
+    this.#stopExpiry(session);
     this.#sessions.delete(session.id);
     const ended = session.close().finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);

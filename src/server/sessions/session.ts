@@ -31,7 +31,7 @@ export class Session implements EventSink {
   readonly limits: SessionLimits | null;
   /** The access rights of its connections; the same for all of them. */
   readonly accessKey: string;
-  /** How long the session outlives its connection. */
+  /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */
   lifecycleNotifications = false;
@@ -61,6 +61,7 @@ export class Session implements EventSink {
 
   attach(peer: SessionPeer): void {
     this.#peer = peer;
+    this.processes.closed.setAttached(true);
     this.policyDecisions.flush();
     this.processes.setPaused(peer.saturated);
   }
@@ -68,6 +69,7 @@ export class Session implements EventSink {
   /** Without a client no back-pressure applies, so the processes are resumed. */
   detach(): void {
     this.#peer = null;
+    this.processes.closed.setAttached(false);
     this.processes.setPaused(false);
   }
 
