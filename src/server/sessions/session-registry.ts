@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { MAX_TIMER_MS } from '../../process/limits.ts';
 import { effectiveLimits, limitsAnything, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
@@ -12,7 +13,7 @@ export class SessionRegistry {
   readonly #config: ExecServerConfig;
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
-  /** Expiry timers of detached sessions, null where the TTL has no limit; the session that was detached first comes first. */
+  /** Expiry timers of detached sessions, null where the TTL is none or longer than any timer; the session that was detached first comes first. */
   readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
   readonly #detachedProcesses: DetachedProcesses;
   /** The client that created each session, as far as it is known. */
@@ -81,7 +82,7 @@ export class SessionRegistry {
       return;
     }
     const { detachedTtlMs } = session;
-    const expires = Number.isFinite(detachedTtlMs);
+    const expires = detachedTtlMs <= MAX_TIMER_MS;
     this.#expiries.set(session, expires ? setTimeout(() => this.end(session), detachedTtlMs) : null);
   }
 
