@@ -228,6 +228,9 @@ export class AgentExec {
       const event = session.outputDelta(piece);
       if (event !== null) this.#emit(event);
     });
+    process.network.streamTo((decision) => {
+      if (this.#ends.has(session)) this.#emit(session.networkDecision(decision));
+    });
     return { session, release };
   }
 
@@ -276,10 +279,12 @@ export class AgentExec {
       exitCode,
       sessionId,
       output,
+      network: process.network.takeDenials(),
     };
     const text = modelText(facts, maxTokens, this.#truncation);
     const sandboxDenied = ended && isDenied(process, sandboxed);
-    const answer: ToolOutput = { ...text, exitCode, sessionId, sandboxDenied };
+    const networkDenials = facts.network.denials;
+    const answer: ToolOutput = { ...text, exitCode, sessionId, sandboxDenied, networkDenials };
     if (!ended) return answer;
     this.#sessions.remove(session);
     if (failureMessage === null) return answer;

@@ -37,6 +37,21 @@ export interface TerminalInteractionEvent {
   readonly stdin: string;
 }
 
+/** The proxy of a program's managed network decided about a host. */
+export interface NetworkDecisionEvent {
+  readonly type: 'networkDecision';
+  /** The call of `exec_command` that started the program. */
+  readonly callId: string;
+  readonly processId: string;
+  /** `ask` blocks like `deny`. */
+  readonly decision: 'allow' | 'deny' | 'ask';
+  readonly protocol: 'http' | 'https_connect' | 'socks5_tcp' | 'socks5_udp';
+  readonly host: string;
+  readonly port: number;
+  /** The reason of the policy, or a code of the proxy. */
+  readonly reason: string;
+}
+
 /** A program has ended and its output is complete, or it was lost. */
 export interface EndEvent extends CommandFacts {
   readonly type: 'end';
@@ -55,7 +70,12 @@ export interface EndEvent extends CommandFacts {
 }
 
 /**
- * Events of a model's programs. Each program has one `begin`, then its output and input in order, then exactly one `end`. Events are
- * plain data.
+ * Events of a model's programs. Each program has one `begin`, then its output and input in order, then exactly one `end`. Decisions
+ * about its network come in their own order between them. Events are plain data.
  */
-export type ExecEvent = BeginEvent | OutputDeltaEvent | TerminalInteractionEvent | EndEvent;
+export type ExecEvent =
+  | BeginEvent
+  | OutputDeltaEvent
+  | TerminalInteractionEvent
+  | NetworkDecisionEvent
+  | EndEvent;

@@ -12,17 +12,26 @@ export type {
   BeginEvent,
   EndEvent,
   ExecEvent,
+  NetworkDecisionEvent,
   OutputDeltaEvent,
   TerminalInteractionEvent,
 } from './events.ts';
 export type { Shell } from './launch/command.ts';
 export { environmentTarget, type TargetOptions } from './launch/environment-target.ts';
-export type { Approval, CommandRequest, Denial, ExecPolicy } from './launch/policy.ts';
+export type {
+  Approval,
+  CommandRequest,
+  Denial,
+  ExecPolicy,
+  HostRequest,
+  NetworkChoice,
+} from './launch/policy.ts';
 export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
 export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';
 export type { TruncationPolicy } from './output/truncate.ts';
+export type { NetworkDenial } from './session/network-decisions.ts';
 export { StdioProgram, StdioProgramError, type StdioProgramOptions } from './stdio-program.ts';
 export {
   type ArgumentSchema,

@@ -46,6 +46,16 @@ export const HELD_OUTPUT_BYTES = 1024 * 1024;
 export const DELTA_BYTES = 8_192;
 export const MAX_DELTAS = 10_000;
 
+/** How long a policy may take to decide about a host. A person may be asked, but the program waits. */
+export const HOST_DECISION_MS = 300_000;
+
+/** Decisions about the network that become events, per program. */
+export const MAX_NETWORK_EVENTS = 1_000;
+
+/** Denials of the network that one call returns, and the characters of each reason in its text, so that output keeps its share. */
+export const MAX_REPORTED_DENIALS = 8;
+export const MAX_REASON_IN_TEXT = 200;
+
 /** Sessions that are kept, and how many of the most recently used are never evicted. */
 export const MAX_SESSIONS = 64;
 export const PROTECTED_SESSIONS = 8;

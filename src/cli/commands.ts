@@ -18,6 +18,8 @@ export interface Host {
 /** What a command prints when it ends, and its exit code. */
 export interface CommandResult {
   readonly text: string;
+  /** Lines for stderr, where `text` is for another program. */
+  readonly details?: string;
   readonly exitCode: number;
 }
 
@@ -49,7 +51,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'token',
     usage: ['token [--help]'],
     summary: 'Create a token for clients of a server with --ws-auth.',
-    run: async (argv) => printed((await import('./token-command.ts')).tokenCommand(argv)),
+    run: async (argv) => (await import('./token-command.ts')).tokenCommand(argv),
   },
   {
     name: 'audit',

@@ -50,7 +50,7 @@ async function examine(env: Environment): Promise<Group[]> {
   const { openCached } = fastPathsFor(DEFAULT_CONFIG, { inProcess: true });
   const spawner = await createSpawner({ protectServer: true, openCached });
   try {
-    const { requirements, programs, files } = await testSandbox(spawner, env);
+    const { requirements, programs, files } = await testSandbox(spawner, env, env.EXEC_SERVER_BWRAP_PATH);
     return [
       { title: 'Sandbox', checks: requirements },
       { title: 'Escape attempts by a program', checks: programs },
@@ -73,8 +73,8 @@ function controlGroups(): Check {
     : ok('control groups', 'memory, process and CPU limits work for programs and sessions');
 }
 
-async function ripgrep({ PATH = '' }: Environment): Promise<Check> {
-  const path = await findRipgrep(PATH);
+async function ripgrep({ PATH = '', EXEC_SERVER_RIPGREP_PATH }: Environment): Promise<Check> {
+  const path = EXEC_SERVER_RIPGREP_PATH || (await findRipgrep(PATH));
   return path === null
     ? missing(
         'ripgrep',

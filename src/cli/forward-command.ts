@@ -44,7 +44,9 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
   const stopped = new Promise<void>((resolve) => {
-    host.onSignal(() => resolve());
+    host.onSignal((signal) => {
+      if (signal !== 'SIGHUP') resolve();
+    });
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
   const registry = { remote, environmentId, credentialStdin: flags['executor-credential-stdin'] === true };

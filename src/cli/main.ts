@@ -28,9 +28,10 @@ main().catch(fail);
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   const command = COMMANDS.find(({ name }) => name === argv[0]);
-  const { text, exitCode } = await (command === undefined
+  const { text, exitCode, details } = await (command === undefined
     ? runUnnamed(argv)
     : command.run(argv.slice(1), host));
+  if (details) process.stderr.write(details);
   if (text === '') process.exit(exitCode);
   process.stdout.write(text, () => process.exit(exitCode));
 }

@@ -1,19 +1,26 @@
 import type { EventEmitter } from 'node:events';
 import { closeSync, openSync, readFileSync, stat, writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 
 /** The same signal again within this time is a copy of the first: npm forwards it immediately, and no person is as fast. */
 const DUPLICATE_SIGNAL_MS = 500;
 
+/** Reported instead of SIGHUP when the terminal of the program was closed. */
+const TERMINAL_CLOSED = 'the terminal was closed';
+
 /**
- * Reports signals that end a program or make it reload its files. Under npx one Ctrl-C, or one SIGTERM to all programs of a systemd
+ * Reports signals that end a program or make it reload its files, which is all that SIGHUP does. A program that was started on a
+ * terminal also gets SIGHUP when the terminal is closed. That ends it, so it is reported as TERMINAL_CLOSED. Under npx one Ctrl-C, or one SIGTERM to all programs of a systemd
  * unit, arrives twice: from its sender and from npm. The copy is dropped, because a second signal ends the program immediately.
  */
 export function listenForSignals(
   source: Pick<EventEmitter, 'on'>,
   listener: (signal: string) => void,
-  now: () => number = () => performance.now(),
+  { now = () => performance.now(), isTerminal = isatty }: Readonly<Partial<SignalSources>> = {},
 ): void {
-  source.on('SIGHUP', () => listener('SIGHUP'));
+  const terminals = [0, 1, 2].filter(isTerminal);
+  const isClosed = () => terminals.length > 0 && !terminals.some(isTerminal);
+  source.on('SIGHUP', () => listener(isClosed() ? TERMINAL_CLOSED : 'SIGHUP'));
   for (const signal of ['SIGTERM', 'SIGINT']) {
     let receivedAt = Number.NEGATIVE_INFINITY;
     source.on(signal, () => {
@@ -22,6 +29,12 @@ export function listenForSignals(
       listener(signal);
     });
   }
+}
+
+/** The clock, and whether a descriptor is an open terminal. Tests pass their own. */
+interface SignalSources {
+  now(): number;
+  isTerminal(descriptor: number): boolean;
 }
 
 /** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 44. */

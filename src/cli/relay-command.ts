@@ -18,7 +18,7 @@ export async function relayCommand(argv: readonly string[], host: Host): Promise
   const [first, ...rest] = argv;
   if (first === 'token') {
     const flags = parseOnlyFlags('relay', rest, TOKEN_FLAGS);
-    return printed(flags.help ? RELAY_HELP : relayToken(flags));
+    return flags.help ? printed(RELAY_HELP) : relayToken(flags);
   }
   const flags = parseOnlyFlags('relay', argv, SERVE_FLAGS);
   if (flags.help) return printed(RELAY_HELP);
@@ -72,7 +72,10 @@ Tokens:
   --expires-in TIME    Lifetime of the token: 90s, 15m, 8h, 30d.
                        Default: no expiry
   --id TEXT            The id of the token in logs. Default: random
-  --out FILE           Write the token to a new file that only you can read.
+  --out FILE           Write the token to a new file that only you can read,
+                       and do not print it.
+  --json               Print the token and its details as JSON on stdout.
+                       Default: the token on stdout, its details on stderr
 `;
 
 const SERVE_FLAGS = {
@@ -98,6 +101,7 @@ const TOKEN_FLAGS = {
   'expires-in': { type: 'string' },
   id: { type: 'string' },
   out: { type: 'string' },
+  json: { type: 'boolean' },
   help: HELP_FLAG,
 } as const;
 
@@ -227,7 +231,7 @@ async function serveRelay(config: RelayConfig, host: Host): Promise<number> {
   return EXIT_CODES.success.code;
 }
 
-function relayToken(flags: TokenFlags): string {
+function relayToken(flags: TokenFlags): CommandResult {
   const role = TOKEN_ROLES.find((name) => name === required(flags, 'role'));
   if (role === undefined) throw new UsageError(`--role must be one of ${TOKEN_ROLES.join(', ')}`, 'relay');
   const environmentId = environmentOf(flags, role);
@@ -239,7 +243,7 @@ function relayToken(flags: TokenFlags): string {
   const seal = new Seal(readSharedSecret(required(flags, 'secret-file')));
   const token = writeToken(seal, { id, role, environmentId, expiresAt });
   const expires = expiresAt === null ? 'never' : new Date(expiresAt * 1_000).toISOString();
-  return `${deliver(token, text(flags, 'out') ?? undefined)}id: ${id}\nexpires: ${expires}\n`;
+  return deliver(token, { id, expires }, flags);
 }
 
 function environmentOf(flags: TokenFlags, role: TokenRole): string | null {

@@ -21,8 +21,7 @@ type RunFlags = RuntimeFiles &
 
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
- * The first signal closes the server gracefully, a second one ends the process immediately. SIGHUP reloads the server's files if it
- * has files that can change.
+ * The first signal closes the server gracefully, a second one ends the process immediately. SIGHUP only reloads the server's files.
  */
 export async function runServer(
   settings: Settings,
@@ -74,7 +73,7 @@ class Stop {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    host.onSignal((signal) => void this.#onSignal(signal, host));
+    host.onSignal((signal) => this.#onSignal(signal, host));
     if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
   }
 
@@ -84,10 +83,10 @@ class Stop {
     if (this.#requested !== null) this.#close(this.#requested);
   }
 
-  /** SIGHUP ends a server, unless it has files to reload. */
-  async #onSignal(signal: string, host: Host): Promise<void> {
-    if (signal === 'SIGHUP' && !this.#signalled && (await this.#server?.reload())) return;
-    if (!this.#signalled) {
+  #onSignal(signal: string, host: Host): void {
+    if (signal === 'SIGHUP') {
+      if (!this.#signalled) void this.#server?.reload();
+    } else if (!this.#signalled) {
       this.#signalled = true;
       this.#request(`the server is shutting down (${signal})`);
     } else {

@@ -6,19 +6,22 @@ import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } fro
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
+import { type CommandResult, printed } from './commands.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 
-/** Creates the token that the arguments ask for; returns the text to print. */
-export function tokenCommand(argv: readonly string[], nowMs = Date.now()): string {
+/** Creates the token that the arguments ask for. */
+export function tokenCommand(argv: readonly string[], nowMs = Date.now()): CommandResult {
   const [first, ...rest] = argv;
   if (first === 'signed') return signedToken(parseOnlyFlags('token', rest, SIGNED_FLAGS), nowMs);
   return capabilityToken(parseOnlyFlags('token', first === 'capability' ? rest : argv, CAPABILITY_FLAGS));
 }
 
 export const TOKEN_HELP = `\
-Usage: exec-server token [capability] [--out FILE]
+Usage: exec-server token [capability] [--out FILE] [--json]
        exec-server token signed --secret-file FILE [options]
+
+Prints a token on stdout and its details on stderr: TOKEN=$(exec-server token).
 
 Creates tokens for clients of a server that requires them (--ws-auth). A
 capability token is random and allows everything; give the server the file or
@@ -28,6 +31,7 @@ token can serve as that secret.
 Options:
   --out FILE          Write the token to a new file that only you can read, and
                       do not print it.
+  --json              Print the token and its details as JSON on stdout.
   --secret-file FILE  The server's --ws-shared-secret-file.
   --expires-in TIME   Lifetime of the token: 90s, 15m, 8h, 30d. Default: 1h
   --scope LIST        What it allows, separated by commas: exec (programs),
@@ -41,7 +45,7 @@ Options:
                       --revoked-tokens. Default: random
 `;
 
-const CAPABILITY_FLAGS = { out: { type: 'string' }, help: HELP_FLAG } as const;
+const CAPABILITY_FLAGS = { out: { type: 'string' }, json: { type: 'boolean' }, help: HELP_FLAG } as const;
 const SIGNED_FLAGS = {
   ...CAPABILITY_FLAGS,
   'secret-file': { type: 'string' },
@@ -56,15 +60,15 @@ const SIGNED_FLAGS = {
 
 type SignedFlags = GivenFlags<typeof SIGNED_FLAGS>;
 
-function capabilityToken({ out, help }: GivenFlags<typeof CAPABILITY_FLAGS>): string {
-  if (help) return TOKEN_HELP;
+function capabilityToken(flags: GivenFlags<typeof CAPABILITY_FLAGS>): CommandResult {
+  if (flags.help) return printed(TOKEN_HELP);
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
-  const digest = createHash('sha256').update(token).digest('hex');
-  return `${deliver(token, out)}sha256: ${digest}\n`;
+  const sha256 = createHash('sha256').update(token).digest('hex');
+  return deliver(token, { sha256 }, flags);
 }
 
-function signedToken(flags: SignedFlags, nowMs: number): string {
-  if (flags.help) return TOKEN_HELP;
+function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
+  if (flags.help) return printed(TOKEN_HELP);
   const file = flags['secret-file'];
   if (file === undefined) throw new UsageError('signed needs --secret-file', 'token');
   const nowSeconds = Math.floor(nowMs / 1_000);
@@ -87,7 +91,7 @@ function signedToken(flags: SignedFlags, nowMs: number): string {
   };
   const token = signToken(claims, readSharedSecret(file));
   const expires = new Date(exp * 1_000).toISOString();
-  return `${deliver(token, flags.out)}id: ${jti}\nexpires: ${expires}\n`;
+  return deliver(token, { id: jti, expires }, flags);
 }
 
 function limitsOf({ scope, path, environment }: SignedFlags): TokenLimits {
@@ -120,9 +124,24 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_6
 const TOKEN_BYTES = 32;
 const OWNER_ONLY = 0o600;
 
-/** Writes the token to a file, or returns it to be printed. Throws RunError. */
-export function deliver(token: string, out: string | undefined): string {
-  if (out === undefined) return `token: ${token}\n`;
+/**
+ * Prints a token alone on stdout and its details on stderr, or writes the token to the file `out`. With `json` stdout has everything.
+ * Throws RunError.
+ */
+export function deliver(
+  token: string,
+  details: Readonly<Record<string, string>>,
+  { out, json = false }: { readonly out?: string; readonly json?: boolean },
+): CommandResult {
+  const place = out === undefined ? { token } : { file: writeToFile(token, out) };
+  if (json) return printed(`${JSON.stringify({ ...place, ...details }, null, 2)}\n`);
+  const shown = 'file' in place ? { ...place, ...details } : details;
+  const lines = Object.entries(shown).map(([name, value]) => `${name}: ${value}\n`);
+  return { text: out === undefined ? `${token}\n` : '', details: lines.join(''), exitCode: 0 };
+}
+
+/** Writes a token to a new file and returns its path. Throws RunError. */
+function writeToFile(token: string, out: string): string {
   if (out === '') throw new UsageError('--out needs a value');
   try {
     const path = resolve(out);
@@ -137,7 +156,7 @@ export function deliver(token: string, out: string | undefined): string {
     } finally {
       closeSync(descriptor);
     }
-    return `file: ${path}\n`;
+    return path;
   } catch (error) {
     const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST';
     throw new RunError(

@@ -1,6 +1,7 @@
 import type { NetworkPolicyDecision, NetworkPolicyDecisionEvent } from '../protocol/network.ts';
 import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { SandboxRequest } from '../protocol/sandbox.ts';
+import type { PolicyHandler } from './connection/policy-requests.ts';
 import type { ClientError } from './errors.ts';
 
 /**
@@ -123,6 +124,14 @@ export interface CapabilityDiscovery {
   discover(roots: readonly DiscoveryRoot[], options?: CallOptions): Promise<readonly DiscoveredRoot[]>;
 }
 
+/** Options of a start. The functions are for processes with a `networkProxy`. */
+export interface StartOptions extends CallOptions {
+  /** Decides about the hosts of this process, instead of the client's handler. */
+  readonly onNetworkPolicyRequest?: PolicyHandler | undefined;
+  /** Receives the decisions about this process. It must not throw. */
+  readonly onNetworkPolicyDecision?: ((decision: NetworkPolicyDecisionEvent) => void) | undefined;
+}
+
 /** Starts processes, locally or on a server. */
 export interface ExecBackend {
   /**
@@ -130,7 +139,7 @@ export interface ExecBackend {
    * out.
    */
   defaultCwd?(options?: CallOptions): Promise<string | null>;
-  start(params: StartParams, options?: CallOptions): Promise<ExecProcess>;
+  start(params: StartParams, options?: StartOptions): Promise<ExecProcess>;
 }
 
 /**

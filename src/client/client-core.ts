@@ -114,7 +114,9 @@ export class ClientCore {
       detachedSessionTtlMs: durationOf(options, 'detachedSessionTtlMs', UNLIMITED_TTL),
       trace: options.trace,
     };
-    this.#policyRequests = new PolicyRequests(options.onNetworkPolicyRequest, (id) => this.#routes.has(id));
+    this.#policyRequests = new PolicyRequests((id) =>
+      this.#routes.policyHandlerOf(id, options.onNetworkPolicyRequest),
+    );
     const core = this;
     this.backend = new RemoteBackend({
       get capabilities() {
@@ -312,6 +314,7 @@ export class ClientCore {
   }
 
   #notified(method: string, params: unknown): boolean {
+    if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
     const routed =
       method === 'http/request/bodyDelta'
         ? this.#bodies.receive(params)

@@ -33,7 +33,11 @@ export type ClientErrorKind =
   /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
   | 'invalidData'
   /** The connection was lost before the answer came; the operation may have happened. */
-  | 'brokenPipe';
+  | 'brokenPipe'
+  /** Another writer has changed what the call depends on, or it exists already. */
+  | 'conflict'
+  /** A file of this machine could not be read or written. */
+  | 'storage';
 
 export interface ClientErrorDetails {
   /** JSON-RPC code, when the server answered with an error. */

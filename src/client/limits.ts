@@ -138,5 +138,9 @@ export const BODY_QUEUE_MAX_CHUNKS = 256;
 /** Policy requests that handlers work on concurrently, as many as servers send. The next one is denied. */
 export const MAX_POLICY_REQUESTS = 256;
 
+/** Longest host and longest reason in a decision about the network, as servers send them. */
+export const MAX_HOST_CHARACTERS = 253;
+export const MAX_REASON_CHARACTERS = 1024;
+
 /** Changes of a watch that wait for the consumer, about 10 MB. Beyond that the consumer gets an overflow. */
 export const WATCH_QUEUE_CHANGES = 50_000;

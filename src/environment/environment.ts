@@ -42,6 +42,8 @@ export interface Environment {
   readonly id: string;
   readonly kind: 'local' | 'remote';
   readonly backend: ExecBackend;
+  /** Returns {@link backend}. Code written for codex uses this name. */
+  getExecBackend(): ExecBackend;
   readonly files: ExecutorFileSystem;
   /** The same files without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
   readonly passiveFiles: ExecutorFileSystem;

@@ -78,6 +78,9 @@ export type { AcceptedSocket } from './remote/accepted-sockets.ts';
 export type { Connection, Connector } from './remote/connection.ts';
 export type { ClientSettings } from './remote/create-connector.ts';
 export { RemoteEnvironment, type RemoteEnvironmentOptions } from './remote/remote-environment.ts';
+export type { DamagedRecord, ThreadRecord } from './threads/thread-file.ts';
+export type { ThreadLog } from './threads/thread-log.ts';
+export { type NewThread, type ThreadForkOptions, ThreadStore } from './threads/thread-store.ts';
 export type { AttachmentState, EnvironmentSelection, SelectionConfig, Shell } from './turns/attachment.ts';
 export type {
   ReadyEnvironment,

@@ -22,6 +22,15 @@ export const MAX_SELECTED_ROOTS = 1_024;
 /** Capability roots that a step takes from the attached environments, in addition to those that its thread selected. */
 export const MAX_ATTACHMENT_ROOTS = 256;
 
+/** Largest record of a stored thread, with its line end: a turn with a few large tool results. */
+export const MAX_THREAD_RECORD_BYTES = 16 * 1024 * 1024;
+
+/** Largest stored thread. It is read into memory as a whole. */
+export const MAX_THREAD_BYTES = 128 * 1024 * 1024;
+
+/** Age at which the temporary file of a new thread belongs to a process that has ended. Writing one takes seconds at most. */
+export const UNFINISHED_THREAD_MS = 60 * 60 * 1000;
+
 /** Capability roots in the cache of a thread: all of a step and some earlier ones. */
 export const MAX_CACHED_ROOTS = 2_048;
 

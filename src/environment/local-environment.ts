@@ -1,10 +1,11 @@
 import { Listeners } from '../base/listeners.ts';
-import type { CallOptions, EnvironmentInfo, ExecutorFileSystem } from '../client/backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorFileSystem } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
+import type { ExecServerConfig } from '../server/config/config.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
 import { fetchOver } from './fetch.ts';
 import { LocalConnection } from './local-connection.ts';
@@ -33,14 +34,19 @@ export class LocalEnvironment implements Environment {
   readonly #listeners = new Listeners<[ConnectionState]>();
   #disposed = false;
 
-  constructor(settings?: ClientSettings) {
-    this.#connection = new LocalConnection(settings);
+  /** `config` overrides the defaults of the server. */
+  constructor(settings?: ClientSettings, config?: Partial<ExecServerConfig>) {
+    this.#connection = new LocalConnection(settings, config);
     this.backend = new LocalBackend(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = this.files;
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
+  }
+
+  getExecBackend(): ExecBackend {
+    return this.backend;
   }
 
   get readiness(): Readiness {

@@ -11,6 +11,7 @@ import {
   tooMany,
   validateId,
   validateProvided,
+  validateTransport,
 } from './provider.ts';
 import { Provisioning, type ProvisioningReport } from './provisioning.ts';
 import { type AcceptedSocket, AcceptedSockets } from './remote/accepted-sockets.ts';
@@ -91,14 +92,12 @@ export class EnvironmentManager {
 
   /**
    * Creates an environment and starts to connect it where that is cheap. It replaces a handle with the same id: callers that have
-   * the old handle may keep using it, all others get the new one.
+   * the old handle may keep using it, all others get the new one. Throws ClientError `config` when the id or the transport is
+   * invalid, and changes nothing.
    */
   add(id: string, transport: EnvironmentTransport): Environment {
-    if (transport.type === 'websocket' && /^(?:none)?$/i.test(transport.url.trim())) {
-      throw new ClientError('config', `the URL of environment '${id}' is '${transport.url}'`, {
-        hint: 'write ws://HOST:PORT or wss://HOST',
-      });
-    }
+    validateId(id);
+    validateTransport(id, transport);
     const environment = this.#install(id, () => this.#create(id, this.#connectorFor(transport)));
     environment.startConnecting();
     return environment;
@@ -188,6 +187,8 @@ export class EnvironmentManager {
   }
 
   #provision(id: string, transport: EnvironmentTransport): RemoteEnvironment {
+    validateId(id);
+    validateTransport(id, transport);
     const provisioning = new Provisioning(id);
     const connector = this.#connectorFor(transport);
     const gated: Connector = {

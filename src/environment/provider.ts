@@ -1,6 +1,6 @@
 import type { TransportSource } from '../client/client-core.ts';
 import { ClientError } from '../client/errors.ts';
-import { MAX_ENVIRONMENTS } from './limits.ts';
+import { MAX_ENVIRONMENTS, MAX_TIMEOUT_SEC } from './limits.ts';
 
 /** How to connect to an environment. */
 export type EnvironmentTransport = WebSocketTarget | CommandTarget | OpenerTarget;
@@ -70,8 +70,10 @@ export function validateProvided({
 }: ProvidedEnvironments): void {
   const ids = new Set<string>(includeLocal ? [LOCAL_ENVIRONMENT_ID] : []);
   if (ids.size + environments.length > MAX_ENVIRONMENTS) throw tooMany();
-  for (const { id } of environments) {
+  for (const { id, transport, requiredSkills } of environments) {
     validateId(id);
+    validateTransport(id, transport);
+    validateRequiredSkills(id, requiredSkills);
     if (ids.has(id)) {
       throw new ClientError('config', `there are two environments with the id '${id}'`, {
         hint: 'ids must differ',
@@ -87,7 +89,12 @@ export function validateProvided({
 }
 
 /** Validates the id of an environment other than this machine. */
-export function validateId(id: string): void {
+export function validateId(id: unknown): void {
+  if (typeof id !== 'string') {
+    throw new ClientError('config', `an environment id is ${kindOf(id)}, not a string`, {
+      hint: 'give it a name',
+    });
+  }
   if (id === '')
     throw new ClientError('config', 'an environment has an empty id', { hint: 'give it a name' });
   if (id === LOCAL_ENVIRONMENT_ID) {
@@ -95,6 +102,113 @@ export function validateId(id: string): void {
       hint: 'choose another one',
     });
   }
+}
+
+/**
+ * Validates the form of a transport, for callers without types. The syntax of a URL is not checked: the environment fails on use.
+ * Messages contain no values, because a transport may contain a token.
+ */
+export function validateTransport(id: string, transport: unknown): void {
+  const invalid = (problem: string, hint: string) =>
+    new ClientError('config', `the transport of environment '${id}' is invalid: ${problem}`, { hint });
+  if (typeof transport !== 'object' || transport === null) {
+    throw invalid(`it is ${kindOf(transport)}`, 'pass an object with a type');
+  }
+  const members = transport as Readonly<Record<string, unknown>>;
+  const { type } = members;
+  if (typeof type !== 'string' || !Object.hasOwn(SHAPES, type)) {
+    throw invalid("its 'type' is unknown", `use one of ${Object.keys(SHAPES).join(', ')}`);
+  }
+  for (const [key, { needed, rule, test }] of Object.entries({ ...SHAPES[type], ...TIMEOUTS })) {
+    const value = members[key];
+    if (value === undefined ? needed : !test(value)) {
+      throw invalid(`'${key}' is ${kindOf(value)}`, `'${key}' must be ${rule}`);
+    }
+  }
+}
+
+/** A member of a transport: whether it must be there, and what it must be. */
+interface MemberRule {
+  readonly needed: boolean;
+  readonly rule: string;
+  readonly test: (value: unknown) => boolean;
+}
+
+const isText = (value: unknown) => typeof value === 'string';
+const TEXT = {
+  needed: false,
+  rule: 'a string',
+  test: (value: unknown) => value === null || isText(value),
+};
+const TIMEOUT = {
+  needed: false,
+  rule: `a number of milliseconds from 0 to ${MAX_TIMEOUT_SEC * 1000}`,
+  test: (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT_SEC * 1000,
+};
+const RECOVERY_WINDOW = {
+  needed: false,
+  rule: `${TIMEOUT.rule}, or 'none'`,
+  test: (value: unknown) => value === 'none' || TIMEOUT.test(value),
+};
+const TIMEOUTS = { connectTimeoutMs: TIMEOUT, initializeTimeoutMs: TIMEOUT };
+const SHAPES: Readonly<Record<string, Readonly<Record<string, MemberRule>>>> = {
+  websocket: {
+    url: {
+      needed: true,
+      rule: 'a URL: write ws://HOST:PORT or wss://HOST',
+      test: (value) => typeof value === 'string' && !/^(?:none)?$/i.test(value.trim()),
+    },
+    authToken: TEXT,
+    recoveryWindowMs: RECOVERY_WINDOW,
+  },
+  stdio: {
+    program: {
+      needed: true,
+      rule: 'the name or path of a program',
+      test: (value) => typeof value === 'string' && value.trim() !== '',
+    },
+    args: {
+      needed: false,
+      rule: 'a list of strings',
+      test: (value) => Array.isArray(value) && value.every(isText),
+    },
+    env: {
+      needed: false,
+      rule: 'an object of strings',
+      test: (value) =>
+        typeof value === 'object' &&
+        value !== null &&
+        !Array.isArray(value) &&
+        Object.values(value).every(isText),
+    },
+    cwd: TEXT,
+  },
+  opener: {
+    open: {
+      needed: true,
+      rule: 'a function that opens a connection',
+      test: (value) => typeof value === 'function',
+    },
+    resumable: { needed: true, rule: 'a boolean', test: (value) => typeof value === 'boolean' },
+    recoveryWindowMs: RECOVERY_WINDOW,
+  },
+};
+
+function validateRequiredSkills(id: string, skills: unknown): void {
+  if (skills === undefined) return;
+  if (Array.isArray(skills) && skills.every((name) => isText(name) && name.trim() !== '')) return;
+  throw new ClientError('config', `the required skills of environment '${id}' are not a list of names`, {
+    hint: 'pass a list of strings that are not blank',
+  });
+}
+
+/** Describes a value without showing it. */
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  if (value === '') return 'an empty string';
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 export function tooMany(): ClientError {

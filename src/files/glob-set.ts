@@ -52,28 +52,32 @@ export class GlobSet {
 
   /** Whether a glob matches the whole path. It is relative to the root, with single slashes between its names. */
   matches(path: string, isDirectory: boolean): boolean {
-    const active = this.#run(path, null);
-    if (active === null) return false;
+    return this.#matches(path, isDirectory, null);
+  }
+
+  /** Whether a glob matches a file, or a directory on the way to it. */
+  matchesFileOrAncestor(path: string): boolean {
+    return this.#matches(path, false, this.#ends);
+  }
+
+  /** Whether a glob matches a file, or one that matches directories only matches a directory on the way to it. */
+  matchesFileOrAncestorAsDirectory(path: string): boolean {
+    return this.#matches(path, false, this.#directoryEnds);
+  }
+
+  #matches(path: string, isDirectory: boolean, atSlash: Int32Array | null): boolean {
+    if (this.#words === 0) return false;
+    const active = this.#run(path, atSlash);
+    if (active === null) return true;
     return this.#ends.some((ends, word) => {
       const wanted = isDirectory ? ends : ends & ~this.#directoryEnds[word]!;
       return (active[word]! & wanted) !== 0;
     });
   }
 
-  /** Whether a glob matches a directory on the way to the path. */
-  matchesAncestor(path: string): boolean {
-    return this.#run(path, this.#ends) === null && this.#words > 0;
-  }
-
-  /** The same with only the globs that match directories only. */
-  matchesAncestorAsDirectory(path: string): boolean {
-    return this.#run(path, this.#directoryEnds) === null && this.#words > 0;
-  }
-
-  /** The active positions after the path. Null when one of `atSlash` was active before a slash, and when there are no globs. */
+  /** The active positions after the path. Null when one of `atSlash` was active before a slash. */
   #run(path: string, atSlash: Int32Array | null): Int32Array | null {
     const words = this.#words;
-    if (words === 0) return null;
     const active = this.#starts.slice();
     const skippable = this.#skipped;
     for (let index = 0; index < path.length; index++) {

@@ -108,7 +108,7 @@ export const WRITE_RETRY_LONGEST_MS = 50;
 export const REMOVE_MAX_DEPTH = 2_048;
 
 /** How long operations wait for the creation of parent directories of a nearby path. Creation takes longer only if it hangs. */
-export const PARENT_CREATION_WAIT_MS = 2_000;
+export const PARENT_CREATION_WAIT_MS = 5_000;
 
 /** Names that a removal reads before it removes them. Bounds the memory for a huge directory. */
 export const REMOVE_NAMES_PER_BATCH = 10_000;
@@ -194,6 +194,9 @@ export const SEARCH_MAX_LINE_BYTES = 1024 * 1024;
 
 /** Longest line of ripgrep's output that is kept whole: JSON encodes a byte as at most six characters. */
 export const SEARCH_MAX_OUTPUT_LINE_BYTES = 8 * SEARCH_MAX_LINE_BYTES;
+
+/** How long the event loop handles the output of one search before other requests get a turn. The longest path takes a few milliseconds. */
+export const SEARCH_TURN_MS = 5;
 
 /** Bytes kept of ripgrep's stderr. The first messages say why it could not search. */
 export const SEARCH_STDERR_BYTES = 8 * 1024;

@@ -25,7 +25,8 @@ interface Operation {
  * Orders operations that affect each other and lets all others run concurrently. An operation waits for an earlier one if their
  * paths are equal or one contains the other, and at least one of them writes. So a client that sends a write and a read without
  * waiting reads what it wrote. Paths are compared by name: two names of one file do not wait for each other. If an operation
- * creates parent directories, later operations below the same top-level directory also wait, for a limited time.
+ * creates parent directories, later operations below the same top-level directory also wait, for a limited time. Others that create
+ * their own parents do not.
  */
 export class PathOrder {
   readonly #active = new Set<Operation>();
@@ -82,8 +83,8 @@ export class PathOrder {
     for (const operation of this.#active) {
       if (access === 'read' && operation.access === 'read') continue;
       if (overlap(paths, operation.paths)) earlier.push(operation.done);
-      else if (operation.parentsCreated !== null && mayShareParents(paths, operation.paths)) {
-        earlier.push(operation.parentsCreated);
+      else if (access !== 'make' && operation.parentsCreated !== null) {
+        if (mayShareParents(paths, operation.paths)) earlier.push(operation.parentsCreated);
       }
     }
     return earlier;

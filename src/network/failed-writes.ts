@@ -1,4 +1,4 @@
-import { Agent, type ClientRequest } from 'node:http';
+import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
@@ -119,6 +119,26 @@ export class ReliableAgent extends Agent {
     super.reuseSocket(socket, request);
     tcpSocketOf(socket)?.ref();
   }
+}
+
+/**
+ * Watches the connection of a response. The returned function tells whether a body that has ended may be incomplete: only the end of
+ * the connection ends it, and the connection was reset. Node takes a reset for such an end.
+ */
+export function watchForReset(request: ClientRequest, answer: IncomingMessage): () => boolean {
+  const tcp = tcpSocketOf(answer.socket);
+  let failed = false;
+  request.on('error', () => {
+    failed ||= !answer.complete;
+  });
+  return () => endsWithConnection(request.method, answer) && (failed || tcp?.isBroken === true);
+}
+
+/** Whether the body has no other end than that of the connection (RFC 9112, section 6.3). */
+function endsWithConnection(method: string, { statusCode = 0, headers }: IncomingMessage): boolean {
+  if (method === 'HEAD' || statusCode === 204 || statusCode === 304) return false;
+  const coding = headers['transfer-encoding'];
+  return coding === undefined ? headers['content-length'] === undefined : !/\bchunked\s*$/i.test(coding);
 }
 
 function tcpSocketOf(socket: Duplex): LenientSocket | undefined {

@@ -13,6 +13,12 @@ export type Lane = 'ordinary' | 'control';
 /** The scope that a token must grant to call the method. */
 export type Need = 'none' | 'exec' | 'files.read' | 'files.write' | 'net';
 
+/** Params that no server can honour, and the reason. Null and an empty list ask for nothing and are ignored. */
+export interface RefusedParams {
+  readonly names: readonly string[];
+  readonly reason: string;
+}
+
 /** The definition of a request method, for the server, the client, the schemas and the documentation. */
 export interface MethodDefinition<
   Params extends z.ZodMiniType = z.ZodMiniType,
@@ -35,6 +41,8 @@ export interface MethodDefinition<
   readonly subject?: string;
   /** The parameter that may be large base64. Its handler also accepts bytes. */
   readonly bulk?: string;
+  /** Unknown params are ignored. These are refused, because a program that does not get them would not work as expected. */
+  readonly refused?: RefusedParams;
   /** The flag in `capabilities` that announces the method. */
   readonly capability?: Capability;
 }

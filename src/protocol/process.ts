@@ -168,6 +168,13 @@ const PreparedStart = once(() =>
   }),
 );
 
+/** The names under which clients ask to pass open files to the program. */
+export const PASSED_DESCRIPTORS = {
+  names: ['inheritedFds', 'inherited_fds', 'inheritFds', 'passFds', 'extraFds', 'fds', 'fdList'],
+  reason:
+    'file descriptors of a client cannot be passed to a program; it has stdin, stdout and stderr only. Write to stdin, or pass a path',
+};
+
 /** Three forms of one request, distinguished by the member `direct` or `prepared`. */
 export const ProcessStartParams = once(() => z.union([FlatStart(), DirectStart(), PreparedStart()]));
 

@@ -72,6 +72,7 @@ export const METHODS = {
   }),
   'process/start': method({
     ...exec,
+    refused: process.PASSED_DESCRIPTORS,
     params: process.ProcessStartParams,
     result: process.ProcessStartResult,
     summary: 'Starts a program. The result means that it was executed.',
@@ -418,7 +419,11 @@ export type ResultOf<M extends Method> = z.output<(typeof METHODS)[M]['result']>
 /** The params of a notification. */
 export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTIFICATIONS)[N]['params']>;
 
-/** Whether the name is a method of the table. */
-export function isMethod(name: string): name is Method {
-  return name.length <= MAX_METHOD_LENGTH && Object.hasOwn(METHODS, name);
+/** Returns the method of the table that a request names, by its name or another one; null for an unknown name. */
+export function methodNamed(name: string): Method | null {
+  if (name.length <= MAX_METHOD_LENGTH && Object.hasOwn(METHODS, name)) return name as Method;
+  return OTHER_NAMES.get(name) ?? null;
 }
+
+/** Accepted and not documented: early descriptions of the protocol call the method that starts a program `process/exec`. */
+const OTHER_NAMES: ReadonlyMap<string, Method> = new Map([['process/exec', 'process/start']]);

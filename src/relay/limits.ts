@@ -10,6 +10,9 @@ export const RECORD_BYTES = 60 * 1024;
 /** Largest message of a stream: the reference's limit. */
 export const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
+/** Segments of one message: 64 MiB in segments of 1 KiB. The reference knows only messages of one segment. */
+export const MAX_SEGMENTS = 65_536;
+
 /** Last sequence number of a direction. It is also the nonce, which must not wrap around: the stream ends there. */
 export const MAX_SEQ = 2 ** 32 - 2;
 

@@ -347,7 +347,7 @@ export class RpcConnection {
     this.#closed = reason;
     this.#receiveLimiter?.stop();
     this.#outbox.close();
-    this.#calls.fail(new ConnectionClosedError(reason));
+    this.#calls.fail(() => new ConnectionClosedError(reason));
     this.#events?.closed(reason);
   }
 }

@@ -87,7 +87,9 @@ export class OutgoingCalls {
   }
 
   /** Rejects every open call. */
-  fail(error: Error): void {
+  fail(makeError: () => Error): void {
+    if (this.#pending.size === 0) return;
+    const error = makeError();
     const calls = [...this.#pending.values()];
     this.#pending.clear();
     this.#waiting.clear();

@@ -1,6 +1,7 @@
+import type { MethodDefinition, RefusedParams } from '../protocol/define.ts';
 import type { BulkBytes, RequestMessage, Trace } from '../protocol/envelope.ts';
-import { methodNotFound } from '../protocol/errors.ts';
-import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
+import { invalidParams, methodNotFound } from '../protocol/errors.ts';
+import { METHODS, type Method, methodNamed, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { paramsWithText } from './large-request-decoder.ts';
 import type { HandlerResult } from './results.ts';
@@ -41,12 +42,13 @@ export interface RoutedRequest {
 
 /** Looks up the method and validates the params. Throws RpcError. */
 export function route(message: RequestMessage): RoutedRequest {
-  const { method } = message;
-  if (!isMethod(method)) throw methodNotFound(method);
-  const definition = METHODS[method];
+  const method = methodNamed(message.method);
+  if (method === null) throw methodNotFound(message.method);
+  const definition: MethodDefinition = METHODS[method];
   const bulk = message.bulk?.field === definition.bulk ? (message.bulk ?? null) : null;
   const given = message.bulk && bulk === null ? paramsWithText(message.params, message.bulk) : message.params;
   const params = validateParams(definition.params, given);
+  if (definition.refused !== undefined) refuse(definition.refused, given);
   return { method, params, lane: definition.lane, subject: subjectOf(definition.subject, params), bulk };
 }
 
@@ -62,8 +64,25 @@ export function invoke(handlers: Handlers, request: RoutedRequest, context: Requ
 /** The subject is a top-level member or a member of one of the nested request forms. */
 function subjectOf(name: string | undefined, params: unknown): string | null {
   if (name === undefined || typeof params !== 'object' || params === null) return null;
-  const members = params as Record<string, unknown>;
-  const holder = (members.direct ?? members.prepared ?? members) as Record<string, unknown>;
-  const subject = holder[name];
+  const subject = formOf(params)[name];
   return typeof subject === 'string' ? subject : null;
+}
+
+/** Throws RpcError when valid params have one that the method refuses. */
+function refuse({ names, reason }: RefusedParams, params: unknown): void {
+  const form = formOf(params as object);
+  for (const holder of [params, form, form.request] as (Record<string, unknown> | undefined)[]) {
+    for (const name of names) {
+      const value = holder?.[name] ?? null;
+      if (value !== null && !(Array.isArray(value) && value.length === 0)) {
+        throw invalidParams(`params.${name}: ${reason}`);
+      }
+    }
+  }
+}
+
+/** The nested request form of params, or the params themselves. */
+function formOf(params: object): Record<string, unknown> {
+  const members = params as Record<string, unknown>;
+  return (members.direct ?? members.prepared ?? members) as Record<string, unknown>;
 }

@@ -1,21 +1,30 @@
 import type { FairShares } from '../base/fair-shares.ts';
 import type { Spawner } from '../process/spawn/spawner.ts';
 import { unenforceable } from './errors.ts';
+import { helperProgram } from './file-helper-program.ts';
 import { SandboxedFiles } from './files/sandboxed-files.ts';
 import { Bwrap } from './linux/bwrap.ts';
 import { LinuxSandboxBuilder } from './linux/sandbox-builder.ts';
 import { SandboxPool } from './linux/sandbox-pool.ts';
 import type { Sandbox } from './sandbox.ts';
 
+interface SandboxOptions {
+  readonly prebuild: boolean;
+  /** The descriptors that all sessions share; no limit when absent. */
+  readonly descriptors?: FairShares;
+  readonly bwrapPath?: string;
+  readonly helperDirectory?: string;
+}
+
 /**
  * Creates the sandbox of this machine. `env` is the server's own environment: bwrap is looked up on its PATH, never on that of a request.
  * Throws SandboxError when this platform is not supported. With `prebuild` the next sandbox for a policy is built before it is needed.
- * `descriptors` are those that all sessions share; no limit when absent.
+ * `bwrapPath` names bwrap itself, and `helperDirectory` the directory of the file helper; empty or absent for none.
  */
 export function createSandbox(
   spawner: Spawner,
   env: Readonly<Record<string, string | undefined>>,
-  { prebuild, descriptors }: { readonly prebuild: boolean; readonly descriptors?: FairShares },
+  { prebuild, descriptors, bwrapPath = '', helperDirectory = '' }: SandboxOptions,
 ): Sandbox {
   const { arch } = process;
   const { sandboxCalls: calls } = spawner;
@@ -24,7 +33,7 @@ export function createSandbox(
       'programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn',
     );
   }
-  const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
+  const bwrap = new Bwrap(spawner, env.PATH ?? '', arch, bwrapPath);
   const pool = prebuild ? new SandboxPool((spec) => spawner.spawn(spec), calls, descriptors) : null;
   const programs = new LinuxSandboxBuilder(calls, bwrap, arch, pool, descriptors);
   const files = new SandboxedFiles({
@@ -33,6 +42,7 @@ export function createSandbox(
     bwrap,
     architecture: arch,
     env,
+    ...(helperDirectory !== '' && { program: helperProgram(helperDirectory) }),
     ...(descriptors && { descriptors }),
   });
   return {

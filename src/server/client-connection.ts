@@ -82,7 +82,8 @@ export class ClientConnection {
   readonly #records: ConnectionRecords;
   readonly #connection: RpcConnection;
   readonly #dispatcher: Dispatcher;
-  readonly #requests = new AbortController();
+  /** Aborts the running requests. Created with the first one. */
+  #requests: AbortController | null = null;
   readonly #busyPoll: BusyPollClient;
   /** Closes the connection of a client that does not send `initialize`. */
   #initializeTimer: NodeJS.Timeout | null = null;
@@ -114,8 +115,6 @@ export class ClientConnection {
     this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
       this.#connection.setReceiving(open),
     );
-    // Every waiting request adds a listener; the dispatcher bounds their number.
-    setMaxListeners(0, this.#requests.signal);
     this.closed = new Promise((resolve) => this.#open(resolve));
     this.#awaitInitialize(config.initializeTimeoutMs);
   }
@@ -311,7 +310,7 @@ export class ClientConnection {
       measured?.began();
       try {
         const context = {
-          signal: this.#requests.signal,
+          signal: this.#requestAborter().signal,
           trace: span?.context ?? null,
           bulk: routed.bulk,
           maxResultBytes: () => this.#connection.maxResultBytes(id),
@@ -328,6 +327,15 @@ export class ClientConnection {
       }
     };
     this.#dispatcher.submit({ lane, subject, bytes, run, dropped: () => span?.end('disconnected') });
+  }
+
+  #requestAborter(): AbortController {
+    if (this.#requests === null) {
+      this.#requests = new AbortController();
+      // Every waiting request adds a listener; the dispatcher bounds their number.
+      setMaxListeners(0, this.#requests.signal);
+    }
+    return this.#requests;
   }
 
   #notification(message: NotificationMessage): void {
@@ -354,7 +362,8 @@ export class ClientConnection {
     const known = domainErrorToRpc(error);
     if (known !== null) return known;
     // The request was aborted; no client waits for the response.
-    if (error === this.#requests.signal.reason) return internalError('the connection has ended');
+    if (this.#requests?.signal.aborted && error === this.#requests.signal.reason)
+      return internalError('the connection has ended');
     const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#services.log.error('request failed', { method, details });
     return internalError('internal error; the server log has the details');
@@ -365,7 +374,8 @@ export class ClientConnection {
    * may continue as long as responses and bodies make progress. Then the connection is closed.
    */
   async #finish(): Promise<void> {
-    this.#requests.abort();
+    // Also requests that start later must find their signal aborted.
+    this.#requestAborter().abort();
     let done = false;
     const allDone = Promise.race([this.#allAnswered(), this.closed])
       .then(() => {
@@ -394,7 +404,7 @@ export class ClientConnection {
   async #detach(): Promise<void> {
     this.#stopInitializeTimer();
     this.#dispatcher.clear();
-    this.#requests.abort();
+    this.#requests?.abort();
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;

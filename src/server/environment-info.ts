@@ -19,6 +19,20 @@ interface Facilities {
   readonly sandbox: boolean;
 }
 
+/**
+ * Returns a function that describes this machine and this server to a client. It keeps the description until the facilities change: a
+ * server describes itself to every client, and a lookup in the user database may wait for a directory service.
+ */
+export function environmentDescriber(config: ExecServerConfig): (facilities: Facilities) => EnvironmentInfo {
+  let known: { readonly facilities: Facilities; readonly info: EnvironmentInfo } | null = null;
+  return (facilities) => {
+    const isCurrent =
+      known?.facilities.terminals === facilities.terminals && known.facilities.sandbox === facilities.sandbox;
+    if (!isCurrent) known = { facilities, info: describeEnvironment(config, facilities) };
+    return known!.info;
+  };
+}
+
 /** Describes this machine and this server to a client. */
 export function describeEnvironment(
   config: ExecServerConfig,

@@ -1,3 +1,4 @@
 export { ListenUrlError, parseListenUrl } from '../listener/listen-url.ts';
+export { StartError } from '../listener/start-error.ts';
 export { DEFAULT_CONFIG, DEFAULT_LISTEN_URL, type ExecServerConfig } from './config/config.ts';
-export { ExecServer, type RunningServer, serve, serveStdio } from './serve.ts';
+export { ExecServer, type RunningServer, runServer, serve, serveStdio } from './serve.ts';

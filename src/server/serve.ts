@@ -9,6 +9,7 @@ import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import { helperProgram } from '../sandbox/file-helper-program.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
@@ -17,8 +18,9 @@ import { CloseCode, type CloseReason, type Transport } from '../transport/transp
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
-import type { ExecServerConfig } from './config/config.ts';
-import { describeEnvironment } from './environment-info.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
+import { suggestionFor } from './config/suggestion.ts';
+import { environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
@@ -57,6 +59,20 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
     await server.close();
     throw error;
   }
+}
+
+/**
+ * Runs a server like the program `exec-server`, with the given settings and the defaults of the others. The program also reads
+ * settings from its environment, a file and flags, and ends on signals. Rejects with StartError for settings that the server cannot
+ * honour, and with TypeError for a name that is not a setting.
+ */
+export async function runServer(settings: Partial<ExecServerConfig> = {}): Promise<RunningServer> {
+  for (const name of Object.keys(settings)) {
+    if (Object.hasOwn(DEFAULT_CONFIG, name)) continue;
+    const advice = suggestionFor(name, Object.keys(DEFAULT_CONFIG)) ?? 'docs/cli.md lists the settings';
+    throw new TypeError(`unknown setting '${name}'; ${advice}`);
+  }
+  return serve({ ...DEFAULT_CONFIG, ...settings });
 }
 
 /** Serves one client over a pair of streams. The server ends with the connection, and the session cannot be resumed. */
@@ -135,6 +151,7 @@ export class ExecServer {
       protectServer: config.protectMemory,
       openCached: fastPaths.openCached,
     });
+    const describeEnvironment = environmentDescriber(config);
     const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
     this.#services = {
       config,
@@ -145,15 +162,15 @@ export class ExecServer {
       proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
       sandboxEnforcer: new SandboxEnforcer(
         readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths, quotas.descriptors),
-        () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
+        () => loadSandbox(this.#spawner, fastPaths, { ...config, descriptors: quotas.descriptors }),
+        () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? '', config.bwrapPath),
       ),
       search: () => {
-        this.#search ??= loadContentSearch();
+        this.#search ??= loadContentSearch(config);
         return this.#search;
       },
       environmentInfo: () =>
-        describeEnvironment(config, {
+        describeEnvironment({
           terminals: this.#spawner.pty.available,
           sandbox: this.#services.sandboxEnforcer.usable,
         }),
@@ -369,13 +386,18 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
 async function loadSandbox(
   spawner: LazySpawner,
   { prebuildSandboxes: prebuild }: FastPaths,
-  descriptors: FairShares,
+  options: Pick<ExecServerConfig, 'bwrapPath' | 'helperDirectory'> & { readonly descriptors: FairShares },
 ): Promise<Sandbox> {
   const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  return createSandbox(await spawner.prepare(), process.env, { prebuild, descriptors });
+  const { bwrapPath, helperDirectory, descriptors } = options;
+  const settings = { prebuild, descriptors, bwrapPath, helperDirectory };
+  return createSandbox(await spawner.prepare(), process.env, settings);
 }
 
-async function loadContentSearch(): Promise<ContentSearch> {
+async function loadContentSearch({ ripgrepPath, helperDirectory }: ExecServerConfig): Promise<ContentSearch> {
   const { ContentSearch } = await import('../files/search/content-search.ts');
-  return new ContentSearch(process.env.PATH ?? '');
+  return new ContentSearch(process.env.PATH ?? '', {
+    ...(ripgrepPath !== '' && { ripgrep: ripgrepPath }),
+    ...(helperDirectory !== '' && { searchThread: helperProgram(helperDirectory).searchThread }),
+  });
 }

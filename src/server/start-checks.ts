@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { access, constants } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
 import {
   isLoopback,
   type ListenAddress,
@@ -10,6 +12,7 @@ import type { TlsFiles } from '../listener/tls.ts';
 import { nativeUnavailableReason } from '../native/native-support.ts';
 import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
+import { helperProgram, requireHelperProgram } from '../sandbox/file-helper-program.ts';
 import { policyOf } from '../sandbox/policy/normalize.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
 import { refuseBadHttpSettings } from './sessions/connection-http.ts';
@@ -22,6 +25,30 @@ export async function checkSettings(config: ExecServerConfig, address: ListenAdd
   refuseUnsafeAccess(config, address);
   await refuseUnenforceableLimits(config);
   await refuseBadHttpSettings(config);
+  await refuseMissingPrograms(config);
+}
+
+/** Rejects with StartError when a configured program of the server is not there. */
+async function refuseMissingPrograms(config: ExecServerConfig): Promise<void> {
+  for (const [key, flag] of [
+    ['bwrapPath', '--bwrap-path'],
+    ['ripgrepPath', '--ripgrep-path'],
+  ] as const) {
+    const path = config[key];
+    if (path === '') continue;
+    if (!isAbsolute(path)) throw new StartError(`${flag} ${path}: expected an absolute path`);
+    await access(path, constants.X_OK).catch(({ code }: NodeJS.ErrnoException) => {
+      throw new StartError(`${flag} ${path}: not an executable file (${code}); correct it or leave it out`);
+    });
+  }
+  const { helperDirectory } = config;
+  if (helperDirectory === '') return;
+  if (!isAbsolute(helperDirectory)) {
+    throw new StartError(`--helper-directory ${helperDirectory}: expected an absolute path`);
+  }
+  await requireHelperProgram(helperProgram(helperDirectory)).catch((error: Error) => {
+    throw new StartError(error.message);
+  });
 }
 
 /** Throws StartError when the settings for authentication contradict each other, or would let every client in. */

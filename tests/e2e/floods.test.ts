@@ -123,7 +123,7 @@ describe('unfinished messages', () => {
 
   test('are small before initialize', async () => {
     const before = memoryOf(server.process.pid!, 'VmRSS');
-    const part = Buffer.alloc(4 * MIB, 'x');
+    const part = Buffer.alloc(16 * MIB, 'x');
     const clients = await Promise.all(Array.from({ length: 40 }, () => begin(part, false)));
     for (const { closed, state } of clients) {
       await closed;
@@ -132,7 +132,8 @@ describe('unfinished messages', () => {
         'a message has more than 65536 bytes, the limit before initialize',
       ]);
     }
-    expect(memoryOf(server.process.pid!, 'VmRSS') - before).toBeLessThan(64 * MIB);
+    // Of 640 MiB. What is left are discarded chunks that the garbage collector has not freed yet; Node 24 frees them later than Node 20.
+    expect(memoryOf(server.process.pid!, 'VmRSS') - before).toBeLessThan(128 * MIB);
   });
 
   test('of all connections share a budget, and the oldest are refused', async () => {

@@ -40,16 +40,11 @@ async function start(...flags: string[]): Promise<ServerProcess> {
   return server;
 }
 
-/** Runs `exec-server token` and returns the `name: value` lines that it prints. */
+/** Runs `exec-server token` and returns what it prints. */
 async function mint(...args: string[]): Promise<Record<string, string>> {
-  const { code, stdout, stderr } = await cli.run(['token', ...args]);
+  const { code, stdout, stderr } = await cli.run(['token', ...args, '--json']);
   expect([code, stderr]).toEqual([0, '']);
-  return Object.fromEntries(
-    stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => line.split(': ') as [string, string]),
-  );
+  return JSON.parse(stdout);
 }
 
 async function connect(url: string, token: string, handshake = true): Promise<TestClient> {

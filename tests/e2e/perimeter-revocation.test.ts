@@ -14,12 +14,11 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** The `name: value` lines that `exec-server token` prints. */
+/** What `exec-server token` prints. */
 async function token(...args: string[]): Promise<Record<string, string>> {
-  const { code, stdout } = await cli.run(['token', ...args]);
+  const { code, stdout } = await cli.run(['token', ...args, '--json']);
   expect(code).toBe(0);
-  const lines = stdout.trimEnd().split('\n');
-  return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+  return JSON.parse(stdout);
 }
 
 test('SIGHUP revokes a token and keeps other connections; metrics have their own scope', async () => {

@@ -62,12 +62,19 @@ test('reports a port that is in use, and exits', async () => {
   );
 });
 
+const TOKEN_COMMAND = ['relay', 'token', '--secret-file', secretFile] as const;
+
 async function mint(...args: string[]): Promise<Record<string, string>> {
-  const { code, stdout, stderr } = await cli.run(['relay', 'token', '--secret-file', secretFile, ...args]);
+  const { code, stdout, stderr } = await cli.run([...TOKEN_COMMAND, ...args, '--json']);
   expect([code, stderr]).toEqual([0, '']);
-  const lines = stdout.trimEnd().split('\n');
-  return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+  return JSON.parse(stdout);
 }
+
+test('prints a token alone on stdout and its details on stderr', async () => {
+  const { code, stdout, stderr } = await cli.run([...TOKEN_COMMAND, '--role', 'metrics', '--id', 'ci']);
+  expect([code, stderr]).toEqual([0, 'id: ci\nexpires: never\n']);
+  expect(stdout).toMatch(/^[\w.-]{40,}\n$/);
+});
 
 test('created tokens work for their role and environment', async () => {
   const { url } = await startNode(relayFolder());

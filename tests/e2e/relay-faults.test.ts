@@ -1,11 +1,14 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { decodeFrame, encodeFrame } from '../../src/relay/frames/frame.ts';
-import { freePort } from '../support/relay.ts';
+import { onFreePort } from '../support/free-port.ts';
 import { FaultFixture } from '../support/relay-faults.ts';
-import type { FrameAction, PassingFrame } from '../support/relay-frame-proxy.ts';
+import { type FrameAction, type PassingFrame, RelayFrameProxy } from '../support/relay-frame-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RedisServer } from '../unit/relay/service/redis-server.ts';
 import { type RelayNode, relayFolder, startNode } from './relay-nodes.ts';
+
+// Each test runs dozens of sessions. They wait for events, not for a time.
+vi.setConfig({ testTimeout: 300_000 });
 
 const SIDES = ['executorSide', 'harnessSide'] as const;
 type Side = (typeof SIDES)[number];
@@ -31,15 +34,26 @@ interface Case {
 }
 
 async function startFixture(): Promise<FaultFixture> {
-  const port = await freePort();
-  const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
-  await startNode(relayFolder(), ...nodeFlags(port, fixture));
+  const fixture = await FaultFixture.open();
+  await startTarget(fixture, relayFolder());
   return fixture;
 }
 
-function nodeFlags(port: number, { executorSide, harnessSide }: FaultFixture): string[] {
-  const listen = ['--listen', `http://127.0.0.1:${port}`];
-  return [...listen, '--public-url', executorSide.url, '--node-url', harnessSide.url];
+/** Starts a node and makes it the only target of the proxies. */
+async function startTarget(fixture: FaultFixture, folder: string): Promise<RelayNode> {
+  const { executorSide, harnessSide } = fixture;
+  const urls = ['--public-url', executorSide.url, '--node-url', harnessSide.url];
+  const { node, url } = await startListening(folder, ...urls);
+  for (const side of SIDES) fixture[side].targets = [url];
+  return node;
+}
+
+/** Starts a node. Returns it with the URL on which it listens: the node itself prints its public URL. */
+function startListening(folder: string, ...flags: string[]) {
+  return onFreePort(async (port) => {
+    const url = `http://127.0.0.1:${port}`;
+    return { node: await startNode(folder, '--listen', url, ...flags), url };
+  });
 }
 
 /** Runs a session for every case, several concurrently. Returns the state changes of sessions whose fault occurred. */
@@ -77,7 +91,7 @@ async function runAll(
   return completed;
 }
 
-const SESSION_CONCURRENCY = 24;
+const SESSION_CONCURRENCY = 12;
 
 /** Applies a fault at each position of the first connection, in every other lane. The unit tests of streams cover all lanes. */
 function atEveryPosition(what: string, lanes: readonly Lane[], action: Case['action']): Case[] {
@@ -190,13 +204,12 @@ test('without acks a lost socket or a damaged record ends the stream, and the se
 });
 
 test('a killed and restarted relay loses nothing', async () => {
-  const port = await freePort();
-  const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
+  const fixture = await FaultFixture.open();
   const folder = relayFolder();
-  let node = await startNode(folder, ...nodeFlags(port, fixture));
+  const node = await startTarget(fixture, folder);
   const restart = async () => {
     await node.stop('SIGKILL');
-    node = await startNode(folder, ...nodeFlags(port, fixture));
+    await startTarget(fixture, folder);
   };
   const { states } = await fixture.runSession(fixture.environment().id, { printing: restart });
   expect(states).toEqual([]);
@@ -230,12 +243,18 @@ test('sessions continue while the store is gone, and lost sockets reconnect afte
 async function startFleet() {
   const redis = await RedisServer.start();
   const folder = relayFolder();
-  const urls = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`];
-  const fixture = await FaultFixture.open(...urls);
+  const fixture = await FaultFixture.open();
   const nodes: RelayNode[] = [];
-  for (const url of urls) {
-    const places = ['--listen', url, '--public-url', fixture.executorSide.url, '--node-url', url];
-    nodes.push(await startNode(folder, ...places, '--store', redis.url));
+  const targets: string[] = [];
+  for (let index = 0; index < 2; index++) {
+    const nodeSide = await RelayFrameProxy.open();
+    onTestFinished(() => nodeSide.close());
+    const urls = ['--public-url', fixture.executorSide.url, '--node-url', nodeSide.url];
+    const { node, url } = await startListening(folder, ...urls, '--store', redis.url);
+    nodeSide.targets = [url];
+    targets.push(url);
+    nodes.push(node);
   }
+  for (const side of SIDES) fixture[side].targets = targets;
   return { fixture, redis, nodes };
 }

@@ -10,7 +10,8 @@ import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { serve } from '../../src/server/serve.ts';
 import type { TlsOptions } from '../../src/transport/open-websocket.ts';
 import { Certificates } from '../support/certificates.ts';
-import { ENVIRONMENT, freePort, relayToken, SECRET } from '../support/relay.ts';
+import { onFreePort } from '../support/free-port.ts';
+import { ENVIRONMENT, relayToken, SECRET } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { proxyServer } from '../support/web-servers.ts';
 
@@ -22,8 +23,11 @@ const ca = readFileSync(authority.cert, 'utf8');
 const log = createLogger('error', () => {});
 
 /** Starts a relay with TLS at the host, and returns the options for its clients. */
-async function open(host: string, tls: TlsOptions, env: Record<string, string> = {}) {
-  const port = await freePort();
+function open(host: string, tls: TlsOptions, env: Record<string, string> = {}) {
+  return onFreePort((port) => openAt(port, host, tls, env));
+}
+
+async function openAt(port: number, host: string, tls: TlsOptions, env: Record<string, string>) {
   const relay = await startRelay({
     address: { kind: 'websocket', secure: true, host: '127.0.0.1', port },
     tls: { ...files, clientCa: null },

@@ -68,10 +68,9 @@ class DocRunner {
     mkdirSync(join(this.#folder, 'node_modules'));
     symlinkSync(ROOT, join(this.#folder, 'node_modules', 'exec-server'));
     for (const name of ['examples', 'dist']) symlinkSync(join(ROOT, name), join(this.#folder, name));
-    symlinkSync(
-      join(ROOT, 'node_modules', '@modelcontextprotocol'),
-      join(this.#folder, 'node_modules', '@modelcontextprotocol'),
-    );
+    for (const name of ['@modelcontextprotocol', 'esbuild', 'koffi']) {
+      symlinkSync(join(ROOT, 'node_modules', name), join(this.#folder, 'node_modules', name));
+    }
     const program = join(this.#folder, 'bin', 'exec-server');
     writeFileSync(
       program,

@@ -27,14 +27,14 @@ export class RelayFrameProxy {
   decide: (frame: PassingFrame) => FrameAction = () => 'pass';
   /** Statuses of refused websockets. */
   readonly refusals: number[] = [];
-  readonly #targets: readonly string[];
+  /** `http:` URLs of the relay nodes. New connections go to the first that answers. */
+  targets: readonly string[] = [];
   readonly #server: Server;
   readonly #upgrades = new WebSocketServer({ noServer: true, perMessageDeflate: false });
   readonly #sockets = new Set<Duplex>();
   readonly #connections = new Map<string, number>();
 
-  private constructor(targets: readonly string[]) {
-    this.#targets = targets;
+  private constructor() {
     this.#server = createServer((asked, answer) => void this.#call(asked, answer));
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
@@ -45,9 +45,8 @@ export class RelayFrameProxy {
     });
   }
 
-  /** Opens a proxy to the first available target. The targets are `http:` URLs. */
-  static async open(...targets: string[]): Promise<RelayFrameProxy> {
-    const proxy = new RelayFrameProxy(targets);
+  static async open(): Promise<RelayFrameProxy> {
+    const proxy = new RelayFrameProxy();
     proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
     return proxy;
@@ -71,7 +70,7 @@ export class RelayFrameProxy {
 
   async #call(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     const body = Buffer.concat(await asked.toArray());
-    for (const target of this.#targets) {
+    for (const target of this.targets) {
       const { method, headers } = asked;
       const call = request(`${target}${asked.url}`, { method, headers, agent: false });
       call.end(body);
@@ -86,7 +85,7 @@ export class RelayFrameProxy {
 
   async #join(asked: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => {});
-    for (const target of this.#targets) {
+    for (const target of this.targets) {
       const far = new WebSocket(`${target.replace('http', 'ws')}${asked.url}`, { perMessageDeflate: false });
       const status = await new Promise<number>((resolve) => {
         far.once('open', () => resolve(101));

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecServerClient } from '../../src/client/client.ts';
 import { createLogger } from '../../src/observability/log.ts';
@@ -11,6 +10,7 @@ import { Seal } from '../../src/relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../../src/relay/service/relay.ts';
 import { TcpProxy } from '../../src/testing/index.ts';
 import type { ConnectedClient } from './connected-clients.ts';
+import { onFreePort, whileTaken } from './free-port.ts';
 
 export const ENVIRONMENT = 'env-1';
 export const SECRET = 'a secret of at least thirty-two bytes';
@@ -40,8 +40,12 @@ export class TestRelay {
     this.harnessLink = harnessLink;
   }
 
-  static async open(config: Partial<RelayConfig> = {}): Promise<TestRelay> {
-    const port = await freePort();
+  static open(config: Partial<RelayConfig> = {}): Promise<TestRelay> {
+    return onFreePort((port) => TestRelay.#openAt(port, config));
+  }
+
+  /** The proxies need the port before the relay listens. */
+  static async #openAt(port: number, config: Partial<RelayConfig>): Promise<TestRelay> {
     const target = `ws://127.0.0.1:${port}`;
     const [executorLink, harnessLink] = await Promise.all([TcpProxy.open(target), TcpProxy.open(target)]);
     const whole: RelayConfig = {
@@ -57,13 +61,18 @@ export class TestRelay {
       log: createLogger('error', () => {}),
       ...config,
     };
-    return new TestRelay(whole, await startRelay(whole), executorLink, harnessLink);
+    try {
+      return new TestRelay(whole, await startRelay(whole), executorLink, harnessLink);
+    } catch (error) {
+      await Promise.all([executorLink.close(), harnessLink.close()]);
+      throw error;
+    }
   }
 
   /** Replaces the relay by a new one without data. */
   async restart(): Promise<void> {
     await this.#relay.close();
-    this.#relay = await startRelay(this.#config);
+    this.#relay = await whileTaken(() => startRelay(this.#config));
   }
 
   /** The `--remote` of executors. */
@@ -182,13 +191,3 @@ export async function connectWhenThere(
 
 const EXECUTOR_START_MS = 15_000;
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
-
-/** Returns a free port. The proxies need their target before the relay listens. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}

@@ -1,11 +1,14 @@
 import { unlessAborted } from '../../base/abort.ts';
+import type { StartOptions } from '../../environment/index.ts';
 import type { Clock, PausableClock } from '../clock.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { ABANDON_MS, EARLY_EXIT_MS, EXECUTOR_TIMEOUT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
 import { decode } from '../output/model-text.ts';
 import { waitForEnd } from '../session/collect.ts';
+import { NetworkDecisions } from '../session/network-decisions.ts';
 import { WatchedProcess } from '../session/watched-process.ts';
-import type { CommandRequest, ExecPolicy } from './policy.ts';
+import { hostHandler, isEnforced, networkParams } from './network.ts';
+import type { CommandRequest, ExecPolicy, NetworkChoice } from './policy.ts';
 import type { Caller } from './program-environment.ts';
 import { type EnvironmentChoices, type ExecTarget, startParams } from './request.ts';
 import { isSandboxDenial } from './sandbox-denial.ts';
@@ -37,13 +40,17 @@ export async function approve({ request, policy, time, signal }: Launch): Promis
 
 /**
  * Starts the program in the sandbox of the policy. If the sandbox stops it immediately, the policy may have it started again without
- * a sandbox; the first start then causes no events. An abort does not terminate a started program.
+ * a sandbox; the first start then causes no events. Both have the network of the policy. An abort does not terminate a started
+ * program.
  */
 export async function launch(call: Launch): Promise<Launched> {
   const sandbox = call.policy.chooseSandbox?.(call.request) ?? null;
-  const process = await start(call, sandbox);
-  const sandboxed = isSandboxed(process, sandbox !== null);
-  if (!sandboxed || call.policy.onDenied === undefined) return { process, sandboxed };
+  const network = call.policy.chooseNetwork?.(call.request) ?? null;
+  const process = await start(call, sandbox, network);
+  const sandboxed = isSandboxed(process, sandbox !== null || isEnforced(network));
+  // A second start with the same sandbox of the network would fail like the first.
+  const onlyNetwork = sandbox === null && isEnforced(network);
+  if (!sandboxed || onlyNetwork || call.policy.onDenied === undefined) return { process, sandboxed };
   await waitForEnd(process, EARLY_EXIT_MS, call);
   if (call.signal.aborted || !process.state.ended || !isDenied(process, sandboxed))
     return { process, sandboxed };
@@ -52,8 +59,8 @@ export async function launch(call: Launch): Promise<Launched> {
     call.policy.onDenied!(call.request, denial, { signal: call.signal }),
   );
   if (!again) return { process, sandboxed };
-  const free = await start(call, null);
-  return { process: free, sandboxed: isSandboxed(free, false) };
+  const free = await start(call, null, network);
+  return { process: free, sandboxed: isSandboxed(free, isEnforced(network)) };
 }
 
 /** Whether the sandbox probably stopped a program that has ended. */
@@ -85,18 +92,47 @@ function abandonLater(process: WatchedProcess, clock: Clock): void {
   void process.ended.then(cancel);
 }
 
-async function start(call: Launch, sandbox: unknown): Promise<WatchedProcess> {
+async function start(call: Launch, sandbox: unknown, network: NetworkChoice | null): Promise<WatchedProcess> {
   // The executor keeps the ids of ended programs, so each id is used once.
   const processId = `${call.sessionId}-${crypto.randomUUID()}`;
-  const params = startParams(call.request, processId, sandbox, call.caller, call.environment);
+  const params = {
+    ...startParams(call.request, processId, sandbox, call.caller, call.environment),
+    ...(network === null ? {} : networkParams(network, sandbox, call.policy.approveHost !== undefined)),
+  };
+  const decisions = new NetworkDecisions();
+  const ending = new AbortController();
   try {
-    const options = { signal: call.signal, timeoutMs: EXECUTOR_TIMEOUT_MS };
-    return new WatchedProcess(await call.target.backend.start(params, options));
+    const process = await call.target.backend.start(params, {
+      signal: call.signal,
+      timeoutMs: EXECUTOR_TIMEOUT_MS,
+      ...(network === null ? {} : networkHooks(call, decisions, ending.signal)),
+    });
+    const watched = new WatchedProcess(process, decisions);
+    void watched.ended.then(() => ending.abort());
+    return watched;
   } catch (error) {
     if (call.signal.aborted) throw call.signal.reason;
     throw new ExecToolError('exec_command', 'launchFailed', messageOf(error), { cause: error });
   }
 }
+
+/** The functions that decide about the hosts of a program and receive the decisions. */
+function networkHooks(call: Launch, decisions: NetworkDecisions, ended: AbortSignal): NetworkHooks {
+  const { policy, request, time } = call;
+  const processId = String(call.sessionId);
+  return {
+    onNetworkPolicyDecision: (decision) => decisions.take(decision),
+    ...(policy.approveHost && {
+      onNetworkPolicyRequest: hostHandler(
+        (host, signal) =>
+          ask(time, signal, () => policy.approveHost!(request, { processId, ...host }, { signal })),
+        ended,
+      ),
+    }),
+  };
+}
+
+type NetworkHooks = Pick<StartOptions, 'onNetworkPolicyDecision' | 'onNetworkPolicyRequest'>;
 
 /** Without a report of the executor the request decides. */
 function isSandboxed({ process }: WatchedProcess, requested: boolean): boolean {

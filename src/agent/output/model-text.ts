@@ -1,4 +1,5 @@
-import { BYTES_PER_TOKEN, TEXT_ALLOWANCE } from '../limits.ts';
+import { BYTES_PER_TOKEN, MAX_REASON_IN_TEXT, TEXT_ALLOWANCE } from '../limits.ts';
+import type { NetworkDenial, NetworkDenials } from '../session/network-decisions.ts';
 import { type HeadTailBuffer, omissionMarker } from './head-tail-buffer.ts';
 import { estimateTokens, policyBytes, type TruncationPolicy, truncateMiddle } from './truncate.ts';
 
@@ -12,6 +13,7 @@ export interface CallFacts {
   /** Null when no output can follow. */
   readonly sessionId: number | null;
   readonly output: HeadTailBuffer;
+  readonly network: NetworkDenials;
 }
 
 /** The same facts for models that accept structured results. Members that do not apply are absent. */
@@ -21,6 +23,7 @@ export interface StructuredOutput {
   readonly exit_code?: number;
   readonly session_id?: number;
   readonly original_token_count: number;
+  readonly network_denials?: readonly NetworkDenial[];
   readonly output: string;
 }
 
@@ -57,17 +60,36 @@ export function decode(bytes: Uint8Array): string {
 
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true });
 
-function headerOf({ chunkId, wallTimeMs, exitCode, sessionId }: CallFacts, tokens: number): string {
+function headerOf({ chunkId, wallTimeMs, exitCode, sessionId, network }: CallFacts, tokens: number): string {
   const lines = [
     ...(chunkId === null ? [] : [`Chunk ID: ${chunkId}`]),
     `Wall time: ${(wallTimeMs / 1000).toFixed(4)} seconds`,
     ...(exitCode === null ? [] : [`Process exited with code ${exitCode}`]),
     ...(sessionId === null ? [] : [`Process running with session ID ${sessionId}`]),
+    ...networkLines(network),
     `Original token count: ${tokens}`,
     'Output:',
   ];
   return `${lines.join('\n')}\n`;
 }
+
+function networkLines({ denials, omitted }: NetworkDenials): string[] {
+  const lines = denials.map(({ host, port, reason }) => {
+    const shown = PROXY_REASONS.get(reason) ?? reason.slice(0, MAX_REASON_IN_TEXT);
+    return `Network access denied: ${host}:${port} (${shown})`;
+  });
+  return omitted === 0 ? lines : [...lines, `Network access denied: ${omitted} more times`];
+}
+
+/** The codes of a proxy in words. */
+const PROXY_REASONS: ReadonlyMap<string, string> = new Map([
+  ['not_allowed', 'this host is not allowed'],
+  ['not_allowed_local', 'local and private addresses are not allowed'],
+  ['denied', 'this host is forbidden'],
+  ['policy_denied', 'this host is not allowed'],
+  ['method_not_allowed', 'this method is not allowed'],
+  ['mitm_required', 'only plain HTTP is allowed'],
+]);
 
 function structuredOf(facts: CallFacts, tokens: number, output: string): StructuredOutput {
   return {
@@ -76,6 +98,7 @@ function structuredOf(facts: CallFacts, tokens: number, output: string): Structu
     ...(facts.exitCode === null ? {} : { exit_code: facts.exitCode }),
     ...(facts.sessionId === null ? {} : { session_id: facts.sessionId }),
     original_token_count: tokens,
+    ...(facts.network.denials.length === 0 ? {} : { network_denials: facts.network.denials }),
     output,
   };
 }

@@ -1,3 +1,4 @@
+import type { NetworkDenial } from '../session/network-decisions.ts';
 import type { StructuredOutput } from './model-text.ts';
 
 /** The result of a call. */
@@ -15,4 +16,6 @@ export interface ToolOutput {
   readonly sessionId: number | null;
   /** Whether the program probably failed because of its sandbox. */
   readonly sandboxDenied: boolean;
+  /** Hosts that the program was not allowed to reach since the previous call, at most eight. */
+  readonly networkDenials: readonly NetworkDenial[];
 }

@@ -1,3 +1,4 @@
+import type { NetworkPolicyDecisionEvent } from '../../environment/index.ts';
 import type { BeginEvent, EndEvent, ExecEvent } from '../events.ts';
 import type { CommandRequest } from '../launch/policy.ts';
 import { MAX_DELTAS } from '../limits.ts';
@@ -56,6 +57,13 @@ export class Session implements Stored {
     this.#deltas++;
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.length).toString('base64');
     return { type: 'outputDelta', callId: this.request.callId, stream: 'stdout', chunk };
+  }
+
+  networkDecision(decided: NetworkPolicyDecisionEvent): ExecEvent {
+    const { decision, protocol, host, port, reason } = decided;
+    const { callId } = this.request;
+    const processId = String(this.id);
+    return { type: 'networkDecision', callId, processId, decision, protocol, host, port, reason };
   }
 
   terminalInteraction(stdin: string): ExecEvent {

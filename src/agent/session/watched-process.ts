@@ -3,6 +3,7 @@ import { messageOf } from '../errors.ts';
 import { DELTA_BYTES, HELD_OUTPUT_BYTES, TRANSCRIPT_BYTES, UNREAD_BYTES } from '../limits.ts';
 import { HeadTailBuffer } from '../output/head-tail-buffer.ts';
 import { TextPieces } from '../output/text-pieces.ts';
+import { NetworkDecisions } from './network-decisions.ts';
 import { closed, exited, failed, type ProcessState, RUNNING } from './process-state.ts';
 
 /**
@@ -11,6 +12,8 @@ import { closed, exited, failed, type ProcessState, RUNNING } from './process-st
  */
 export class WatchedProcess {
   readonly process: ExecProcess;
+  /** The decisions about its network. */
+  readonly network: NetworkDecisions;
   readonly transcript = new HeadTailBuffer(TRANSCRIPT_BYTES);
   /** Output that no call has returned yet. */
   readonly unread = new HeadTailBuffer(UNREAD_BYTES);
@@ -26,8 +29,9 @@ export class WatchedProcess {
   #held: Uint8Array[] = [];
   #heldBytes = 0;
 
-  constructor(process: ExecProcess) {
+  constructor(process: ExecProcess, network = new NetworkDecisions()) {
     this.process = process;
+    this.network = network;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });

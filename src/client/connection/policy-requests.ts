@@ -17,18 +17,17 @@ export type PolicyHandler = (
   signal: AbortSignal,
 ) => NetworkPolicyDecision | Promise<NetworkPolicyDecision>;
 
-/** Handles the server's policy requests with the user's handler. Every failure results in a denial. */
+/** Handles the server's policy requests with the user's handlers. Every failure results in a denial. */
 export class PolicyRequests {
-  readonly #handler: PolicyHandler | undefined;
-  readonly #isOwn: (processId: string) => boolean;
+  readonly #handlerOf: (processId: string) => PolicyHandler | undefined;
   #open = 0;
 
   /**
-   * `isOwn` returns whether this client started the process. Requests of other processes in the session are denied.
+   * `handlerOf` returns the handler of a process that this client started. Requests without a handler are denied,
+   * and so are those of other processes in the session.
    */
-  constructor(handler: PolicyHandler | undefined, isOwn: (processId: string) => boolean) {
-    this.#handler = handler;
-    this.#isOwn = isOwn;
+  constructor(handlerOf: (processId: string) => PolicyHandler | undefined) {
+    this.#handlerOf = handlerOf;
   }
 
   /** Returns the result of `network/policyRequest`. Rejects with RpcError when the params are invalid. */
@@ -36,11 +35,11 @@ export class PolicyRequests {
     const request = readPolicyRequest(params);
     if (request === null) throw invalidParams('params: expected processId and request');
     // A handler that never settles keeps its slot, even after its connection ended.
-    const permitted = this.#isOwn(request.processId) && this.#open < MAX_POLICY_REQUESTS;
-    if (this.#handler === undefined || !permitted) return { decision: DENIED };
+    const handler = this.#open < MAX_POLICY_REQUESTS ? this.#handlerOf(request.processId) : undefined;
+    if (handler === undefined) return { decision: DENIED };
     this.#open++;
     try {
-      return { decision: checked(await this.#handler(request, signal)) };
+      return { decision: checked(await handler(request, signal)) };
     } catch {
       return { decision: DENIED };
     } finally {

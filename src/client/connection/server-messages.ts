@@ -1,8 +1,9 @@
 import { base64ByteLength } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
-import type { NetworkPolicyRequest } from '../../protocol/network.ts';
+import type { NetworkPolicyDecisionEvent, NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
 import { ClientError } from '../errors.ts';
+import { MAX_HOST_CHARACTERS, MAX_REASON_CHARACTERS } from '../limits.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
 import { receivedBytes } from './bytes.ts';
 
@@ -128,6 +129,23 @@ export function readPolicyRequest(
   return isProxyProtocol(protocol) ? { processId, protocol, host, port } : null;
 }
 
+/**
+ * Parses the params of `network/policyDecision`. Returns null when they are invalid. The host and the reason are shown
+ * to people and models, so they must be short and without control characters.
+ */
+export function readPolicyDecision(params: unknown): NetworkPolicyDecisionEvent | null {
+  const { processId, decision, host, port, reason, protocol, source } = members(params);
+  const valid =
+    typeof processId === 'string' &&
+    (decision === 'allow' || decision === 'deny' || decision === 'ask') &&
+    isShownText(host, MAX_HOST_CHARACTERS) &&
+    isShownText(reason, MAX_REASON_CHARACTERS) &&
+    isPort(port) &&
+    isProxyProtocol(protocol) &&
+    typeof source === 'string';
+  return valid ? (params as NetworkPolicyDecisionEvent) : null;
+}
+
 /** Creates the error for an invalid message from the server. */
 export function protocolError(what: string, { retryable = false } = {}): ClientError {
   return new ClientError('protocol', `invalid message from the server: ${what}`, {
@@ -153,6 +171,10 @@ function isSeq(value: unknown): value is number {
 
 function isExitCode(value: unknown): value is number {
   return Number.isSafeInteger(value);
+}
+
+function isShownText(value: unknown, maxCharacters: number): boolean {
+  return typeof value === 'string' && value.length <= maxCharacters && !/\p{Cc}/u.test(value);
 }
 
 function isPort(value: unknown): value is number {

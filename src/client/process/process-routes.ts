@@ -1,36 +1,48 @@
 import { RpcError } from '../../protocol/errors.ts';
+import type { StartOptions } from '../backend.ts';
 import type { Link } from '../connection/link.ts';
-import { processIdOf, readEvent } from '../connection/server-messages.ts';
+import type { PolicyHandler } from '../connection/policy-requests.ts';
+import { processIdOf, readEvent, readPolicyDecision } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { CATCH_UP_CONCURRENCY } from '../limits.ts';
 import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
 import { cannotFollow, type RemoteProcess } from './remote-process.ts';
 
+/** The functions of a start that concern the network of its process. */
+export type NetworkHooks = Pick<StartOptions, 'onNetworkPolicyRequest' | 'onNetworkPolicyDecision'>;
+
+interface Route {
+  readonly process: RemoteProcess;
+  readonly hooks: NetworkHooks;
+}
+
 /**
  * Routes events to processes. A process is registered from before its start is sent until its last event is
  * delivered.
  */
 export class ProcessRoutes {
-  readonly #processes = new Map<string, RemoteProcess>();
+  readonly #routes = new Map<string, Route>();
 
   /** Throws when the id is in use. */
-  register(process: RemoteProcess): void {
-    if (this.#processes.has(process.processId)) {
+  register(process: RemoteProcess, hooks: NetworkHooks = {}): void {
+    if (this.#routes.has(process.processId)) {
       throw new ClientError('invalidInput', `the process id ${process.processId} is already in use`, {
         hint: 'use an id that no open process has',
       });
     }
-    this.#processes.set(process.processId, process);
+    this.#routes.set(process.processId, { process, hooks });
   }
 
   /** Removes exactly this process, not another one with the same id. */
   unregister(process: RemoteProcess): void {
-    if (this.#processes.get(process.processId) === process) this.#processes.delete(process.processId);
+    if (this.#routes.get(process.processId)?.process === process) this.#routes.delete(process.processId);
   }
 
-  has(processId: string): boolean {
-    return this.#processes.has(processId);
+  /** Returns the handler for the hosts of a registered process: its own, or else `common`. */
+  policyHandlerOf(processId: string, common: PolicyHandler | undefined): PolicyHandler | undefined {
+    const route = this.#routes.get(processId);
+    return route && (route.hooks.onNetworkPolicyRequest ?? common);
   }
 
   /** Passes an event to its process. Returns `unknown` when no registered process is concerned. */
@@ -38,12 +50,19 @@ export class ProcessRoutes {
     if (!PROCESS_EVENTS.has(method)) return 'unknown';
     const processId = processIdOf(params);
     if (processId === null) return 'unreadable';
-    const process = this.#processes.get(processId);
+    const process = this.#routes.get(processId)?.process;
     if (process === undefined) return 'unknown';
     const event = readEvent(method, params);
     if (event === null) return 'unreadable';
     process.receive(event);
     return 'routed';
+  }
+
+  /** Passes a decision about the network to the start of its process. */
+  receiveDecision(params: unknown): void {
+    const listener = this.#routes.get(processIdOf(params) ?? '')?.hooks.onNetworkPolicyDecision;
+    const decision = listener && readPolicyDecision(params);
+    if (decision) listener(decision);
   }
 
   /**
@@ -52,7 +71,9 @@ export class ProcessRoutes {
    * reject.
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {
-    const queue = [...this.#processes.values()].filter((process) => process.recoverable);
+    const queue = [...this.#routes.values()]
+      .map(({ process }) => process)
+      .filter((process) => process.recoverable);
     const call: Call = (method, params) => link.call(method, params, { signal });
     const worker = async () => {
       for (let process = queue.pop(); process !== undefined; process = queue.pop()) {
@@ -63,7 +84,7 @@ export class ProcessRoutes {
   }
 
   failAll(error: ClientError): void {
-    for (const process of [...this.#processes.values()]) process.fail(error);
+    for (const { process } of [...this.#routes.values()]) process.fail(error);
   }
 }
 

@@ -4,6 +4,7 @@ import type {
   ExecBackend,
   ExecProcess,
   SandboxType,
+  StartOptions,
   StartParams,
 } from '../backend.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
@@ -11,7 +12,7 @@ import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { ClientError } from '../errors.ts';
 import { INFO_TIMEOUT_MS } from '../limits.ts';
-import type { ProcessRoutes } from './process-routes.ts';
+import type { NetworkHooks, ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
 /** The part of a client that a backend needs. */
@@ -49,14 +50,14 @@ export class RemoteBackend implements ExecBackend {
    * Sends a start once. When the caller gives up or the answer is lost, the process is terminated as soon as
    * possible.
    */
-  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+  async start(params: StartParams, options: StartOptions = {}): Promise<ExecProcess> {
     const limit = new CallLimit('`process/start`', options);
     try {
       for (;;) {
         const link = await this.#host.usableLink(limit.signal);
         // No other code runs between here and the send, so a link that is open now is the one that is used.
         if (link.end !== null) continue;
-        return await this.#startOn(link, params, limit);
+        return await this.#startOn(link, params, options, limit);
       }
     } finally {
       limit.end();
@@ -74,11 +75,21 @@ export class RemoteBackend implements ExecBackend {
     return this.#fetchedInfo;
   }
 
-  async #startOn(link: Link, params: StartParams, limit: CallLimit): Promise<ExecProcess> {
+  async #startOn(
+    link: Link,
+    params: StartParams,
+    hooks: NetworkHooks,
+    limit: CallLimit,
+  ): Promise<ExecProcess> {
     limit.signal?.throwIfAborted();
+    if (params.networkProxy != null && this.#host.capabilities.networkProxyLaunch !== true) {
+      throw new ClientError('unsupported', 'the server cannot give programs a network proxy', {
+        hint: 'use a server that announces the capability networkProxyLaunch',
+      });
+    }
     const { routes } = this.#host;
     const process = new RemoteProcess(this.#processHost, params.processId);
-    routes.register(process);
+    routes.register(process, hooks);
     let wanted = true;
     const starting = this.#send(link, process, params);
     starting.then(

@@ -1,4 +1,10 @@
-import type { CallOptions, ExecBackend, ExecProcess, StartParams } from '../../client/backend.ts';
+import type {
+  CallOptions,
+  ExecBackend,
+  ExecProcess,
+  StartOptions,
+  StartParams,
+} from '../../client/backend.ts';
 import type { LazyConnection } from './lazy-connection.ts';
 
 /** Starts processes through a connection that the first use opens. */
@@ -18,10 +24,10 @@ export class LazyBackend implements ExecBackend {
     }
   }
 
-  async start(params: StartParams, options?: CallOptions): Promise<ExecProcess> {
+  async start(params: StartParams, options?: StartOptions): Promise<ExecProcess> {
     const lease = await this.#connection.lease(options);
     try {
-      const process = await lease.connection.backend.start(params, lease.options);
+      const process = await lease.connection.backend.start(params, { ...options, ...lease.options });
       this.#connection.holdFor(process);
       return process;
     } finally {

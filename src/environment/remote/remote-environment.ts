@@ -70,6 +70,10 @@ export class RemoteEnvironment implements Environment {
     return this.#connection.startupFinished;
   }
 
+  getExecBackend(): ExecBackend {
+    return this.backend;
+  }
+
   get readiness(): Readiness {
     return this.#connection.readiness;
   }

@@ -5,10 +5,14 @@ import type { ThreadMessage } from './thread-messages.ts';
 
 /**
  * Searches on a thread of its own. A pattern that backtracks without end or a call that hangs on a dead mount then blocks neither
- * the event loop nor the shared thread pool. The thread can be terminated while it matches.
+ * the event loop nor the shared thread pool. The thread can be terminated while it matches. `program` is its file, instead of the
+ * package's.
  */
-export function startBuiltin({ query, isDirectory, collector }: SearchTask): EngineRun {
-  const thread = startSearchThread({ query, isDirectory });
+export function startBuiltin(
+  { query, isDirectory, collector }: SearchTask,
+  program: string | null = null,
+): EngineRun {
+  const thread = startSearchThread({ query, isDirectory }, program);
   const stop = () => void thread.terminate();
   const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
   const finished = new Promise<void>((resolve, reject) => {

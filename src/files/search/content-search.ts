@@ -20,6 +20,13 @@ import {
 } from './query.ts';
 import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
 
+/** Programs of searches, instead of those that are found. */
+interface SearchPrograms {
+  readonly ripgrep?: string;
+  /** The program of the builtin engine's thread. */
+  readonly searchThread?: string;
+}
+
 /**
  * Finds lines in files, with ripgrep if it is installed, otherwise with a builtin engine. Both return the same result unless a
  * limit is reached. `pattern.ts` describes the regular expressions that both support.
@@ -32,11 +39,13 @@ export class ContentSearch {
   /** For the stat of the searched path: it may hang and occupy a thread of the shared pool. */
   readonly #stats = new FairSemaphore(SEARCH_CONCURRENCY);
   readonly #searchPath: string;
+  readonly #programs: SearchPrograms;
   #ripgrep: Promise<string | null> | null = null;
 
   /** @param searchPath Directories where ripgrep may be, as in `PATH`. The first search looks for it once. */
-  constructor(searchPath: string) {
+  constructor(searchPath: string, programs: SearchPrograms = {}) {
     this.#searchPath = searchPath;
+    this.#programs = programs;
   }
 
   /** Each owner has a fair share of the slots. Rejects with a FileError, or with the signal's reason when it is aborted. */
@@ -101,9 +110,10 @@ export class ContentSearch {
 
   /** The engines of this machine, the best first. */
   async #engines(): Promise<Engine[]> {
-    this.#ripgrep ??= findRipgrep(this.#searchPath);
+    const { ripgrep, searchThread = null } = this.#programs;
+    this.#ripgrep ??= ripgrep === undefined ? findRipgrep(this.#searchPath) : Promise.resolve(ripgrep);
     const program = await this.#ripgrep;
-    const builtin: Engine = { name: 'builtin', start: startBuiltin };
+    const builtin: Engine = { name: 'builtin', start: (task) => startBuiltin(task, searchThread) };
     if (program === null) return [builtin];
     return [{ name: 'ripgrep', start: (task) => startRipgrep(program, task) }, builtin];
   }

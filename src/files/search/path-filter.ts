@@ -29,18 +29,18 @@ export class PathFilter {
   /** Whether a file is searched, if its ancestors are entered. */
   takesFile(path: string): boolean {
     const text = textOf(path);
-    if (this.#excluded.matches(text, false)) return false;
-    // A glob that matches a directory includes everything in it.
-    return (
-      this.#include.length === 0 ||
-      this.#included.matches(text, false) ||
-      this.#included.matchesAncestorAsDirectory(text)
-    );
+    return !this.#excluded.matches(text, false) && this.#includes(text);
   }
 
   /** Whether a file is searched, with all its ancestors checked. */
   takesPath(path: string): boolean {
-    return !this.#excluded.matchesAncestor(textOf(path)) && this.takesFile(path);
+    const text = textOf(path);
+    return !this.#excluded.matchesFileOrAncestor(text) && this.#includes(text);
+  }
+
+  /** A glob for directories includes everything in them. */
+  #includes(text: string): boolean {
+    return this.#include.length === 0 || this.#included.matchesFileOrAncestorAsDirectory(text);
   }
 
   /**

@@ -4,7 +4,8 @@ import { access } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { SEARCH_STDERR_BYTES } from '../limits.ts';
+import { uptimeMs } from '../../base/uptime.ts';
+import { SEARCH_STDERR_BYTES, SEARCH_TURN_MS } from '../limits.ts';
 import {
   childPath,
   lastName,
@@ -63,13 +64,26 @@ export function startRipgrep(
   const finished = new Promise<void>((resolve, reject) => {
     child.stdout.on('data', (chunk: Buffer) => {
       if (collector.isFull) return;
-      output.write(chunk);
+      const endsAtMs = uptimeMs() + SEARCH_TURN_MS;
+      const rest = output.write(chunk, () => !collector.isFull && uptimeMs() < endsAtMs);
       if (collector.isFull) resolve();
+      else if (rest.length > 0) continueLater(child.stdout, rest);
     });
     child.once('error', (error) => reject(new EngineUnusable(error.message)));
     child.once('close', () => (output.isComplete ? resolve() : reject(explain(stderr()))));
   });
-  return { finished, exited, stop: () => void child.kill('SIGKILL') };
+  const stop = () => {
+    child.kill('SIGKILL');
+    child.stdout.destroy();
+  };
+  return { finished, exited, stop };
+}
+
+/** Delivers the rest of a chunk again in the next turn of the event loop. */
+function continueLater(stream: Readable, rest: Buffer): void {
+  stream.pause();
+  stream.unshift(rest);
+  setImmediate(() => stream.resume());
 }
 
 type Ripgrep = ChildProcessByStdio<null, Readable, Readable>;

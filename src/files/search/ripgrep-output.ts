@@ -39,7 +39,8 @@ export class RipgrepOutput {
     return this.#isComplete;
   }
 
-  write(chunk: Buffer): void {
+  /** Parses a chunk while `mayContinue` returns true, but at least one line. Returns the rest, which must be written again. */
+  write(chunk: Buffer, mayContinue: () => boolean): Buffer {
     let start = 0;
     for (let end = chunk.indexOf(LINE_END); end >= 0; end = chunk.indexOf(LINE_END, start)) {
       this.#keep(chunk.subarray(start, end));
@@ -47,8 +48,10 @@ export class RipgrepOutput {
       this.#line = [];
       this.#lineBytes = 0;
       start = end + 1;
+      if (!mayContinue()) return chunk.subarray(start);
     }
     this.#keep(chunk.subarray(start));
+    return chunk.subarray(chunk.length);
   }
 
   #keep(part: Buffer): void {

@@ -7,7 +7,7 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import { ReliableAgent } from '../failed-writes.ts';
+import { ReliableAgent, watchForReset } from '../failed-writes.ts';
 import { BODY_PIECE_BYTES, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
 import { type HeaderField, responseFields } from './header-fields.ts';
 import type { Hop } from './request.ts';
@@ -17,7 +17,10 @@ export interface RawResponse {
   readonly status: number;
   readonly fields: readonly HeaderField[];
   readonly body: Readable;
-  /** Whether an ended body is complete: an HTTP/2 stream ends without an error when the server cancels it. */
+  /**
+   * Whether an ended body is complete. An HTTP/2 stream ends without an error when the server cancels it, and so does an HTTP/1.1 body
+   * without a length when the connection is reset.
+   */
   isWhole(): boolean;
 }
 
@@ -103,17 +106,18 @@ export function exchangeOverHttp1(
       answer.once('close', () => {
         if (!request.writableFinished) request.destroy();
       });
-      resolve(rawResponse(answer));
+      const wasReset = watchForReset(request, answer);
+      resolve({ ...rawResponse(answer), isWhole: () => answer.complete && !wasReset() });
     };
     request.on('response', answered);
     for (const event of ['upgrade', 'connect'] as const) {
       request.on(event, (answer, upgraded) => {
         upgraded.destroy();
         signal.removeEventListener('abort', abort);
-        resolve({ ...rawResponse(answer), body: Readable.from([]), isWhole: () => true });
+        resolve({ ...rawResponse(answer), body: Readable.from([]) });
       });
     }
-    // After the response head an error belongs to the body, which reports it itself.
+    // After the response head an error belongs to the body.
     request.on('error', (error) => {
       signal.removeEventListener('abort', abort);
       reject(isReset(request, error) ? new StaleConnectionError(error.message, { seen: true }) : error);
@@ -200,7 +204,7 @@ function bodyOf(stream: ClientHttp2Stream): Pick<RawResponse, 'body' | 'isWhole'
 
 function rawResponse(answer: IncomingMessage): RawResponse {
   const { statusCode: status = 0, rawHeaders } = answer;
-  return { status, fields: responseFields(rawHeaders), body: answer, isWhole: () => answer.complete };
+  return { status, fields: responseFields(rawHeaders), body: answer, isWhole: () => true };
 }
 
 function write(request: ClientRequest, { method, body }: Hop, fields: readonly HeaderField[]): void {

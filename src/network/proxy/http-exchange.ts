@@ -1,6 +1,7 @@
 import { type Agent, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { watchForReset } from '../failed-writes.ts';
 import { isPublicAddress } from './addresses.ts';
 import { endToEndHeaders, groupedHeaders, type HeaderGroups } from './http-message.ts';
 import { IDLE_TIMEOUT_MS, LINGER_MS, MAX_HEADER_BYTES, MAX_REQUESTS_AHEAD } from './limits.ts';
@@ -42,13 +43,17 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
       // The connections to the client and to the web server are closed together.
       if ('agent' in out.connection && !outgoing.shouldKeepAlive) response.shouldKeepAlive = false;
       omitKeepAliveHeader(response);
-      lingerAfter(response);
       const headers = endToEndHeaders(answered.rawHeaders).flat();
       response.writeHead(answered.statusCode ?? 502, answered.statusMessage ?? '', headers);
       // Sends the head now with its original bytes; flushHeaders would encode non-ASCII bytes again.
       response.write(NOTHING);
-      answered.on('error', () => response.socket?.destroySoon());
-      answered.pipe(response);
+      const wasReset = watchForReset(outgoing, answered);
+      answered.on('error', () => breakOff(response));
+      answered.on('end', () => {
+        if (wasReset()) breakOff(response);
+        else endResponse(response, () => outgoing.destroy());
+      });
+      answered.pipe(response, { end: false });
     });
     response.on('close', () => {
       outgoing.destroy();
@@ -59,31 +64,36 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
   });
 }
 
-/** The last request on a connection that was answered before it was read completely. */
-const unread = new WeakMap<Socket, IncomingMessage>();
-
 /**
- * Keeps reading the rest of a request for a while when the client's connection ends with this response. The kernel resets a
- * connection that is closed with unread data, and the client can lose the response.
+ * Ends a response. When the connection ends with it, the rest of the request is read first: the kernel resets a connection that is
+ * closed with unread data, and the client can lose the response. `dropRequest` ends the forwarding of the rest.
  */
-function lingerAfter({ req: incoming }: ServerResponse): void {
-  if (incoming.complete) return;
-  const { socket } = incoming;
-  const isPrepared = unread.has(socket);
-  unread.set(socket, incoming);
-  if (isPrepared) return;
-  const destroySoon = socket.destroySoon.bind(socket);
-  let isLingering = false;
-  socket.destroySoon = () => {
-    const rest = unread.get(socket) ?? incoming;
-    if (rest.complete || socket.destroyed) return destroySoon();
-    if (isLingering) return;
-    isLingering = true;
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once('close', () => clearTimeout(timer));
-    rest.once('end', destroySoon).resume();
-    socket.end();
-  };
+function endResponse(response: ServerResponse, dropRequest = () => {}): void {
+  const { req: incoming } = response;
+  const staysOpen = response.shouldKeepAlive && incoming.httpVersion !== '1.0';
+  if (staysOpen || incoming.complete) {
+    response.end();
+    return;
+  }
+  dropRequest();
+  afterRequest(incoming, () => response.end());
+}
+
+/** Closes the client's connection after the part of a response that was received. */
+function breakOff({ req: incoming, socket }: ServerResponse): void {
+  if (incoming.complete) {
+    socket?.destroySoon();
+    return;
+  }
+  socket?.end();
+  afterRequest(incoming, () => socket?.destroy());
+}
+
+/** Reads the rest of a request, but not for long, and calls `done`. */
+function afterRequest(incoming: IncomingMessage, done: () => void): void {
+  const timer = setTimeout(done, LINGER_MS);
+  incoming.once('close', () => clearTimeout(timer));
+  incoming.once('end', done).resume();
 }
 
 const NOTHING = Buffer.alloc(0);
@@ -178,10 +188,10 @@ export function respond(
     return;
   }
   omitKeepAliveHeader(response);
-  lingerAfter(response);
   const length = Buffer.byteLength(body);
   response.writeHead(status, { 'content-type': 'text/plain', ...headers, 'content-length': length });
-  response.end(body);
+  response.write(body);
+  endResponse(response);
 }
 
 /** Removes the redundant `Connection: keep-alive` header. */

@@ -5,9 +5,24 @@ import { hasFrameFields } from './frame-fields.ts';
 import { type RelayMessageFrame, RelayMessageFrameSchema } from './generated/relay_pb.ts';
 import { encodeRecord } from './record-frame.ts';
 
+/** Position of a record in a message that is split into several segments. */
+export interface Segment {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** A record of a stream. */
+export interface DataBody {
+  readonly kind: 'data';
+  readonly seq: number;
+  readonly payload: Uint8Array;
+  /** Undefined for index 0 of 1, which is all that the reference uses. A received segment is not validated yet. */
+  readonly segment?: Segment | undefined;
+}
+
 /** The body of a frame. */
 export type FrameBody =
-  | { readonly kind: 'data'; readonly seq: number; readonly payload: Uint8Array }
+  | DataBody
   | { readonly kind: 'ack' }
   | { readonly kind: 'resume'; readonly nextSeq: number }
   | { readonly kind: 'reset'; readonly reason: string }
@@ -30,7 +45,7 @@ export type ReceivedFrame = RelayFrame & { readonly ack: number; readonly ackBit
 export function encodeFrame(frame: RelayFrame): Uint8Array {
   const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
   if (body.kind === 'data' && traceparent === undefined && tracestate === undefined) {
-    return encodeRecord({ streamId, ack, ackBits, seq: body.seq, payload: body.payload });
+    return encodeRecord({ streamId, ack, ackBits, body });
   }
   return toBinary(
     RelayMessageFrameSchema,
@@ -66,11 +81,15 @@ const VERSION = 1;
 
 type WireBody = NonNullable<MessageInitShape<typeof RelayMessageFrameSchema>['body']>;
 
-/** The wire format has segmented records, which no peer uses: a record is always one segment. */
+/** The segment of a record that is not split. */
+const UNSPLIT: Segment = { index: 0, count: 1 };
+
 function wireBody(body: FrameBody): WireBody {
   switch (body.kind) {
-    case 'data':
-      return { case: 'data', value: { seq: body.seq, segmentCount: 1, payload: body.payload } };
+    case 'data': {
+      const { seq, payload, segment: { index: segmentIndex, count: segmentCount } = UNSPLIT } = body;
+      return { case: 'data', value: { seq, segmentIndex, segmentCount, payload } };
+    }
     case 'ack':
       return { case: 'ackFrame', value: {} };
     case 'resume':
@@ -88,8 +107,9 @@ function readBody(body: RelayMessageFrame['body']): FrameBody {
   switch (body.case) {
     case 'data': {
       const { seq, segmentIndex, segmentCount, payload } = body.value;
-      if (segmentIndex !== 0 || segmentCount !== 1) throw invalid('its record is segmented');
-      return { kind: 'data', seq, payload: nonEmpty(payload) };
+      const record = { kind: 'data', seq, payload: nonEmpty(payload) } as const;
+      if (segmentIndex === UNSPLIT.index && segmentCount === UNSPLIT.count) return record;
+      return { ...record, segment: { index: segmentIndex, count: segmentCount } };
     }
     case 'ackFrame':
       return { kind: 'ack' };

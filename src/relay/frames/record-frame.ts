@@ -1,20 +1,24 @@
+import type { DataBody } from './frame.ts';
+
 /** A frame with one record and without trace context. */
 interface RecordFrame {
   readonly streamId: string;
   readonly ack: number;
   readonly ackBits: number;
-  readonly seq: number;
-  readonly payload: Uint8Array;
+  readonly body: DataBody;
 }
 
 /**
  * Encodes a record to the same bytes as the protobuf library. Nearly all bytes of a relay are in such frames, and this encoder copies
  * each of them once.
  */
-export function encodeRecord({ streamId, ack, ackBits, seq, payload }: RecordFrame): Uint8Array {
+export function encodeRecord({ streamId, ack, ackBits, body }: RecordFrame): Uint8Array {
+  const { seq, payload, segment } = body;
+  const index = segment?.index ?? 0;
+  const count = segment?.count ?? 1;
   const nameBytes = Buffer.byteLength(streamId);
-  const dataBytes =
-    numberBytes(seq) + SEGMENT_COUNT.length + 1 + varintBytes(payload.length) + payload.length;
+  const numbersBytes = numberBytes(seq) + numberBytes(index) + numberBytes(count);
+  const dataBytes = numbersBytes + 1 + varintBytes(payload.length) + payload.length;
   const head = VERSION.length + (nameBytes === 0 ? 0 : 1 + varintBytes(nameBytes) + nameBytes);
   const total = head + numberBytes(ack) + numberBytes(ackBits) + 1 + varintBytes(dataBytes) + dataBytes;
   const frame = Buffer.allocUnsafe(total);
@@ -27,18 +31,27 @@ export function encodeRecord({ streamId, ack, ackBits, seq, payload }: RecordFra
   at = putNumber(frame, at, Tag.ackBits, ackBits);
   at = putVarint(frame, putByte(frame, at, Tag.data), dataBytes);
   at = putNumber(frame, at, Tag.seq, seq);
-  at = put(frame, at, SEGMENT_COUNT);
+  at = putNumber(frame, at, Tag.segmentIndex, index);
+  at = putNumber(frame, at, Tag.segmentCount, count);
   at = putVarint(frame, putByte(frame, at, Tag.payload), payload.length);
   put(frame, at, payload);
   return frame;
 }
 
-/** Protobuf tags: field number and wire type. `seq` and `payload` are fields of the nested record. */
-const Tag = { streamId: 0x12, ack: 0x18, ackBits: 0x20, data: 0x2a, seq: 0x08, payload: 0x22 } as const;
+/** Protobuf tags: field number and wire type. Those from `seq` on are fields of the nested record. */
+const Tag = {
+  streamId: 0x12,
+  ack: 0x18,
+  ackBits: 0x20,
+  data: 0x2a,
+  seq: 0x08,
+  segmentIndex: 0x10,
+  segmentCount: 0x18,
+  payload: 0x22,
+} as const;
 
-/** The fields `version` and `segment_count`, both 1. */
+/** The field `version`. */
 const VERSION = Buffer.of(0x08, 1);
-const SEGMENT_COUNT = Buffer.of(0x18, 1);
 
 /** Protobuf omits a zero. */
 function numberBytes(value: number): number {

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { ByteBudget } from '../../base/byte-budget.ts';
 import { RelayError } from '../errors.ts';
+import type { DataBody } from '../frames/frame.ts';
 import {
   MAX_QUEUED_MESSAGES,
   MAX_STREAM_INBOUND_BYTES,
@@ -8,7 +9,7 @@ import {
   REORDER_MAX_DISTANCE,
 } from '../limits.ts';
 import type { RecordCipher } from '../noise/record-cipher.ts';
-import { MessageAssembler } from './message-framing.ts';
+import { MessageAssembler, SegmentCheck } from './message-framing.ts';
 
 /** Position of a received record: the next one, early and kept, a duplicate, or too far ahead to keep. */
 export type Placement = 'next' | 'early' | 'duplicate' | 'beyond';
@@ -25,6 +26,7 @@ export class InboundMessages {
   readonly #budget: ByteBudget;
   readonly #window = new ReorderWindow();
   readonly #assembler = new MessageAssembler();
+  readonly #segments = new SegmentCheck();
   readonly #queue: QueuedMessage[] = [];
   #queuedBytes = 0;
   #chargedBytes = 0;
@@ -40,6 +42,11 @@ export class InboundMessages {
   /** Count of consumed records: all before the record that completes the first queued message. */
   get consumed(): number {
     return this.#queue[0]?.seq ?? this.#window.expected;
+  }
+
+  /** Whether the peer has sent a segmented message. */
+  get peerSegments(): boolean {
+    return this.#segments.used;
   }
 
   /** Whether a record has arrived. */
@@ -63,8 +70,8 @@ export class InboundMessages {
    * Accepts a record and the early records after it. Throws RelayError for a record that is not authentic, that breaks the framing, or
    * that exceeds the limits of queued messages.
    */
-  accept(seq: number, record: Uint8Array): Placement {
-    const placement = this.#window.offer(seq, record);
+  accept(record: DataBody): Placement {
+    const placement = this.#window.offer(record);
     if (placement !== 'next') return placement;
     for (let next = this.#window.take(); next !== null && !this.#stopped; next = this.#window.take()) {
       this.#open(next);
@@ -81,13 +88,17 @@ export class InboundMessages {
     this.#charge();
   }
 
-  #open(record: Uint8Array): void {
-    const seq = this.#cipher.nextSeq;
-    for (const bytes of this.#assembler.push(this.#cipher.open(record))) {
+  #open({ seq, payload, segment }: DataBody): void {
+    const plaintext = this.#cipher.open(payload);
+    this.#segments.before(seq, segment, this.#assembler.idle);
+    let messages = 0;
+    for (const bytes of this.#assembler.push(plaintext)) {
       if (!isUtf8(bytes)) throw new RelayError('protocol', 'a message is not valid UTF-8');
+      messages++;
       this.#queue.push({ seq, bytes });
       this.#queuedBytes += bytes.length;
     }
+    this.#segments.after(seq, messages, this.#assembler.idle);
   }
 
   #deliver(): void {
@@ -121,7 +132,7 @@ export class InboundMessages {
 
 /** Reorders the records of one direction and drops duplicates. */
 export class ReorderWindow {
-  readonly #early = new Map<number, Uint8Array>();
+  readonly #early = new Map<number, DataBody>();
   #earlyBytes = 0;
   #expected = 0;
 
@@ -136,30 +147,31 @@ export class ReorderWindow {
   }
 
   /** Accepts a record. Copies an early one, because it may be a small view of a large buffer. */
-  offer(seq: number, record: Uint8Array): Placement {
+  offer(record: DataBody): Placement {
+    const { seq, payload } = record;
     if (this.has(seq)) return 'duplicate';
     if (seq === this.#expected) {
-      this.#keep(seq, record);
+      this.#keep(record);
       return 'next';
     }
     const tooFar = seq - this.#expected > REORDER_MAX_DISTANCE;
-    if (tooFar || this.#earlyBytes + record.length > REORDER_MAX_BYTES) return 'beyond';
-    this.#keep(seq, Buffer.from(record));
+    if (tooFar || this.#earlyBytes + payload.length > REORDER_MAX_BYTES) return 'beyond';
+    this.#keep({ ...record, payload: Buffer.from(payload) });
     return 'early';
   }
 
   /** Returns the next record in order, or null until it arrives. */
-  take(): Uint8Array | null {
+  take(): DataBody | null {
     const record = this.#early.get(this.#expected);
     if (record === undefined) return null;
     this.#early.delete(this.#expected);
-    this.#earlyBytes -= record.length;
+    this.#earlyBytes -= record.payload.length;
     this.#expected++;
     return record;
   }
 
-  #keep(seq: number, record: Uint8Array): void {
-    this.#early.set(seq, record);
-    this.#earlyBytes += record.length;
+  #keep(record: DataBody): void {
+    this.#early.set(record.seq, record);
+    this.#earlyBytes += record.payload.length;
   }
 }

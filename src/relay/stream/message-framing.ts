@@ -1,10 +1,17 @@
 import { RelayError } from '../errors.ts';
-import { ASSEMBLY_FIRST_BYTES, MAX_MESSAGE_BYTES, RECORD_BYTES } from '../limits.ts';
+import type { Segment } from '../frames/frame.ts';
+import { ASSEMBLY_FIRST_BYTES, MAX_MESSAGE_BYTES, MAX_SEGMENTS, RECORD_BYTES } from '../limits.ts';
 
 /** A message or a part of one. `released` is called after its bytes have been copied. */
 export interface OutboundPart {
   readonly bytes: Uint8Array;
   readonly released: (() => void) | undefined;
+}
+
+/** The plaintext of a record. */
+interface OutboundRecord {
+  readonly bytes: Buffer;
+  readonly segment: Segment | undefined;
 }
 
 /** Each message has a length prefix in network order. */
@@ -28,12 +35,15 @@ export class OutboundRecords {
     this.#pendingBytes += message.left;
   }
 
-  /** Returns the next record, or null when the queue is empty. */
-  next(): Buffer | null {
+  /**
+   * Returns the next record, or null when the queue is empty. With `segmented`, records of a message that starts now and needs several
+   * of them are numbered.
+   */
+  next(segmented: boolean): OutboundRecord | null {
     const message = this.#messages[this.#head];
     if (message === undefined) return null;
-    const record = message.take(Math.min(message.left, RECORD_BYTES));
-    this.#pendingBytes -= record.length;
+    const record = message.takeRecord(segmented);
+    this.#pendingBytes -= record.bytes.length;
     if (message.left === 0) this.#shift();
     return record;
   }
@@ -51,6 +61,8 @@ export class OutboundRecords {
 class OutboundMessage {
   readonly #parts: OutboundPart[];
   #offset = 0;
+  /** The next segment; null when the records of the message are not numbered, undefined before the first record. */
+  #segment: Segment | null | undefined;
   left: number;
 
   constructor(parts: readonly OutboundPart[]) {
@@ -61,8 +73,16 @@ class OutboundMessage {
     this.left = LENGTH_BYTES + total;
   }
 
+  takeRecord(segmented: boolean): OutboundRecord {
+    const count = Math.ceil(this.left / RECORD_BYTES);
+    if (this.#segment === undefined) this.#segment = segmented && count > 1 ? { index: 0, count } : null;
+    const segment = this.#segment ?? undefined;
+    if (segment !== undefined) this.#segment = { index: segment.index + 1, count: segment.count };
+    return { bytes: this.#take(Math.min(this.left, RECORD_BYTES)), segment };
+  }
+
   /** Returns a copy of the next `count` bytes. */
-  take(count: number): Buffer {
+  #take(count: number): Buffer {
     const taken = Buffer.allocUnsafe(count);
     for (let filled = 0; filled < count; ) {
       const { bytes, released } = this.#parts[0]!;
@@ -92,6 +112,11 @@ export class MessageAssembler {
   /** Bytes allocated for the incomplete message. */
   get heldBytes(): number {
     return this.#buffer.length;
+  }
+
+  /** Whether no message is incomplete. */
+  get idle(): boolean {
+    return this.#length === null && this.#lengthKnown === 0;
   }
 
   /** Yields the messages that these bytes complete. Throws RelayError for an invalid length. */
@@ -124,7 +149,7 @@ export class MessageAssembler {
     if (this.#lengthKnown === LENGTH_BYTES) {
       const length = this.#lengthBytes.readUInt32BE();
       if (length === 0 || length > MAX_MESSAGE_BYTES) {
-        throw new RelayError('protocol', 'the length of a message is invalid');
+        throw protocolError('the length of a message is invalid');
       }
       this.#length = length;
     }
@@ -154,4 +179,51 @@ export class MessageAssembler {
     this.#buffer = Buffer.alloc(0);
     this.#filled = 0;
   }
+}
+
+/**
+ * Checks the segment numbers of records in order. The segments of a message are consecutive records, and together they carry exactly
+ * this message. The reference has the numbers in its schema, but refuses all but 0 of 1.
+ */
+export class SegmentCheck {
+  /** Sequence number and count of the incomplete segmented message. */
+  #current: { readonly start: number; readonly count: number } | null = null;
+  #used = false;
+
+  /** Whether the peer has sent a segmented message. It can also receive one then. */
+  get used(): boolean {
+    return this.#used;
+  }
+
+  /** Checks a record before its bytes are added to the message. `idle` tells whether a message may start here. */
+  before(seq: number, segment: Segment | undefined, idle: boolean): void {
+    if (segment === undefined && this.#current === null) return;
+    const { index, count } = segment ?? { index: 0, count: 1 };
+    const named = `segment ${index} of ${count}`;
+    if (count === 0 || count > MAX_SEGMENTS || index >= count) {
+      throw protocolError(`${named} is invalid: a message has 1 to ${MAX_SEGMENTS} segments, counted from 0`);
+    }
+    this.#current ??= { start: seq, count };
+    const { start, count: expectedCount } = this.#current;
+    if (seq - index !== start || count !== expectedCount) {
+      throw protocolError(`${named} arrived instead of segment ${seq - start} of ${expectedCount}`);
+    }
+    if (index === 0 && !idle) throw protocolError('a segmented message starts inside another message');
+  }
+
+  /** Checks a record after its bytes were added and completed `messages` messages. */
+  after(seq: number, messages: number, idle: boolean): void {
+    if (this.#current === null) return;
+    const { start, count } = this.#current;
+    const last = seq - start === count - 1;
+    if (last ? messages !== 1 || !idle : messages !== 0) {
+      throw protocolError(`a message does not end with the last of its ${count} segments`);
+    }
+    this.#used = true;
+    if (last) this.#current = null;
+  }
+}
+
+function protocolError(message: string): RelayError {
+  return new RelayError('protocol', message);
 }

@@ -6,7 +6,7 @@ import {
   type TransportEvents,
 } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
-import { encodeFrame, type FrameBody, type ReceivedFrame } from '../frames/frame.ts';
+import { type DataBody, encodeFrame, type FrameBody, type ReceivedFrame } from '../frames/frame.ts';
 import { RESET_REASON } from '../frames/frame-markers.ts';
 import {
   CLOSE_TIMEOUT_MS,
@@ -134,7 +134,7 @@ export class NoiseStream implements Transport, FrameSource {
     }
     this.#endOnError(() => {
       this.#reliability?.receive(frame);
-      if (body.kind === 'data') this.#receiveRecord(body.seq, body.payload);
+      if (body.kind === 'data') this.#receiveRecord(body);
     });
     this.#endWhenSent();
   }
@@ -164,7 +164,7 @@ export class NoiseStream implements Transport, FrameSource {
     this.#reportDrained();
     if (this.#endReason !== null || this.#reliability?.waiting) return null;
     const again = this.#reliability?.takeRetransmit() ?? null;
-    if (again !== null) return this.#dataFrame(again.seq, again.payload);
+    if (again !== null) return this.#dataFrame(again);
     const frame = this.#reliability?.full ? null : this.#nextRecord();
     if (frame !== null) return frame;
     this.#endWhenSent();
@@ -192,22 +192,23 @@ export class NoiseStream implements Transport, FrameSource {
   }
 
   #nextRecord(): Uint8Array | null {
-    const plaintext = this.#outbound.next();
-    if (plaintext === null) return null;
+    const record = this.#outbound.next(this.#inbound.peerSegments);
+    if (record === null) return null;
+    const { bytes, segment } = record;
     const seq = this.#sealing.nextSeq;
-    const payload = this.#endOnError(() => this.#sealing.seal(plaintext));
+    const payload = this.#endOnError(() => this.#sealing.seal(bytes));
     if (payload === undefined) return null;
-    this.#reliability?.sent(payload);
-    return this.#dataFrame(seq, payload);
+    this.#reliability?.sent(payload, segment);
+    return this.#dataFrame({ seq, payload, segment });
   }
 
-  #dataFrame(seq: number, payload: Uint8Array): Uint8Array {
+  #dataFrame({ seq, payload, segment }: Omit<DataBody, 'kind'>): Uint8Array {
     const ack = this.#reliability?.ackForRecord();
-    return encodeFrame({ streamId: this.streamId, ...ack, body: { kind: 'data', seq, payload } });
+    return encodeFrame({ streamId: this.streamId, ...ack, body: { kind: 'data', seq, payload, segment } });
   }
 
-  #receiveRecord(seq: number, payload: Uint8Array): void {
-    const placement = this.#inbound.accept(seq, payload);
+  #receiveRecord(record: DataBody): void {
+    const placement = this.#inbound.accept(record);
     if (this.#reliability !== null) this.#reliability.arrived(placement);
     else if (placement === 'beyond')
       throw new RelayError('protocol', 'a record is too far ahead of its sequence');

@@ -1,4 +1,4 @@
-import type { FrameBody, ReceivedFrame } from '../frames/frame.ts';
+import type { FrameBody, ReceivedFrame, Segment } from '../frames/frame.ts';
 import { PEER_LOST_REASON, resumeKind, resumeMarker } from '../frames/frame-markers.ts';
 import {
   MAX_SILENT_RETRANSMITS,
@@ -116,8 +116,8 @@ export class Reliability {
   }
 
   /** Keeps a new record until the peer acknowledges it. */
-  sent(payload: Uint8Array): void {
-    this.#buffer.add(payload);
+  sent(payload: Uint8Array, segment: Segment | undefined): void {
+    this.#buffer.add(payload, segment);
     if (this.#timeout === null) this.#startTimeout();
   }
 

@@ -1,10 +1,12 @@
 import { RelayError } from '../errors.ts';
+import type { Segment } from '../frames/frame.ts';
 import { MAX_UNACKNOWLEDGED_BYTES, MAX_UNACKNOWLEDGED_RECORDS } from '../limits.ts';
 
-/** An encrypted record. A retransmission sends the same bytes. */
+/** An encrypted record. A retransmission sends the same bytes with the same segment. */
 export interface SentRecord {
   readonly seq: number;
   readonly payload: Uint8Array;
+  readonly segment: Segment | undefined;
   /** The peer has this record, but not all before it. */
   received: boolean;
   /** The record was retransmitted since the last timeout. */
@@ -35,8 +37,8 @@ export class SendBuffer {
   }
 
   /** Keeps the next record. */
-  add(payload: Uint8Array): void {
-    this.#records.push({ seq: this.#nextSeq++, payload, received: false, retransmitted: false });
+  add(payload: Uint8Array, segment?: Segment): void {
+    this.#records.push({ seq: this.#nextSeq++, payload, segment, received: false, retransmitted: false });
     this.#bytes += payload.length;
   }
 

@@ -31,8 +31,8 @@ export async function nodeRuntime(program: HelperProgram, executable: string): P
   const mounts = [
     mount(executable, 'node'),
     mount(program.main, 'dist/bin/file-helper.cjs'),
-    // The path where the bundled program expects it.
-    mount(program.searchThread, 'dist/files/search/worker.js'),
+    // The path where the helper expects it.
+    mount(program.searchThread, 'dist/bin/file-search-thread.cjs'),
   ];
   const node = [inside('node'), inside('dist/bin/file-helper.cjs')];
   if (interpreter === null) return { mounts, command: node };

@@ -7,7 +7,7 @@ import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
 import type { SandboxCalls, Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
-import { builtHelperProgram, type HelperProgram } from '../file-helper-program.ts';
+import { type HelperProgram, helperProgram, requireHelperProgram } from '../file-helper-program.ts';
 import type { Bwrap } from '../linux/bwrap.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
@@ -360,7 +360,7 @@ export class SandboxedFiles {
 
   /** Looked up once. A failure is not cached. */
   async #nodeRuntime(): Promise<NodeRuntime> {
-    this.#runtime ??= nodeRuntime(this.#options.program ?? builtHelperProgram(), process.execPath);
+    this.#runtime ??= loadRuntime(this.#options.program);
     try {
       return await this.#runtime;
     } catch (error) {
@@ -368,6 +368,12 @@ export class SandboxedFiles {
       throw error;
     }
   }
+}
+
+/** Rejects with SandboxError when the program of the helpers is missing. */
+async function loadRuntime(program = helperProgram()): Promise<NodeRuntime> {
+  await requireHelperProgram(program);
+  return nodeRuntime(program, process.execPath);
 }
 
 /** The helper of one policy. */

@@ -26,21 +26,23 @@ export class BwrapUnavailable extends SandboxError {
 }
 
 /**
- * The bwrap executable of this machine. It is looked up once on the PATH of the server; the environment of a request has no influence. It is
- * probed only when its state is needed before a sandboxed program has shown that it works.
+ * The bwrap executable of this machine. It is `configuredPath`, or looked up once on the PATH of the server; the environment of a request
+ * has no influence. It is probed only when its state is needed before a sandboxed program has shown that it works.
  */
 export class Bwrap {
   readonly #spawner: Spawner;
   readonly #searchPath: string;
   readonly #architecture: Architecture;
+  readonly #configuredPath: string;
   #attempt: { readonly path: Promise<string>; failedAt: number | null } | null = null;
   #trusted: Promise<string> | null = null;
   #works: boolean | null = null;
 
-  constructor(spawner: Spawner, searchPath: string, architecture: Architecture) {
+  constructor(spawner: Spawner, searchPath: string, architecture: Architecture, configuredPath = '') {
     this.#spawner = spawner;
     this.#searchPath = searchPath;
     this.#architecture = architecture;
+    this.#configuredPath = configuredPath;
   }
 
   /** Its real path, after a probe has succeeded. Rejects with BwrapUnavailable. */
@@ -80,7 +82,7 @@ export class Bwrap {
    * {@link path} then says why it fails. Rejects with BwrapUnavailable.
    */
   async trustedPath(): Promise<string> {
-    this.#trusted ??= findBwrap(this.#searchPath);
+    this.#trusted ??= findBwrap(this.#searchPath, this.#configuredPath);
     try {
       return await this.#trusted;
     } catch (error) {
@@ -133,16 +135,27 @@ const PROBE_PLAN: MountPlan = {
   observed: { paths: [], globs: [] },
 };
 
-/** The first bwrap on the path that only root and this user can replace. Rejects with BwrapUnavailable. */
-export async function findBwrap(searchPath: string): Promise<string> {
+/**
+ * The first bwrap on the path that only root and this user can replace. `configuredPath` is the only candidate unless it is empty.
+ * Rejects with BwrapUnavailable.
+ */
+export async function findBwrap(searchPath: string, configuredPath = ''): Promise<string> {
   let distrusted: string | null = null;
-  for (const directory of searchPath.split(':')) {
-    if (!directory.startsWith('/')) continue;
-    const path = await executableAt(join(directory, 'bwrap'));
+  const directories = searchPath.split(':').filter((directory) => directory.startsWith('/'));
+  const candidates =
+    configuredPath === '' ? directories.map((directory) => join(directory, 'bwrap')) : [configuredPath];
+  for (const candidate of candidates) {
+    const path = await executableAt(candidate);
     if (path === null) continue;
     const weakness = await weaknessOf(path);
     if (weakness === null) return path;
     distrusted ??= weakness;
+  }
+  if (distrusted === null && configuredPath !== '') {
+    throw new BwrapUnavailable(
+      `${configuredPath} (bwrapPath) is not an executable file`,
+      'correct --bwrap-path, or leave it out to search the PATH',
+    );
   }
   throw distrusted === null
     ? new BwrapUnavailable(`bwrap was not found on this server's PATH (${searchPath})`, INSTALL_BWRAP)

@@ -8,13 +8,14 @@ import type { Architecture } from '../linux/syscalls.ts';
 import { type Check, failed, ok, untested } from './check.ts';
 import { runProgram } from './run-program.ts';
 
-/** Checks the kernel features that sandboxes need, one after the other, to find the first that is missing. Looks for bwrap on `searchPath`. */
+/** Checks the kernel features that sandboxes need, one after the other, to find the first that is missing. Looks for bwrap as a server does. */
 export async function checkRequirements(
   spawner: Spawner,
-  searchPath: string,
   architecture: Architecture,
+  searchPath: string,
+  bwrapPath = '',
 ): Promise<Check[]> {
-  const found = await findBwrap(searchPath).catch((error: unknown) => error);
+  const found = await findBwrap(searchPath, bwrapPath).catch((error: unknown) => error);
   if (found instanceof BwrapUnavailable) {
     return [
       failed('bwrap', found.reason, found.fix),

@@ -26,15 +26,21 @@ export interface SelfTest {
 export async function testSandbox(
   spawner: Spawner,
   env: Readonly<Record<string, string | undefined>>,
+  bwrapPath = '',
 ): Promise<SelfTest> {
   let sandbox: Sandbox;
   try {
-    sandbox = createSandbox(spawner, env, { prebuild: true });
+    sandbox = createSandbox(spawner, env, { prebuild: true, bwrapPath });
   } catch (error) {
     return { requirements: [refusal(error)], programs: [], files: [] };
   }
   try {
-    const parts = await checkRequirements(spawner, env.PATH ?? '', process.arch as 'x64' | 'arm64');
+    const parts = await checkRequirements(
+      spawner,
+      process.arch as 'x64' | 'arm64',
+      env.PATH ?? '',
+      bwrapPath,
+    );
     const refused = await sandbox.check().then(() => null, refusal);
     if (refused !== null) return { requirements: [...parts, refused], programs: [], files: [] };
     const terminal = await checkTerminal(spawner, sandbox);

@@ -124,6 +124,27 @@ export const PROGRAM_SETTINGS = {
     description:
       "Bytes of bodies that one connection's `http/request` calls hold in memory. Streamed bodies hold little.",
   },
+  bwrapPath: {
+    ...FILE,
+    group: 'Programs of the server',
+    allowed: 'the absolute path of an executable file',
+    description: 'The program bwrap, which builds sandboxes. Empty to search the PATH of the server.',
+  },
+  ripgrepPath: {
+    ...FILE,
+    group: 'Programs of the server',
+    allowed: 'the absolute path of an executable file',
+    description:
+      'The program ripgrep, with which `fs/search` is faster. Empty to search the PATH of the server.',
+  },
+  helperDirectory: {
+    ...FILE,
+    group: 'Programs of the server',
+    placeholder: 'DIRECTORY',
+    allowed: 'the absolute path of a directory',
+    description:
+      'Directory with `file-helper.cjs` and `file-search-thread.cjs` of `dist/bin`, for a bundle of the server. Empty for that of the package.',
+  },
   auditLog: {
     ...FILE,
     group: 'Logs, audit and metrics',

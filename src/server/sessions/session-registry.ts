@@ -1,6 +1,11 @@
 import { setMaxListeners } from 'node:events';
 import { MAX_TIMER_MS } from '../../process/limits.ts';
-import { effectiveLimits, limitsAnything, SessionLimits } from '../../process/resources/resource-limits.ts';
+import {
+  effectiveLimits,
+  limitsAnything,
+  type ResourceLimits,
+  SessionLimits,
+} from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
@@ -13,11 +18,10 @@ export class SessionRegistry {
   readonly #config: ExecServerConfig;
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
-  /** Expiry timers of detached sessions, null where the TTL is none or longer than any timer; the session that was detached first comes first. */
-  readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
+  readonly #detached = new DetachedSessions();
   readonly #detachedProcesses: DetachedProcesses;
-  /** The client that created each session, as far as it is known. */
-  readonly #clients = new WeakMap<Session, string>();
+  /** The limits that every session gets; null is no limit. */
+  readonly #limits: ResourceLimits | null;
   readonly #ending = new Set<Promise<void>>();
   #closing = false;
 
@@ -25,11 +29,13 @@ export class SessionRegistry {
     this.#config = config;
     this.#spawner = spawner;
     this.#detachedProcesses = new DetachedProcesses(config);
+    this.#limits = sessionLimits(config);
   }
 
   /** Numbers of attached and detached sessions. */
   get counts(): { readonly attached: number; readonly detached: number } {
-    return { attached: this.#sessions.size - this.#expiries.size, detached: this.#expiries.size };
+    const detached = this.#detached.size;
+    return { attached: this.#sessions.size - detached, detached };
   }
 
   /** Closed processes that detached sessions keep beyond their retention time, and the bytes of their output. */
@@ -50,10 +56,9 @@ export class SessionRegistry {
       closedRetentionMs: closedProcessRetentionMs,
       keeper: this.#detachedProcesses.keeperFor(client),
     };
-    const limits = sessionLimits(this.#config);
-    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, limits);
+    const limits = this.#limits === null ? null : new SessionLimits(this.#limits);
+    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, client, limits);
     this.#sessions.set(session.id, session);
-    this.#clients.set(session, client);
     return session;
   }
 
@@ -70,7 +75,7 @@ export class SessionRegistry {
       session.probe();
       throw sessionAttached(sessionId);
     }
-    this.#stopExpiry(session);
+    this.#detached.delete(session);
     return session;
   }
 
@@ -81,19 +86,12 @@ export class SessionRegistry {
       this.end(session);
       return;
     }
-    const { detachedTtlMs } = session;
-    const expires = detachedTtlMs <= MAX_TIMER_MS;
-    this.#expiries.set(session, expires ? setTimeout(() => this.end(session), detachedTtlMs) : null);
-  }
-
-  #stopExpiry(session: Session): void {
-    clearTimeout(this.#expiries.get(session) ?? undefined);
-    this.#expiries.delete(session);
+    this.#detached.add(session, () => this.end(session));
   }
 
   /** Kills the session's processes and removes it. */
   end(session: Session): void {
-    this.#stopExpiry(session);
+    this.#detached.delete(session);
     this.#sessions.delete(session.id);
     const ended = session.close().finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
@@ -116,25 +114,15 @@ export class SessionRegistry {
     await Promise.all(this.#ending);
   }
 
-  /**
-   * Ends a detached session without a running process: of the client with the most detached sessions, the one that was detached first. So
-   * no client can evict the sessions of others by opening many. Running processes are never killed for a new session.
-   */
+  /** Makes room for a new session. Running processes are never killed for one. */
   #evictIdle(): void {
-    const detached = new Map<string, number>();
-    const countOf = (session: Session) => detached.get(this.#clients.get(session)!) ?? 0;
-    for (const session of this.#expiries.keys()) {
-      detached.set(this.#clients.get(session)!, countOf(session) + 1);
+    const evicted = this.#detached.oldestIdle();
+    if (evicted === null) {
+      throw limitExceeded(
+        `the server keeps ${this.#sessions.size} sessions, the configured maximum (maxSessions)`,
+      );
     }
-    const idle = [...this.#expiries.keys()].filter(({ processes }) => processes.idle);
-    const [evicted] = idle.sort((a, b) => countOf(b) - countOf(a));
-    if (evicted !== undefined) {
-      this.end(evicted);
-      return;
-    }
-    throw limitExceeded(
-      `the server keeps ${this.#sessions.size} sessions, the configured maximum (maxSessions)`,
-    );
+    this.end(evicted);
   }
 
   #refuseWhenClosing(): void {
@@ -142,11 +130,50 @@ export class SessionRegistry {
   }
 }
 
-function sessionLimits(config: ExecServerConfig): SessionLimits | null {
+/** The detached sessions, by the client that created them. */
+class DetachedSessions {
+  /** Null for a TTL that is none or longer than any timer. */
+  readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
+  /** The session that was detached first comes first. */
+  readonly #byClient = new Map<string, Set<Session>>();
+
+  get size(): number {
+    return this.#expiries.size;
+  }
+
+  /** Adds a session. `expired` is called after its TTL. */
+  add(session: Session, expired: () => void): void {
+    const { detachedTtlMs } = session;
+    this.#expiries.set(session, detachedTtlMs <= MAX_TIMER_MS ? setTimeout(expired, detachedTtlMs) : null);
+    const sessions = this.#byClient.get(session.client);
+    if (sessions === undefined) this.#byClient.set(session.client, new Set([session]));
+    else sessions.add(session);
+  }
+
+  delete(session: Session): void {
+    clearTimeout(this.#expiries.get(session) ?? undefined);
+    this.#expiries.delete(session);
+    const sessions = this.#byClient.get(session.client);
+    if (sessions?.delete(session) && sessions.size === 0) this.#byClient.delete(session.client);
+  }
+
+  /**
+   * Returns a session without a running process: of the client with the most detached sessions, the one that was detached first. So no
+   * client can evict the sessions of others by opening many.
+   */
+  oldestIdle(): Session | null {
+    for (const sessions of [...this.#byClient.values()].sort((a, b) => b.size - a.size)) {
+      for (const session of sessions) if (session.processes.idle) return session;
+    }
+    return null;
+  }
+}
+
+function sessionLimits(config: ExecServerConfig): ResourceLimits | null {
   const { resources } = effectiveLimits(null, {
     memoryBytes: config.maxSessionMemoryBytes,
     pids: config.maxSessionPids,
     cpuPercent: config.maxSessionCpuPercent,
   });
-  return limitsAnything(resources) ? new SessionLimits(resources) : null;
+  return limitsAnything(resources) ? resources : null;
 }

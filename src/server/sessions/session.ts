@@ -31,6 +31,8 @@ export class Session implements EventSink {
   readonly limits: SessionLimits | null;
   /** The access rights of its connections; the same for all of them. */
   readonly accessKey: string;
+  /** The token or address of the client that created the session; empty if it is not known. */
+  readonly client: string;
   /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */
@@ -42,9 +44,11 @@ export class Session implements EventSink {
     options: ProcessManagerOptions,
     detachedTtlMs: number,
     accessKey: string,
+    client: string,
     limits: SessionLimits | null,
   ) {
     this.accessKey = accessKey;
+    this.client = client;
     this.limits = limits;
     this.processes = new ProcessManager(spawner, options);
     this.shellStates = new ShellStates(spawner);

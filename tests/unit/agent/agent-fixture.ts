@@ -91,6 +91,8 @@ function inShort(event: ExecEvent): string {
       return `delta ${JSON.stringify(Buffer.from(event.chunk, 'base64').toString())}`;
     case 'terminalInteraction':
       return `typed ${JSON.stringify(event.stdin)}`;
+    case 'networkDecision':
+      return `${event.decision} ${event.host}:${event.port} ${event.reason}`;
     case 'end':
       return `end ${event.exitCode} ${event.status}`;
   }

@@ -27,7 +27,19 @@ test('the page explains every kind of error, event and hook', () => {
     ...(['invalidArguments', 'declined', 'unknownSession', 'stdinClosed', 'launchFailed'] as const),
     ...(['writeFailed', 'processFailed', 'aborted', 'overloaded', 'closed'] as const),
   ];
-  const events = ['begin', 'outputDelta', 'terminalInteraction', 'end'] satisfies entry.ExecEvent['type'][];
-  const hooks = ['approve', 'chooseSandbox', 'onDenied'] satisfies (keyof entry.ExecPolicy)[];
+  const events = [
+    'begin',
+    'outputDelta',
+    'terminalInteraction',
+    'networkDecision',
+    'end',
+  ] satisfies entry.ExecEvent['type'][];
+  const hooks = [
+    'approve',
+    'chooseSandbox',
+    'chooseNetwork',
+    'approveHost',
+    'onDenied',
+  ] satisfies (keyof entry.ExecPolicy)[];
   for (const name of [...kinds, ...events, ...hooks]) expect(PAGE).toMatch(new RegExp(`\`${name}\\b`));
 });

@@ -34,7 +34,9 @@ test('a target has a backend, a shell and a folder', () => {
 });
 
 test('events and errors are discriminated by name', () => {
-  expectTypeOf<ExecEvent['type']>().toEqualTypeOf<'begin' | 'outputDelta' | 'terminalInteraction' | 'end'>();
+  expectTypeOf<ExecEvent['type']>().toEqualTypeOf<
+    'begin' | 'outputDelta' | 'terminalInteraction' | 'networkDecision' | 'end'
+  >();
   expectTypeOf<ExecToolError['kind']>().toEqualTypeOf<ExecErrorKind>();
   expectTypeOf<ExecToolError['output']>().toEqualTypeOf<ToolOutput | null>();
 });

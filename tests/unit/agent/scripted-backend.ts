@@ -7,6 +7,7 @@ import type {
   ProcessState,
   ReadPage,
   SandboxType,
+  StartOptions,
   StartParams,
   WriteStatus,
 } from '../../../src/client/backend.ts';
@@ -141,10 +142,13 @@ export class ScriptedProcess implements ExecProcess {
 export class ScriptedBackend implements ExecBackend {
   readonly started: ScriptedProcess[] = [];
   /** Called before a process is returned. An exception rejects the start. */
-  onStart: (process: ScriptedProcess, options: CallOptions) => void | Promise<void> = () => {};
+  onStart: (process: ScriptedProcess, options: StartOptions) => void | Promise<void> = () => {};
+  /** The options of the newest start. */
+  lastOptions: StartOptions = {};
 
-  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+  async start(params: StartParams, options: StartOptions = {}): Promise<ExecProcess> {
     const process = new ScriptedProcess(params);
+    this.lastOptions = options;
     this.started.push(process);
     await this.onStart(process, options);
     return process;

@@ -7,11 +7,7 @@ function reported(...signals: readonly (readonly [atMs: number, signal: string])
   const source = new EventEmitter();
   const names: string[] = [];
   let time = 0;
-  listenForSignals(
-    source,
-    (signal) => names.push(signal),
-    () => time,
-  );
+  listenForSignals(source, (signal) => names.push(signal), { now: () => time, isTerminal: () => false });
   for (const [atMs, signal] of signals) {
     time = atMs;
     source.emit(signal);
@@ -31,6 +27,17 @@ test('reports a signal again when Ctrl-C is held down long enough', () => {
 test('reports a different signal and every SIGHUP', () => {
   expect(reported([0, 'SIGINT'], [1, 'SIGTERM'])).toEqual(['SIGINT', 'SIGTERM']);
   expect(reported([0, 'SIGHUP'], [1, 'SIGHUP'])).toEqual(['SIGHUP', 'SIGHUP']);
+});
+
+test('reports a closed terminal instead of SIGHUP', () => {
+  const source = new EventEmitter();
+  const names: string[] = [];
+  const terminals = new Set([1, 2]);
+  listenForSignals(source, (signal) => names.push(signal), { isTerminal: (fd) => terminals.has(fd) });
+  source.emit('SIGHUP');
+  terminals.clear();
+  source.emit('SIGHUP');
+  expect(names).toEqual(['SIGHUP', 'the terminal was closed']);
 });
 
 test('sets the pool size until the pool has started, then removes it from the environment', () => {

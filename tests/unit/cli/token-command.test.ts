@@ -15,18 +15,12 @@ const secretFile = join(folder, 'secret');
 writeFileSync(secretFile, `${SECRET}\n`);
 const NOW_MS = 1_800_000_000_000;
 
-/** The `name: value` lines of the output. */
-function fields(printed: string): Record<string, string> {
-  return Object.fromEntries(
-    printed
-      .trimEnd()
-      .split('\n')
-      .map((line) => line.split(': ') as [string, string]),
-  );
+/** What `--json` prints. */
+function fields(argv: readonly string[], nowMs?: number): Record<string, string> {
+  return JSON.parse(tokenCommand([...argv, '--json'], nowMs).text);
 }
 
-const signed = (...args: string[]) =>
-  fields(tokenCommand(['signed', '--secret-file', secretFile, ...args], NOW_MS));
+const signed = (...args: string[]) => fields(['signed', '--secret-file', secretFile, ...args], NOW_MS);
 
 function verify(token: string, atMs = NOW_MS) {
   const rules = { secret: SECRET, issuer: '', audience: '', maxClockSkewSeconds: 0 };
@@ -34,16 +28,32 @@ function verify(token: string, atMs = NOW_MS) {
 }
 
 test.each([[[]], [['capability']]])('%j creates a random token and its digest', (argv) => {
-  const { token, sha256 } = fields(tokenCommand(argv));
+  const { token, sha256 } = fields(argv);
   expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/);
   expect(createHash('sha256').update(token!).digest('hex')).toBe(sha256);
-  expect(fields(tokenCommand(argv)).token).not.toBe(token);
+  expect(fields(argv).token).not.toBe(token);
+});
+
+test('prints the token alone on stdout and its details on stderr', () => {
+  const capability = tokenCommand([]);
+  const token = capability.text.slice(0, -1);
+  const sha256 = createHash('sha256').update(token).digest('hex');
+  expect(capability).toEqual({ text: `${token}\n`, details: `sha256: ${sha256}\n`, exitCode: 0 });
+  const signedToken = tokenCommand(['signed', '--secret-file', secretFile, '--id', 'robot'], NOW_MS);
+  expect(verify(signedToken.text.slice(0, -1))).toMatchObject({ tokenId: 'robot' });
+  expect(signedToken.details).toBe(`id: robot\nexpires: ${new Date(NOW_MS + 3_600_000).toISOString()}\n`);
+});
+
+test('prints nothing on stdout when the token is in a file', () => {
+  const out = join(folder, 'quiet');
+  const { text, details } = tokenCommand(['--out', out]);
+  expect([text, details]).toEqual(['', expect.stringMatching(`^file: ${out}\nsha256: [0-9a-f]{64}\n$`)]);
 });
 
 test('writes the token to a file that only the owner can read, and does not print it', () => {
   const out = join(folder, 'out');
   const mask = process.umask(0);
-  const { token, file, sha256 } = fields(tokenCommand(['--out', out]));
+  const { token, file, sha256 } = fields(['--out', out]);
   process.umask(mask);
   expect([token, file]).toEqual([undefined, out]);
   expect(statSync(out).mode & 0o777).toBe(0o600);
@@ -106,6 +116,6 @@ test('rejects a secret that the server would reject', () => {
 });
 
 test('help fits 80 columns', () => {
-  for (const argv of [['--help'], ['signed', '-h']]) expect(tokenCommand(argv)).toBe(TOKEN_HELP);
+  for (const argv of [['--help'], ['signed', '-h']]) expect(tokenCommand(argv).text).toBe(TOKEN_HELP);
   expect(TOKEN_HELP.split('\n').filter((line) => line.length > 80)).toEqual([]);
 });

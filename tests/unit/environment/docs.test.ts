@@ -28,6 +28,7 @@ it('the page mentions every export', () => {
     'LocalEnvironment',
     'RemoteEnvironment',
     'ThreadEnvironments',
+    'ThreadStore',
     'attachmentRoots',
     'configuredEnvironments',
     'discoverEnvironments',

@@ -14,6 +14,10 @@ beforeEach(() => {
 });
 afterEach(() => environment.dispose());
 
+it('has one backend under two names', () => {
+  expect(environment.getExecBackend()).toBe(environment.backend);
+});
+
 it('is ready immediately', async () => {
   expect(environment).toMatchObject({ id: 'local', kind: 'local', startupFinished: true });
   expect(environment.readiness).toEqual({ ready: true });

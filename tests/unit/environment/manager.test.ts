@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ClientError } from '../../../src/client/errors.ts';
+import { ClientError } from '../../../src/client/errors.ts';
 import { EnvironmentManager } from '../../../src/environment/manager.ts';
 import type { EnvironmentTransport, ProvidedEnvironments } from '../../../src/environment/provider.ts';
 import type { RemoteEnvironment } from '../../../src/environment/remote/remote-environment.ts';
@@ -134,6 +134,54 @@ describe('add', () => {
     expect(() => manager.add(id, transport)).toThrow(expect.objectContaining({ kind: 'config' }));
     expect(manager.ids).toEqual([]);
     expect(connectors.flatMap(({ attempts }) => attempts)).toEqual([]);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['no transport', undefined, 'it is missing; pass an object with a type'],
+    ['null', null, 'it is null'],
+    ['a text', 'ws://h:1', 'it is a string'],
+    ['no type', { url: 'ws://h:1' }, "its 'type' is unknown; use one of websocket, stdio, opener"],
+    ['an unknown type', { type: 'toString' }, "its 'type' is unknown"],
+    ['no URL', { type: 'websocket' }, "'url' is missing; 'url' must be a URL"],
+    ['a URL object', { type: 'websocket', url: new URL('ws://h:1') }, "'url' is an object"],
+    ['a number as a token', { ...WS, authToken: 7 }, "'authToken' is a number"],
+    ['a negative timeout', { ...WS, connectTimeoutMs: -1 }, "'connectTimeoutMs' is a number"],
+    ['no number as a timeout', { ...WS, initializeTimeoutMs: Number.NaN }, 'a number of milliseconds'],
+    ['no duration as a recovery window', { ...WS, recoveryWindowMs: '1h' }, "'recoveryWindowMs' is a string"],
+    ['null as a timeout', { ...WS, connectTimeoutMs: null }, "'connectTimeoutMs' is null"],
+    ['no program', { type: 'stdio' }, "'program' is missing"],
+    ['a blank program', { type: 'stdio', program: ' ' }, "'program' is a string"],
+    [
+      'arguments in one text',
+      { ...STDIO, args: '-v' },
+      "'args' is a string; 'args' must be a list of strings",
+    ],
+    ['a number as an argument', { ...STDIO, args: [1] }, "'args' is a list"],
+    ['a list as variables', { ...STDIO, env: ['A=1'] }, "'env' is a list"],
+    ['a number as a directory', { ...STDIO, cwd: 1 }, "'cwd' is a number"],
+    ['no function that opens', { type: 'opener', resumable: true }, "'open' is missing"],
+    ['no resumable', { type: 'opener', open: () => {} }, "'resumable' is missing"],
+  ])('rejects a malformed transport: %s', (_name, transport, message) => {
+    const manager = create();
+    const error = expect.objectContaining({ kind: 'config', message: expect.stringContaining(message) });
+    const given = transport as EnvironmentTransport;
+    expect(() => manager.add('a', given)).toThrow(ClientError);
+    expect(() => manager.add('a', given)).toThrow(error);
+    expect(() => manager.materializePending('a', given)).toThrow(error);
+    expect(() => create({ environments: [{ id: 'a', transport: given }] })).toThrow(error);
+    expect(manager.ids).toEqual([]);
+    expect(connectors).toEqual([]);
+  });
+
+  it.each([[undefined], [null], [7], [{}]])('rejects the id %j', (id) => {
+    expect(() => create().add(id as never, WS)).toThrow(expect.objectContaining({ kind: 'config' }));
+  });
+
+  it('does not show the token of a malformed transport', () => {
+    const transport = { type: 'websocket', url: 7, authToken: 'secret' } as never;
+    expect(() => create().add('a', transport)).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('secret') }),
+    );
   });
 
   it('accepts any other id', () => {

@@ -21,12 +21,15 @@ import {
   selectionMetadata,
   selectRoot,
   ThreadEnvironments,
+  type ThreadLog,
+  type ThreadStore,
 } from '../../../src/environment/index.ts';
 
 test('local and remote environments implement Environment', () => {
   expectTypeOf<LocalEnvironment>().toExtend<Environment>();
   expectTypeOf<RemoteEnvironment>().toExtend<Environment>();
   expectTypeOf<Environment['backend']>().toEqualTypeOf<ExecBackend>();
+  expectTypeOf<Environment['getExecBackend']>().returns.toEqualTypeOf<ExecBackend>();
   expectTypeOf<Environment['files']>().toEqualTypeOf<ExecutorFileSystem>();
   expectTypeOf<Environment['discovery']>().toEqualTypeOf<CapabilityDiscovery>();
   expectTypeOf<Environment['http']>().toEqualTypeOf<ExecutorHttp>();
@@ -61,4 +64,15 @@ test('a selection converts to a record and back', () => {
   expectTypeOf(restoreSelection).returns.toEqualTypeOf<readonly SelectedCapabilityRoot[]>();
   const fork = () => forkThread({ metadata: {}, turns: [1, 2] }, { lastTurns: 1 });
   expectTypeOf(fork).returns.toHaveProperty('turns').toEqualTypeOf<readonly number[]>();
+});
+
+test('a thread store returns logs that a fork accepts', () => {
+  expectTypeOf<ThreadStore['create']>().returns.resolves.toEqualTypeOf<ThreadLog>();
+  expectTypeOf<ThreadStore['resume']>().returns.resolves.toEqualTypeOf<ThreadLog>();
+  expectTypeOf<ThreadStore['fork']>().returns.resolves.toEqualTypeOf<ThreadLog>();
+  expectTypeOf<ThreadLog['roots']>().toEqualTypeOf<readonly SelectedCapabilityRoot[]>();
+  expectTypeOf<ThreadLog['append']>().toBeCallableWith({ user: 'hello' });
+  // @ts-expect-error: a turn is an object.
+  const text = (log: ThreadLog) => log.append('hello');
+  expectTypeOf(text).toBeFunction();
 });

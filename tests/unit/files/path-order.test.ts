@@ -133,6 +133,20 @@ test('operations on siblings wait for created parent directories, but the creati
   expect(script.log.at(-1)).toBe('w');
 });
 
+test('creations of directories with their parents run concurrently', async () => {
+  const script = new Script();
+  for (const name of ['1', '2', '3']) void script.run(name, 'make', `/a/${name}/b`);
+  expect(script.log).toEqual(['1', '2', '3']);
+  void script.run('below', 'make', '/a/1/b/c');
+  void script.run('w', 'write', '/a/2/x');
+  await script.end('1');
+  await script.end('2');
+  expect(script.log).toEqual(['1', '2', '3', 'below waits', 'w waits', 'below']);
+  await script.end('3');
+  await script.end('below');
+  expect(script.log.at(-1)).toBe('w');
+});
+
 test('a creation of parents that hangs delays only operations at and below its path', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod/mini';
 import { CAPABILITIES } from '../../../src/protocol/environment.ts';
-import { isMethod, METHODS, NOTIFICATIONS } from '../../../src/protocol/registry.ts';
+import { METHODS, methodNamed, NOTIFICATIONS } from '../../../src/protocol/registry.ts';
 
 const methods = Object.entries(METHODS);
 const notifications = Object.entries(NOTIFICATIONS);
@@ -75,13 +75,14 @@ test('a field without a description does not inherit that of another', () => {
 });
 
 test.each([
-  ['process/start', true],
-  ['initialized', false],
-  ['constructor', false],
-  ['__proto__', false],
-  ['toString', false],
-  ['Process/Start', false],
-  ['', false],
-])('%s is a method: %s', (name, known) => {
-  expect(isMethod(name)).toBe(known);
+  ['process/start', 'process/start'],
+  ['process/exec', 'process/start'],
+  ['initialized', null],
+  ['constructor', null],
+  ['__proto__', null],
+  ['toString', null],
+  ['Process/Start', null],
+  ['', null],
+])('%s names the method %s', (name, method) => {
+  expect(methodNamed(name)).toBe(method);
 });

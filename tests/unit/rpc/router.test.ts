@@ -30,6 +30,32 @@ test.each(['nope', '', 'toString', '__proto__', 'initialized', 'process/kill'])(
   },
 );
 
+const flat = { ...program, processId: 'p', tty: false };
+
+test.each([
+  { ...flat, inheritedFds: [3] },
+  { ...flat, fds: { 3: 'x' } },
+  { direct: { ...program, processId: 'd', io, passFds: [3] } },
+  { direct: { ...program, processId: 'd', io }, fdList: [3] },
+  { prepared: { processId: 'q', request: { ...program, inherited_fds: [3] }, io } },
+])('refuses file descriptors in %j', (params) => {
+  const refusal = expect.objectContaining({
+    code: -32602,
+    message: expect.stringMatching(/^params\.\w+: file descriptors of a client cannot be passed/),
+  });
+  expect(() => route(request('process/start', params))).toThrow(refusal);
+  expect(() => route(request('process/exec', params))).toThrow(refusal);
+});
+
+test('ignores empty lists of file descriptors and other unknown params', () => {
+  const params = { ...flat, inheritedFds: [], fds: null, someday: [3] };
+  expect(route(request('process/start', params)).method).toBe('process/start');
+});
+
+test('routes process/exec like process/start', () => {
+  expect(route(request('process/exec', flat))).toEqual(route(request('process/start', flat)));
+});
+
 test('reports an unknown method before validating its params', () => {
   expect(() => route(request('nope', 5))).toThrow(expect.objectContaining({ code: -32601 }));
   expect(() => route(request('process/read', 5))).toThrow(expect.objectContaining({ code: -32602 }));

@@ -20,7 +20,12 @@ test.each([
   ['no bwrap', '/nonexistent:/etc', settings('many', '15000\n'), false],
   ['no path', '', settings('many', '15000\n'), false],
 ])('with %s', (_, searchPath, settings, likely) => {
-  expect(sandboxIsLikely(searchPath, settings)).toBe(likely);
+  expect(sandboxIsLikely(searchPath, '', settings)).toBe(likely);
+});
+
+test('with a configured bwrap that is on no path', () => {
+  expect(sandboxIsLikely('', '/opt/bwrap', settings('many', '15000\n'))).toBe(true);
+  expect(sandboxIsLikely('', '/opt/bwrap', settings('none', '0\n'))).toBe(false);
 });
 
 test('ignores other directories, which may hang', () => {

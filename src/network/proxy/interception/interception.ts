@@ -126,16 +126,13 @@ export class Interception {
       secureContext: this.#context.lease.authority.contextFor(nameOf(connection.access.host)),
       ALPNProtocols: ['http/1.1'],
     });
-    const timer = setTimeout(() => secured.destroy(), TLS_HANDSHAKE_MS);
-    secured.once('secure', () => {
-      clearTimeout(timer);
-      this.#serve(secured, connection);
-    });
-    secured.once('close', () => {
-      clearTimeout(timer);
-      connection.end();
-    });
+    const timer = setTimeout(() => {
+      // Without a Finished message of the program the handshake is not complete.
+      if (secured.getPeerFinished() === undefined) secured.destroy();
+    }, TLS_HANDSHAKE_MS);
+    secured.once('close', () => clearTimeout(timer));
     secured.on('error', () => {});
+    this.#serve(secured, connection);
   }
 
   #serve(client: Socket, connection: InterceptedConnection): void {

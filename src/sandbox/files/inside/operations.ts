@@ -18,6 +18,7 @@ import type { OpenFileTable } from './open-file-table.ts';
 export interface OperationContext {
   readonly served: ServedFiles;
   readonly openFiles: OpenFileTable;
+  readonly pieces: PieceBuffers;
   readonly content: Buffer;
   /** Aborted when the client cancels the operation. */
   signal(): AbortSignal;
@@ -29,6 +30,23 @@ export interface OperationContext {
 export interface OperationResult {
   readonly head?: unknown;
   readonly content?: Uint8Array;
+  /** Called when the content is sent and its bytes are no longer needed. */
+  readonly sent?: () => void;
+}
+
+/** Reuses a buffer for the pieces of files: each new megabyte would stay in memory until the next garbage collection. */
+export class PieceBuffers {
+  #free: Buffer | null = null;
+
+  take(): Buffer {
+    const buffer = this.#free ?? Buffer.allocUnsafeSlow(READ_PIECE_BYTES);
+    this.#free = null;
+    return buffer;
+  }
+
+  give(buffer: Buffer): void {
+    this.#free = buffer;
+  }
 }
 
 /** Performs the operation that the head of a request names. */
@@ -89,9 +107,10 @@ type HandleOperations = {
 };
 
 const HANDLE_OPERATIONS: HandleOperations = {
-  readContent: async ({ openFiles }, file, length) => {
-    const buffer = Buffer.allocUnsafeSlow(Math.min(length, READ_PIECE_BYTES));
-    return { content: buffer.subarray(0, await openFiles.content(file).read(buffer)) };
+  readContent: async ({ openFiles, pieces }, file, length) => {
+    const buffer = pieces.take();
+    const read = await openFiles.content(file).read(buffer.subarray(0, length));
+    return { content: buffer.subarray(0, read), sent: () => pieces.give(buffer) };
   },
   read: async ({ openFiles }, file, position, length) => ({
     content: await openFiles.file(file).read(position, Math.min(length, READ_PIECE_BYTES)),

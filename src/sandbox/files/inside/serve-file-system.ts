@@ -11,7 +11,7 @@ import {
 } from '../wire/frames.ts';
 import type { FailureHead, HelperTask, OperationHead, ServedFiles } from '../wire/operations.ts';
 import { OpenFileTable } from './open-file-table.ts';
-import { type OperationContext, type OperationResult, perform } from './operations.ts';
+import { type OperationContext, type OperationResult, PieceBuffers, perform } from './operations.ts';
 
 /** Opens the request stream and passes its bytes on. The buffer is reused after each call. */
 type OpenInput = (onBytes: (bytes: Buffer) => void) => Readable;
@@ -37,6 +37,7 @@ class FileServer {
   readonly #input: Readable;
   readonly #writer: FrameWriter;
   readonly #openFiles = new OpenFileTable();
+  readonly #pieces = new PieceBuffers();
   /** The running operations. An abort can arrive together with its request, before the operation has begun. */
   readonly #running = new Map<number, Running>();
   #served: Promise<ServedFiles> | null = null;
@@ -83,6 +84,7 @@ class FileServer {
     try {
       const result = await this.#perform({ operation, running }, head as OperationHead, content);
       this.#writer.send(MessageKind.answer, operation, result.head ?? null, result.content);
+      if (result.sent !== undefined) this.#writer.onceSent(operation, result.sent);
     } catch (error) {
       this.#writer.send(MessageKind.failure, operation, failureHead(error));
     } finally {
@@ -105,6 +107,7 @@ class FileServer {
     const context: OperationContext = {
       served: await this.#served,
       openFiles: this.#openFiles,
+      pieces: this.#pieces,
       content,
       signal: () => running.signal(),
       onWait: () => this.#writer.send(MessageKind.waiting, operation, null),

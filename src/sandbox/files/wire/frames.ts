@@ -76,7 +76,7 @@ export class FrameWriter {
     this.#onProgress = listener;
   }
 
-  /** Calls `done` when the request is sent completely. An answer may arrive earlier. */
+  /** Calls `done` when the request or the answer of the operation is sent completely. The answer to a request may arrive earlier. */
   onceSent(operation: number, done: () => void): void {
     if (this.#isUnsent(operation)) this.#awaited.push({ operation, done });
     else done();
@@ -114,7 +114,7 @@ export class FrameWriter {
   }
 
   #isUnsent(operation: number): boolean {
-    return this.#underWay.has(operation) || this.#queue.some((message) => isRequest(message, operation));
+    return this.#underWay.has(operation) || this.#queue.some((message) => carriesContent(message, operation));
   }
 
   #tellSent(): void {
@@ -147,7 +147,8 @@ export class FrameWriter {
   /** Sends the rest of a long request before its abort, because the helper must know the operation. */
   #isEarly({ kind, operation }: OutgoingMessage): boolean {
     return (
-      kind === MessageKind.abort && this.#queue.some((other) => other.sent > 0 && isRequest(other, operation))
+      kind === MessageKind.abort &&
+      this.#queue.some((other) => other.sent > 0 && carriesContent(other, operation))
     );
   }
 }
@@ -273,8 +274,8 @@ const FRAME_PREFIX_BYTES = 9;
 const MESSAGE_PREFIX_BYTES = 8;
 const MESSAGE_KINDS: ReadonlySet<number> = new Set(Object.values(MessageKind));
 
-function isRequest({ kind, operation }: OutgoingMessage, wanted: number): boolean {
-  return operation === wanted && kind === MessageKind.request;
+function carriesContent({ kind, operation }: OutgoingMessage, wanted: number): boolean {
+  return operation === wanted && (kind === MessageKind.request || kind === MessageKind.answer);
 }
 
 /** The next frame of a message. `overhead` counts its bytes besides head and content. */

@@ -13,7 +13,16 @@ function buffer(text: string | Uint8Array, capacity = UNREAD_BYTES): HeadTailBuf
 }
 
 function facts(output: HeadTailBuffer, changes: Partial<CallFacts> = {}): CallFacts {
-  return { chunkId: '1b7187', wallTimeMs: 12.34567, exitCode: 0, sessionId: null, output, ...changes };
+  const network = { denials: [], omitted: 0 };
+  return {
+    chunkId: '1b7187',
+    wallTimeMs: 12.34567,
+    exitCode: 0,
+    sessionId: null,
+    output,
+    network,
+    ...changes,
+  };
 }
 
 /** What `seq 1 last` prints. */
@@ -33,6 +42,26 @@ describe('the header', () => {
     expect(modelText(running, 10_000, TOKENS).text).toBe(
       'Chunk ID: 1b7187\nWall time: 1.5010 seconds\nProcess running with session ID 91002\nOriginal token count: 0\nOutput:\n',
     );
+  });
+
+  test('lists denied hosts', () => {
+    const denials = [
+      { host: 'a.example', port: 80, reason: 'not_allowed' },
+      { host: 'b.example', port: 443, reason: `no ${'x'.repeat(300)}` },
+      { host: 'c.example', port: 443, reason: 'constructor' },
+    ];
+    const { text, structured } = modelText(
+      facts(buffer(''), { network: { denials, omitted: 3 } }),
+      10_000,
+      TOKENS,
+    );
+    expect(text.split('\n').filter((line) => line.startsWith('Network'))).toEqual([
+      'Network access denied: a.example:80 (this host is not allowed)',
+      `Network access denied: b.example:443 (no ${'x'.repeat(197)})`,
+      'Network access denied: c.example:443 (constructor)',
+      'Network access denied: 3 more times',
+    ]);
+    expect(structured.network_denials).toEqual(denials);
   });
 
   test('has no lines for absent facts', () => {

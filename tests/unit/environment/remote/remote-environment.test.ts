@@ -14,6 +14,11 @@ afterEach(() => {
 
 const PARAMS: StartParams = { processId: 'p', argv: ['true'], cwd: 'file:///', env: {}, tty: false };
 
+it('has one backend under two names', () => {
+  const environment = new RemoteEnvironment('box', new FakeConnector());
+  expect(environment.getExecBackend()).toBe(environment.backend);
+});
+
 describe('starting', () => {
   it('happens in the background where it is cheap', () => {
     const connector = new FakeConnector({ eager: true });

@@ -25,7 +25,7 @@ function read(chunks: readonly (string | Buffer)[], takesPath = (_: string) => t
     (each) => found.push(each),
     () => skipped++,
   );
-  for (const chunk of chunks) output.write(Buffer.from(chunk));
+  for (const chunk of chunks) output.write(Buffer.from(chunk), () => true);
   return { found, skipped, isComplete: output.isComplete };
 }
 
@@ -49,6 +49,25 @@ test('matches have the path of their file, however the output is split', () => {
     skipped: 0,
     isComplete: true,
   });
+});
+
+test('parsing stops where it may not continue, and goes on with the rest', () => {
+  const found: string[] = [];
+  const output = new RipgrepOutput(
+    () => true,
+    ({ path }) => found.push(path),
+    () => undefined,
+  );
+  const files = ['a', 'b', 'c'].map((text) => begin({ text }) + match({ text: 'x' }, 1, [0]) + end());
+  let rest: Buffer = Buffer.from(files.join(''));
+  const lengths = [rest.length];
+  while (rest.length > 0) {
+    rest = output.write(rest, () => found.length === 0 || lengths.length > 1);
+    lengths.push(rest.length);
+    if (lengths.length === 2) expect(found).toEqual(['a']);
+  }
+  expect(lengths).toEqual([3 * files[0]!.length, 2 * files[0]!.length, 0]);
+  expect(found).toEqual(['a', 'b', 'c']);
 });
 
 test('output that breaks off is not complete', () => {

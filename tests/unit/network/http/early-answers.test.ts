@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { createServer as createTlsServer } from 'node:tls';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
 import { HttpClient, type HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
-import { Certificates } from '../../../support/certificates.ts';
+import { Certificates, pem } from '../../../support/certificates.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const TOO_LARGE = 'HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\n\r\ntoo large';
@@ -88,4 +89,43 @@ test('closes the connection to a server that responds without reading the rest',
   expect(await textOf(await client.send(upload(port), new AbortController().signal))).toBe('too large');
   // It does not read, so it notices the end only by writing.
   await waitFor('the end of the connection', () => !sockets[0]!.write(' ') && sockets[0]!.destroyed);
+});
+
+describe.each(['http', 'https'])('an %s body without a length', (scheme) => {
+  test.each([
+    ['is complete when the connection ends', 'end'],
+    ['is incomplete when the connection is reset', 'resetAndDestroy'],
+  ] as const)('%s', async (_name, end) => {
+    const certificates = new Certificates();
+    onTestFinished(() => certificates.remove());
+    const authority = certificates.authority('authority');
+    const respond = (socket: Socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\npart'));
+    };
+    const server =
+      scheme === 'http'
+        ? createServer(respond)
+        : createTlsServer(pem(certificates.signedBy(authority, 'server')), respond);
+    const sockets: Socket[] = [];
+    server.on('connection', (socket: Socket) => sockets.push(socket.on('error', () => {})));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const env = { SSL_CERT_FILE: authority.cert };
+    const client = new HttpClient({ env, headerVariables: 'any', policy: ANY_HOST });
+    onTestFinished(async () => {
+      client.close();
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    });
+    const { port } = server.address() as AddressInfo;
+    const request = { ...upload(port, scheme), method: 'GET', body: null };
+    const { body } = await client.send(request, new AbortController().signal);
+    const pieces = body[Symbol.asyncIterator]();
+    expect(String((await pieces.next()).value)).toBe('part');
+    sockets[0]![end]();
+    if (end === 'end') expect((await pieces.next()).done).toBe(true);
+    else await expect(pieces.next()).rejects.toThrow('the connection ended before the body did');
+  });
 });

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
+import { LINGER_MS } from '../../../../src/network/proxy/limits.ts';
 import { pem } from '../../../support/certificates.ts';
 import { EchoServers, openMaskingFixture } from './interception/masking-fixture.ts';
 import { closeFixtures, exchange, openFixture, openWebServer, type ProxyFixture } from './proxy-fixture.ts';
@@ -87,6 +88,56 @@ test.each([
   });
   const [answer] = await once(client.resume(), 'data');
   expect(String(answer)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+});
+
+/** A web server whose response has no length. The connection ends after a part of the body. */
+async function endingServer(end: 'end' | 'resetAndDestroy'): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    // The proxy has read the first part when it confirms it, so the reset does not overtake it.
+    socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\npart of a body'));
+    cut.push(() => socket[end]());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanUps.push(() => new Promise((resolve) => server.close(resolve)));
+  return (server.address() as AddressInfo).port;
+}
+
+const cut: (() => void)[] = [];
+
+test.each([
+  ['end', true],
+  ['resetAndDestroy', false],
+] as const)('completes a response without a length only after a proper end: %s', async (end, isComplete) => {
+  const fixture = await openFixture({ domains: LOOPBACK });
+  const authority = `127.0.0.1:${await endingServer(end)}`;
+  const lines = [
+    `GET http://${authority}/ HTTP/1.1`,
+    `Host: ${authority}`,
+    fixture.authorization,
+    'Connection: close',
+  ];
+  const answer = await exchange(fixture.httpPort, [`${lines.join('\r\n')}\r\n\r\n`], (text) => {
+    if (text.includes('part of a body')) cut.shift()?.();
+    return false;
+  });
+  expect(answer).toContain('part of a body');
+  expect(answer.endsWith('0\r\n\r\n')).toBe(isComplete);
+});
+
+test('closes the connection of a client that has its response and does not end its request', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  cleanUps.push(() => vi.useRealTimers());
+  const fixture = await openFixture();
+  const client = connect(fixture.httpPort, '127.0.0.1');
+  cleanUps.push(() => client.destroy());
+  client.write(upload(fixture, 1, 'Connection: close\r\n').subarray(0, 100_000));
+  const [answer] = await once(client, 'data');
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 403 .*Content-Length/is);
+  const closed = once(client.resume(), 'close');
+  await vi.advanceTimersByTimeAsync(LINGER_MS);
+  await closed;
 });
 
 test('forwards a rejection inside an intercepted connection', async () => {

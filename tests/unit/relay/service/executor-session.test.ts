@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ByteBudget } from '../../../../src/base/byte-budget.ts';
+import { encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import {
   ENVIRONMENT_WINDOW_BYTES,
   MAX_STREAMS_PER_ENVIRONMENT,
@@ -52,6 +53,25 @@ function createSession(
   };
   return { session, executor, join, slowDisconnected, ended };
 }
+
+test.each([
+  [0, 3],
+  [2, 3],
+  [5, 3],
+  [0, 0],
+])('passes segment %i of %i on unchanged in both directions', (index, count) => {
+  const { executor, join } = createSession();
+  const harness = join('s');
+  const frame = encodeFrame({
+    streamId: 's',
+    ack: 7,
+    body: { kind: 'data', seq: 9, payload: Buffer.from('record'), segment: { index, count } },
+  });
+  harness.arriveFrame(frame);
+  expect(executor.sent.at(-1)).toBe(frame);
+  executor.arriveFrame(frame);
+  expect(harness.sent.at(-1)).toBe(frame);
+});
 
 const CHUNK = 100_000;
 

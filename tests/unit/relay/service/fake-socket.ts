@@ -41,7 +41,11 @@ export class FakeSocket {
   /** Delivers a frame from the peer. */
   arrive(streamId: string, bytes = 100): void {
     const payload = new Uint8Array(bytes);
-    this.#events?.frame(encodeFrame({ streamId, body: { kind: 'data', seq: 0, payload } }));
+    this.arriveFrame(encodeFrame({ streamId, body: { kind: 'data', seq: 0, payload } }));
+  }
+
+  arriveFrame(frame: Uint8Array): void {
+    this.#events?.frame(frame);
   }
 
   /** Simulates that the peer reads this many bytes. */

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { onFreePort, whileTaken } from '../../../support/free-port.ts';
 
 /** A separate redis-server on a free loopback port. It loses all data when it is stopped. */
 export class RedisServer {
@@ -20,18 +19,24 @@ export class RedisServer {
   }
 
   /** Starts a server and stops it at the end of the test. */
-  static async start(): Promise<RedisServer> {
-    const server = new RedisServer(await freePort());
-    onTestFinished(async () => {
-      await server.stop();
-      rmSync(server.#folder, { recursive: true });
+  static start(): Promise<RedisServer> {
+    return onFreePort(async (port) => {
+      const server = new RedisServer(port);
+      onTestFinished(async () => {
+        await server.stop();
+        rmSync(server.#folder, { recursive: true });
+      });
+      await server.#start();
+      return server;
     });
-    await server.start();
-    return server;
   }
 
   /** Starts the server again on the same port. */
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    return whileTaken(() => this.#start());
+  }
+
+  async #start(): Promise<void> {
     const flags = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
     const child = spawn('redis-server', [...flags, '--dir', this.#folder], {
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -40,9 +45,10 @@ export class RedisServer {
     let printed = '';
     for await (const chunk of child.stdout) {
       printed += chunk;
-      if (printed.includes('Ready to accept connections')) break;
+      if (printed.includes(READY)) break;
     }
-    if (child.exitCode !== null) throw new Error(`redis-server has ended: ${printed}`);
+    // The end of the output may come before the exit.
+    if (!printed.includes(READY)) throw new Error(`redis-server has ended: ${printed}`);
   }
 
   async stop(): Promise<void> {
@@ -82,11 +88,4 @@ export class RedisServer {
   }
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
+const READY = 'Ready to accept connections';

@@ -13,6 +13,8 @@ import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
 import { InboundMessages, ReorderWindow } from '../../../../src/relay/stream/inbound-messages.ts';
 import { MessageAssembler, OutboundRecords } from '../../../../src/relay/stream/message-framing.ts';
 
+const record = (seq: number, payload: Uint8Array) => ({ kind: 'data' as const, seq, payload });
+
 const size = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 1, max: 50 }) },
   { weight: 1, arbitrary: fc.integer({ min: RECORD_BYTES - 10, max: RECORD_BYTES + 10 }) },
@@ -33,9 +35,10 @@ describe('messages', () => {
         }
         const assembler = new MessageAssembler();
         const read: Buffer[] = [];
-        for (let record = outbound.next(); record !== null; record = outbound.next()) {
-          expect(record.length).toBeLessThanOrEqual(RECORD_BYTES);
-          read.push(...assembler.push(record));
+        for (let record = outbound.next(false); record !== null; record = outbound.next(false)) {
+          expect(record.bytes.length).toBeLessThanOrEqual(RECORD_BYTES);
+          expect(record.segment).toBe(undefined);
+          read.push(...assembler.push(record.bytes));
         }
         expect(read.length).toBe(expected.length);
         expect(read.every((message, index) => message.equals(expected[index]!))).toBe(true);
@@ -57,7 +60,9 @@ describe('messages', () => {
           const expected = sizes.map((length, index) => Buffer.alloc(length, index));
           for (const bytes of expected) outbound.push([{ bytes, released: undefined }]);
           const records: Buffer[] = [];
-          for (let record = outbound.next(); record !== null; record = outbound.next()) records.push(record);
+          for (let record = outbound.next(false); record !== null; record = outbound.next(false)) {
+            records.push(record.bytes);
+          }
           let stream = Buffer.concat(records);
           const assembler = new MessageAssembler();
           const read: Buffer[] = [];
@@ -98,12 +103,12 @@ describe('the reorder window', () => {
         const delivered: number[] = [];
         const seen = new Set<number>();
         for (const seq of seqs) {
-          const placement = window.offer(seq, Buffer.of(seq));
+          const placement = window.offer(record(seq, Buffer.of(seq)));
           expect(placement === 'duplicate').toBe(seen.has(seq));
           seen.add(seq);
           expect(window.has(seq)).toBe(true);
           for (let record = window.take(); record !== null; record = window.take())
-            delivered.push(record[0]!);
+            delivered.push(record.payload[0]!);
         }
         expect(delivered).toEqual(delivered.map((_, index) => index));
         expect(window.expected).toBe(delivered.length);
@@ -114,23 +119,23 @@ describe('the reorder window', () => {
 
   test('keeps up to 64 early records and 1 MiB', () => {
     const window = new ReorderWindow();
-    expect(window.offer(REORDER_MAX_DISTANCE + 1, Buffer.of(1))).toBe('beyond');
-    expect(window.offer(REORDER_MAX_DISTANCE, Buffer.of(1))).toBe('early');
-    expect(window.offer(1, Buffer.alloc(REORDER_MAX_BYTES - 1))).toBe('early');
-    expect(window.offer(2, Buffer.of(1))).toBe('beyond');
-    expect(window.offer(0, Buffer.alloc(1_000))).toBe('next');
-    expect(window.take()?.length).toBe(1_000);
-    expect(window.take()?.length).toBe(REORDER_MAX_BYTES - 1);
-    expect(window.offer(2, Buffer.of(1))).toBe('next');
+    expect(window.offer(record(REORDER_MAX_DISTANCE + 1, Buffer.of(1)))).toBe('beyond');
+    expect(window.offer(record(REORDER_MAX_DISTANCE, Buffer.of(1)))).toBe('early');
+    expect(window.offer(record(1, Buffer.alloc(REORDER_MAX_BYTES - 1)))).toBe('early');
+    expect(window.offer(record(2, Buffer.of(1)))).toBe('beyond');
+    expect(window.offer(record(0, Buffer.alloc(1_000)))).toBe('next');
+    expect(window.take()?.payload.length).toBe(1_000);
+    expect(window.take()?.payload.length).toBe(REORDER_MAX_BYTES - 1);
+    expect(window.offer(record(2, Buffer.of(1)))).toBe('next');
   });
 
   test('copies an early record out of its buffer', () => {
     const window = new ReorderWindow();
     const large = Buffer.alloc(100_000);
-    window.offer(1, large.subarray(0, 10));
-    window.offer(0, Buffer.of(0));
+    window.offer(record(1, large.subarray(0, 10)));
+    window.offer(record(0, Buffer.of(0)));
     window.take();
-    expect(window.take()?.buffer).not.toBe(large.buffer);
+    expect(window.take()?.payload.buffer).not.toBe(large.buffer);
   });
 });
 
@@ -145,8 +150,8 @@ describe('memory limit of queued messages', () => {
     const message = Buffer.alloc(MAX_MESSAGE_BYTES / 2, 'x');
     const send = () => {
       outbound.push([{ bytes: message, released: undefined }]);
-      for (let record = outbound.next(); record !== null; record = outbound.next()) {
-        inbound.accept(cipher.nextSeq, cipher.seal(record));
+      for (let plaintext = outbound.next(false); plaintext !== null; plaintext = outbound.next(false)) {
+        inbound.accept(record(cipher.nextSeq, cipher.seal(plaintext.bytes)));
       }
     };
     return { inbound, send };

@@ -59,6 +59,15 @@ describe('finding bwrap', () => {
     spawn.mockRestore();
   });
 
+  test('uses a configured path only, and rejects one that is not executable', async () => {
+    const configured = join(directory, 'other-name');
+    symlinkSync(REAL, configured);
+    expect(await new Bwrap(spawner, '', architecture, configured).path()).toBe(REAL);
+    await expect(new Bwrap(spawner, '/usr/bin', architecture, '/nowhere').path()).rejects.toThrow(
+      '/nowhere (bwrapPath) is not an executable file; correct --bwrap-path, or leave it out to search the PATH',
+    );
+  });
+
   test('ignores relative directories', async () => {
     await expect(bwrap(':.:bin:usr/bin').path()).rejects.toThrow(
       /not found on this server's PATH.*install the package bubblewrap/,

@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { connect as secureConnect } from 'node:tls';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { groupedHeaders } from '../../../../../src/network/proxy/http-message.ts';
 import { Interception } from '../../../../../src/network/proxy/interception/interception.ts';
+import { TLS_HANDSHAKE_MS } from '../../../../../src/network/proxy/limits.ts';
 import { CredentialMasks } from '../../../../../src/network/proxy/masking/credential-masks.ts';
 import { waitFor } from '../../../../support/wait-for.ts';
 import {
@@ -294,6 +297,36 @@ describe('connections', () => {
       servers.secure.keepAliveTimeout = keepAliveTimeout;
     }
   });
+
+  test('end when the program does not complete the TLS handshake in time, and not when it is idle after it', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const { env } = await open();
+      const port = Number(new URL(servers.secureUrl).port);
+      const [first, hello, complete] = await Promise.all([0, 1, 2].map(() => tunnel(env, port)));
+      first!.write(Buffer.of(0x16));
+      hello!.write(await clientHello());
+      await once(hello!, 'data');
+      const idle = secureConnect({ socket: complete!, rejectUnauthorized: false });
+      await once(idle, 'secureConnect');
+      const closed = [first!, hello!].map((socket) => once(socket.resume(), 'close'));
+      await vi.advanceTimersByTimeAsync(TLS_HANDSHAKE_MS);
+      await Promise.all(closed);
+      idle.write(`GET /v2/x HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+      expect(String((await once(idle, 'data'))[0])).toContain('200 OK');
+      idle.destroy();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  /** The first message of a TLS handshake. */
+  function clientHello(): Promise<Buffer> {
+    return new Promise((resolve) => {
+      const socket = new Duplex({ read: () => {}, write: (bytes) => resolve(bytes) });
+      secureConnect({ socket }).on('error', () => {});
+    });
+  }
 
   function count(): Promise<number> {
     return promisify(servers.secure.getConnections.bind(servers.secure))();
