@@ -1,22 +1,35 @@
 /** The user of a pool that several clients share: a session, a connection, or a part of the server. Only its identity matters. */
 export type Owner = object;
 
+/** The part of what the others leave that an owner may hold. */
+export interface Part {
+  readonly fraction: number;
+  /** The fraction in words, for errors. */
+  readonly words: string;
+}
+
+export const HALF: Part = { fraction: 1 / 2, words: 'half' };
+/** For a pool that is usually used by one owner. */
+export const THREE_QUARTERS: Part = { fraction: 3 / 4, words: 'three quarters' };
+
 /**
- * Divides the units of a pool among its owners so that none can take all of them: an owner may hold at most half of what the others
- * leave, rounded up. The first owner gets up to a half, the second up to a quarter, and so on.
+ * Divides the units of a pool among its owners so that none can take all of them: an owner may hold at most a part of what the others
+ * leave, rounded up. With halves the first owner gets up to a half, the second up to a quarter, and so on.
  */
 export class FairShares {
   readonly #total: number;
   readonly #name: string;
   readonly #onLeave: () => void;
+  readonly #part: Part;
   readonly #held = new Map<Owner, number>();
   #used = 0;
 
   /** `name` says what the units are, for errors. `onLeave` is called when a share may have grown. */
-  constructor(total: number, name = 'units', onLeave = () => {}) {
+  constructor(total: number, name = 'units', onLeave = () => {}, part = HALF) {
     this.#total = total;
     this.#name = name;
     this.#onLeave = onLeave;
+    this.#part = part;
   }
 
   /** Units that no owner holds. */
@@ -30,12 +43,17 @@ export class FairShares {
 
   /** How many units the owner may hold at the moment. */
   shareOf(owner: Owner): number {
-    return Math.ceil((this.#total - (this.#used - this.heldBy(owner))) / 2);
+    return Math.ceil((this.#total - (this.#used - this.heldBy(owner))) * this.#part.fraction);
+  }
+
+  /** Whether the owner's share allows so many more units. */
+  mayTake(owner: Owner, units = 1): boolean {
+    return this.heldBy(owner) + units <= this.shareOf(owner);
   }
 
   /** Takes units that only this owner uses, until it returns them. False when its share does not allow it. */
   reserve(owner: Owner, units = 1): boolean {
-    if (this.heldBy(owner) + units > this.shareOf(owner)) return false;
+    if (!this.mayTake(owner, units)) return false;
     this.#used += units;
     this.#count(owner, units);
     return true;
@@ -49,7 +67,7 @@ export class FairShares {
 
   /** Takes units for the owner, which other owners may join. Null when the owner's share does not allow it. */
   take(owner: Owner, units = 1): SharedUnits | null {
-    if (this.heldBy(owner) + units > this.shareOf(owner)) return null;
+    if (!this.mayTake(owner, units)) return null;
     this.#used += units;
     return new SharedUnits(
       owner,
@@ -66,7 +84,7 @@ export class FairShares {
     const [held, share] = [this.heldBy(owner), this.shareOf(owner)];
     return (
       `the server has ${this.free} of ${this.#total} ${this.#name} left; ` +
-      `this session has ${held} of its share of ${share} (half of what other sessions leave) and needs ${units} more`
+      `this session has ${held} of its share of ${share} (${this.#part.words} of what other sessions leave) and needs ${units} more`
     );
   }
 

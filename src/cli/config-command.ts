@@ -2,6 +2,7 @@ import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
+import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { helpText } from './help.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
@@ -20,6 +21,7 @@ export async function printSettings(
   if (args.command === 'help') return printed(helpText());
   if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
   const settings = await loadSettings(args, env);
+  await refuseBadHttpSettings(settings.config);
   return printed(args.json ? settingsJson(settings) : settingsTable(settings));
 }
 

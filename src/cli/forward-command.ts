@@ -4,6 +4,7 @@ import { UsageError } from './failures.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
+import { rejectTwoCredentials } from './server-arguments.ts';
 
 const FORWARD_HELP = `\
 Usage: exec-server forward --connect URL --remote URL --environment-id ID
@@ -19,8 +20,12 @@ Options:
   --name NAME          The name of this forwarder in logs.
   --executor-credential-stdin
                        Read credentials for the registry from stdin, as lines
-                       of JSON; the forwarder ends when stdin ends. Default:
-                       the credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.
+                       of JSON; the forwarder ends when stdin ends.
+  --use-agent-identity-auth
+                       Sign in at the registry with the agent's token in
+                       CODEX_ACCESS_TOKEN. By default the first one of these is
+                       used: EXEC_SERVER_API_KEY, workload identity,
+                       CODEX_API_KEY, CODEX_ACCESS_TOKEN, the login of codex.
   --exit-on-stdin-close
                        End when stdin ends.
   -h, --help           Print this help.
@@ -35,6 +40,7 @@ export async function forwardCommand(argv: readonly string[], host: Host): Promi
 }
 
 async function forward(flags: Flags, host: Host): Promise<void> {
+  rejectTwoCredentials(flags, 'forward');
   hideOwnEnvironment();
   // The forwarder keeps running when its log reader goes away.
   host.stderr.on('error', () => {});
@@ -43,21 +49,29 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
+  const stop = new AbortController();
   const stopped = new Promise<void>((resolve) => {
     host.onSignal((signal) => {
       if (signal !== 'SIGHUP') resolve();
     });
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
-  const registry = { remote, environmentId, credentialStdin: flags['executor-credential-stdin'] === true };
-  const { auth, ready, ended } = await openAuth(registry, host);
-  if (flags['exit-on-stdin-close']) host.stdin.resume();
+  const registry = {
+    remote,
+    environmentId,
+    credentialStdin: flags['executor-credential-stdin'] === true,
+    agentIdentity: flags['use-agent-identity-auth'] === true,
+  };
   const log = createLogger('warn', (line) => host.stderr.write(line));
+  const { auth: opening, ended, tls, settled } = await openAuth(registry, host, log, stop.signal);
+  if (flags['exit-on-stdin-close']) host.stdin.resume();
   try {
-    if (!(await Promise.race([ready, stopped.then(() => false)]))) return;
+    const auth = await Promise.race([opening, stopped.then(() => null)]);
+    if (auth === null) return;
     const { forwardStream } = await import('../relay/forward/forward-stream.ts');
     const executor = await startExecutor(registry, {
       auth,
+      tls,
       log,
       accept: (stream) => {
         forwardStream(stream, { url }).catch((error: Error) => {
@@ -69,6 +83,9 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     await Promise.race([executor.ended, ended, stopped]).finally(() => executor.close());
   } catch (error) {
     throw asRunError(error);
+  } finally {
+    stop.abort();
+    await settled();
   }
 }
 
@@ -86,6 +103,7 @@ const OPTIONS = {
   'environment-id': { type: 'string' },
   name: { type: 'string' },
   'executor-credential-stdin': { type: 'boolean' },
+  'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
   help: HELP_FLAG,
 } as const;

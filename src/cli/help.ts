@@ -49,13 +49,14 @@ const COMMAND_FLAGS = [
   entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
   entry(
     '--remote URL',
-    'Register at this registry and serve the environment of --environment-id through its relay. Without --listen the server has no other listener. The credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.',
+    'Register at this registry and serve the environment of --environment-id through its relay. Without --listen the server has no other listener. The credential is the first one of EXEC_SERVER_API_KEY, workload identity, CODEX_API_KEY, CODEX_ACCESS_TOKEN and the login of codex.',
   ),
   entry('--name NAME', 'With --remote: the name of this executor in logs.'),
   entry(
     '--executor-credential-stdin',
     'With --remote: read credentials from stdin, as lines of JSON. The server ends when stdin ends.',
   ),
+  entry('--use-agent-identity-auth', "With --remote: sign in with the agent's token in CODEX_ACCESS_TOKEN."),
   entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1.'),
   entry('--json', 'With config or doctor: print JSON.'),
   entry('-h, --help', 'Print this help.'),

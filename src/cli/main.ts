@@ -1,5 +1,6 @@
 import { COMMANDS, type CommandResult, type Host } from './commands.ts';
 import { RunError, reportFailure } from './failures.ts';
+import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
 
 const host: Host = {
@@ -26,6 +27,8 @@ process.on('uncaughtException', fail);
 main().catch(fail);
 
 async function main(): Promise<void> {
+  const warning = nodeVersionWarning(process.versions.node);
+  if (warning !== null) process.stderr.write(`${warning}\n`);
   const argv = process.argv.slice(2);
   const command = COMMANDS.find(({ name }) => name === argv[0]);
   const { text, exitCode, details } = await (command === undefined

@@ -1,6 +1,9 @@
 import type { Readable } from 'node:stream';
+import { rootCertificates } from 'node:tls';
+import type { Logger } from '../observability/log.ts';
 import type { ExecutorOptions, RunningExecutor } from '../relay/executor/run-executor.ts';
 import type { RegistryAuth } from '../relay/registry-auth.ts';
+import type { TlsOptions } from '../transport/open-websocket.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /** Flags of the registry where an executor registers. */
@@ -9,6 +12,7 @@ export interface RegistryFlags {
   readonly remote: string;
   readonly environmentId: string;
   readonly credentialStdin: boolean;
+  readonly agentIdentity: boolean;
 }
 
 /** Where credentials come from. */
@@ -19,34 +23,65 @@ export interface CredentialSources {
 
 /** How this executor authenticates at the registry. */
 interface OpenAuth {
-  readonly auth: RegistryAuth;
-  /** False when stdin ended without a credential. */
-  readonly ready: Promise<boolean>;
+  /** Resolves when a credential is there. Rejects with an error of the credential or the registry. */
+  readonly auth: Promise<RegistryAuth>;
   /** Resolves when the sender of credentials ends the executor; rejects on an invalid message. */
   readonly ended: Promise<void>;
+  /** TLS options for the registry and the rendezvous. */
+  readonly tls: TlsOptions | undefined;
+  /** Waits until a credential that is being renewed is stored. */
+  settled(): Promise<void>;
 }
 
-/** Takes the credentials that the flags ask for. Removes an API key from the environment, so that programs do not inherit it. */
-export async function openAuth(flags: RegistryFlags, { env, stdin }: CredentialSources): Promise<OpenAuth> {
-  if (flags.environmentId === '') throw new UsageError('--remote needs --environment-id');
-  const key = API_KEY_VARIABLES.map((name) => env[name]?.trim()).find(Boolean);
-  for (const name of API_KEY_VARIABLES) delete env[name];
+/**
+ * Takes the credentials that the flags ask for. Removes them from the environment, so that programs do not inherit them. Throws
+ * UsageError for invalid flags, before anything is sent.
+ */
+export async function openAuth(
+  flags: RegistryFlags,
+  { env, stdin }: CredentialSources,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<OpenAuth> {
+  const { CREDENTIAL_VARIABLES, signIn } = await import('../relay/sign-in/sign-in.ts');
+  const variables = { ...env };
+  for (const name of CREDENTIAL_VARIABLES) delete env[name];
+  const environmentId = await checkPlace(flags);
+  const tls = await trustedTls(variables);
   if (flags.credentialStdin) {
-    const { CredentialFrames } = await import('../relay/executor/credential-frames.ts');
-    const auth = new CredentialFrames(stdin, flags.environmentId);
-    return { auth, ready: auth.ready, ended: auth.ended };
+    const { CredentialFrames } = await import('../relay/sign-in/credential-frames.ts');
+    const frames = new CredentialFrames(stdin, environmentId);
+    return { auth: frames.ready.then(() => frames), ended: frames.ended, tls, settled: async () => {} };
   }
-  if (key === undefined) {
-    throw new RunError(
-      `--remote needs a credential: set ${API_KEY_VARIABLES.join(' or ')}, or send one with --executor-credential-stdin`,
-    );
-  }
-  const { bearerAuth } = await import('../relay/registry-auth.ts');
+  const { loadFileLock } = await import('./file-lock.ts');
+  const { remote: registryUrl, agentIdentity: useAgentIdentity } = flags;
+  const fileLock = await loadFileLock();
+  const auth = signIn({ registryUrl, useAgentIdentity, env: variables, tls, log, fileLock }, signal);
+  auth.catch(() => {});
+  const settled = () => auth.then((open) => open.settled?.()).catch(() => {});
+  return { auth, ended: new Promise(() => {}), tls, settled };
+}
+
+/** Checks the flags that name the place in the registry, and returns the environment id. Throws UsageError. */
+async function checkPlace({ remote, environmentId }: RegistryFlags): Promise<string> {
+  const { checkedEnvironmentId, parseRegistryUrl } = await import('../relay/registry-client.ts');
+  if (environmentId.trim() === '') throw new UsageError('--remote needs --environment-id');
   try {
-    return { auth: bearerAuth(key), ready: Promise.resolve(true), ended: new Promise(() => {}) };
+    parseRegistryUrl(remote);
+    return checkedEnvironmentId(environmentId);
   } catch (error) {
-    throw new RunError(`the API key: ${(error as Error).message}`);
+    throw new UsageError(`--remote: ${(error as Error).message}`);
   }
+}
+
+/** Trusts the certificates of CODEX_CA_CERTIFICATE or SSL_CERT_FILE too, if one of them is set. */
+async function trustedTls(env: NodeJS.ProcessEnv): Promise<TlsOptions | undefined> {
+  const { authorityFiles } = await import('../network/http/trusted-authorities.ts');
+  const { system, added } = await authorityFiles(env).catch((error: Error) => {
+    throw new RunError(error.message.replace(/^http\/request failed: /, ''));
+  });
+  if (added === null) return undefined;
+  return { ca: [...rootCertificates, ...(system === null ? [] : [system]), added.text] };
 }
 
 /** Starts an executor. Throws UsageError for invalid flags. */
@@ -55,11 +90,7 @@ export async function startExecutor(
   options: Omit<ExecutorOptions, 'registryUrl' | 'environmentId'>,
 ): Promise<RunningExecutor> {
   const { RunningExecutor } = await import('../relay/executor/run-executor.ts');
-  try {
-    return new RunningExecutor({ registryUrl, environmentId, ...options });
-  } catch (error) {
-    throw error instanceof TypeError ? new UsageError(`--remote: ${error.message}`) : error;
-  }
+  return new RunningExecutor({ registryUrl, environmentId, ...options });
 }
 
 /** Turns errors of the registry or a credential into RunError: they are not defects of this program. */
@@ -69,6 +100,3 @@ export function asRunError(error: unknown): unknown {
     ? new RunError(error.message)
     : error;
 }
-
-/** The first one that is set is used. */
-const API_KEY_VARIABLES = ['EXEC_SERVER_API_KEY', 'CODEX_API_KEY'] as const;

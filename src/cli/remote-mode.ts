@@ -21,26 +21,32 @@ export async function serveRemotely(
   config: ExecServerConfig,
   sources: CredentialSources & { readonly stderr: { write(text: string): unknown } },
 ): Promise<RunningServer> {
-  const { auth, ready, ended } = await openAuth(flags, sources);
   const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
+  const stop = new AbortController();
+  const { auth: opening, ended, tls, settled } = await openAuth(flags, sources, log, stop.signal);
   let executor: RunningExecutor | null = null;
   let closing: Promise<void> | null = null;
   const close = (reason?: string) => {
     executor?.drain();
-    closing ??= server.close(reason).finally(() => executor?.close());
+    stop.abort();
+    closing ??= server
+      .close(reason)
+      .finally(() => executor?.close())
+      .finally(settled);
     return closing;
   };
   const run = async () => {
-    if (!(await ready) || closing !== null) return;
+    const auth = await opening;
+    if (closing !== null) return;
     const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
     const { name } = flags;
     const accept = serveHarnesses(server);
-    executor = await startExecutor(flags, { auth, log, accept, ...(name !== null && { name }) });
+    executor = await startExecutor(flags, { auth, tls, log, accept, ...(name !== null && { name }) });
     if (closing !== null) executor.close();
     await Promise.race([executor.ended, ended]);
   };
   const finished = run().catch((error: unknown) => {
-    throw asRunError(error);
+    if (!stop.signal.aborted) throw asRunError(error);
   });
   const closed = Promise.race([finished, server.closed]).finally(() => close());
   closed.catch(() => {});

@@ -17,7 +17,10 @@ type RuntimeFiles = Pick<ServerArguments, 'urlFile' | 'pidFile'>;
 
 /** How the server is reached besides its listener, and what ends it besides signals. */
 type RunFlags = RuntimeFiles &
-  Pick<ServerArguments, 'remote' | 'name' | 'executorCredentialStdin' | 'exitOnStdinClose'>;
+  Pick<
+    ServerArguments,
+    'remote' | 'name' | 'executorCredentialStdin' | 'useAgentIdentityAuth' | 'exitOnStdinClose'
+  >;
 
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
@@ -131,13 +134,14 @@ const UNIX_FAILURES: Readonly<Record<string, string>> = {
 async function joinRelay(
   server: RunningServer,
   { config }: Settings,
-  { name, executorCredentialStdin: credentialStdin }: RunFlags,
+  { name, executorCredentialStdin: credentialStdin, useAgentIdentityAuth: agentIdentity }: RunFlags,
   remote: string,
   host: Host,
 ): Promise<RunningServer> {
   const { serveRemotely } = await import('./remote-mode.ts');
   const { environmentId } = config;
-  return serveRemotely(server, { remote, name, environmentId, credentialStdin }, config, host);
+  const flags = { remote, name, environmentId, credentialStdin, agentIdentity };
+  return serveRemotely(server, flags, config, host);
 }
 
 async function endWithStdin(server: RunningServer, host: Host): Promise<void> {

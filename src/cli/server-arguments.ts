@@ -17,6 +17,7 @@ export interface ServerArguments {
   readonly remote: string | null;
   readonly name: string | null;
   readonly executorCredentialStdin: boolean;
+  readonly useAgentIdentityAuth: boolean;
   readonly exitOnStdinClose: boolean;
   readonly json: boolean;
 }
@@ -67,15 +68,17 @@ const FLAGS: Flags = {
   name: { type: 'string' },
   json: { type: 'boolean' },
   'executor-credential-stdin': { type: 'boolean' },
+  'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
   help: HELP_FLAG,
   version: { type: 'boolean', short: 'V', final: true },
 };
 
 function parsed(command: ServerCommand, flags: Given): ServerArguments {
-  for (const name of ['name', 'executor-credential-stdin']) {
+  for (const name of ['name', 'executor-credential-stdin', 'use-agent-identity-auth']) {
     if (name in flags && !('remote' in flags)) throw new UsageError(`--${name} needs --remote`);
   }
+  rejectTwoCredentials(flags);
   const json = flags.json === true;
   if (json && command === 'serve') throw new UsageError('--json is for config and doctor only');
   return {
@@ -88,9 +91,17 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
     remote: asText('remote', flags),
     name: asText('name', flags),
     executorCredentialStdin: flags['executor-credential-stdin'] === true,
+    useAgentIdentityAuth: flags['use-agent-identity-auth'] === true,
     exitOnStdinClose: flags['exit-on-stdin-close'] === true,
     json,
   };
+}
+
+/** Throws UsageError for flags that ask for two kinds of credentials. */
+export function rejectTwoCredentials(flags: Given, command: string | null = null): void {
+  const names = ['executor-credential-stdin', 'use-agent-identity-auth'];
+  if (!names.every((name) => flags[name] === true)) return;
+  throw new UsageError(`${names.map((name) => `--${name}`).join(' and ')} cannot be combined`, command);
 }
 
 function settingsOf(flags: Given): ServerArguments['settings'] {

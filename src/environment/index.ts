@@ -31,6 +31,12 @@ export {
   type StepRoots,
 } from './capability-roots/step-resolution.ts';
 export {
+  projectSkills,
+  type SkillSources,
+  type StepSkill,
+  type StepSkills,
+} from './capability-roots/step-skills.ts';
+export {
   type ForkOptions,
   forkThread,
   restoreSelection,
@@ -56,12 +62,19 @@ export { type ExecutorFetch, fetchOver } from './fetch.ts';
 export { LocalEnvironment } from './local-environment.ts';
 export { EnvironmentManager, type ManagerOptions, type NamedStatus } from './manager.ts';
 export {
+  McpRuntime,
+  type McpRuntimeOptions,
+  type StepMcpServer,
+  type StepMcpServers,
+} from './mcp/mcp-runtime.ts';
+export {
   type EnvironmentFinder,
   type McpProgramServer,
   type McpServer,
   type McpWebServer,
   openMcpTransport,
 } from './mcp/open-transport.ts';
+export type { McpConnect, McpServerName, McpServerState } from './mcp/supervised-server.ts';
 export type { McpTransport } from './mcp/transport.ts';
 export {
   type CommandTarget,

@@ -49,6 +49,21 @@ export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 /** How long an MCP server may take to exit after its stdin is closed, and again after it is terminated. */
 export const MCP_END_GRACE_MS = 2_000;
 
+/** MCP servers that a thread runs for its plugins. */
+export const MAX_MCP_SERVERS = 128;
+
+/** Time limit for the start of a plugin's MCP server and its first response. `npx` may have to download it first. */
+export const MCP_START_TIMEOUT_MS = 60_000;
+
+/** Restarts in a row of a plugin's MCP server, and the delays before them. A server that ran for a minute starts a new row. */
+export const MCP_RESTARTS = 4;
+export const MCP_RESTART_FIRST_DELAY_MS = 250;
+export const MCP_RESTART_MAX_DELAY_MS = 5_000;
+export const MCP_STABLE_MS = 60_000;
+
+/** How long a step leaves a failed MCP server alone before it tries again. */
+export const MCP_RETRY_MS = 30_000;
+
 /** Attempts to open the stream of an MCP server over HTTP again, and streams in a row that may end without a byte. */
 export const MCP_STREAM_RETRIES = 5;
 export const MCP_STREAM_FIRST_DELAY_MS = 500;

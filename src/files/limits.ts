@@ -180,6 +180,9 @@ export const SEARCH_MAX_RESULTS = 10_000;
 export const SEARCH_DEFAULT_TIMEOUT_MS = 10_000;
 export const SEARCH_MAX_TIMEOUT_MS = 60_000;
 
+/** Files that a search names because it skipped them, or lines of them, for their size. A client can read these itself. */
+export const SEARCH_INCOMPLETE_FILES = 32;
+
 /** Texts and paths in the response to one search, as JSON. */
 export const SEARCH_RESPONSE_BYTES = 4 * 1024 * 1024;
 

@@ -43,7 +43,8 @@ export function childEnvironmentAfterLogin(
   return environmentOver(request.policy === null ? exported : filtered(request.policy, exported), request);
 }
 
-const CORE_NAMES = new Set([
+/** The variables that every program needs. */
+export const CORE_NAMES: ReadonlySet<string> = new Set([
   'PATH',
   'SHELL',
   'TMPDIR',

@@ -25,6 +25,9 @@ export const FULL_TERMINAL_BYTES = 4_095;
 /** How often the server polls whether the kernel has refilled a terminal before it reads again. Takes some dozens of microseconds; half of that suffices. */
 export const TERMINAL_REFILL_POLLS = 150;
 
+/** Bytes of a stream of child_process that are numbered before the exit: more than its socket pair holds by default. */
+export const DRAINED_STREAM_BYTES = 256 * 1024;
+
 /** Up to this size the fixed cost of a read is greater than that of its bytes. */
 export const SMALL_READ_BYTES = 16 * 1024;
 
@@ -83,16 +86,13 @@ export const DEFAULT_CLOSED_RETENTION_MS = 30_000;
 /** Processes dropped while no client was attached that a session remembers, to report them. A record has the id and some numbers. */
 export const DROPPED_PROCESS_RECORDS = 64;
 
-/** Default retention of one process's output: the reference's numbers, and a head for snapshots. */
+/** Default retention of each output stream: the reference's numbers for a whole process, and a head for snapshots. */
 export const DEFAULT_RETAINED_BYTES = 1024 * 1024;
 export const DEFAULT_RETAINED_CHUNKS = 50_000;
 export const DEFAULT_HEAD_BYTES = 64 * 1024;
 
 /** Largest chunk of output in one event: the most that one read from a pipe yields. */
 export const MAX_CHUNK_BYTES = 64 * 1024;
-
-/** Chunks are not made smaller than this, even when less is retained. */
-export const MIN_CHUNK_BYTES = 1024;
 
 /** How often the server waits OUTPUT_AFTER_KILL_MS for a killed process to close before it gives up. */
 export const CLOSE_AFTER_KILL_ROUNDS = 5;

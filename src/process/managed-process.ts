@@ -4,18 +4,12 @@ import {
   DENIAL_OUTPUT_WAIT_MS,
   MAX_CHUNK_BYTES,
   MAX_TIMER_MS,
-  MIN_CHUNK_BYTES,
   OUTPUT_AFTER_KILL_MS,
 } from './limits.ts';
-import {
-  OutputLog,
-  type PageBudget,
-  type RetainedChunk,
-  type RetentionLimits,
-  type StreamSnapshot,
-} from './output-log.ts';
+import { OutputLog, type PageBudget, type RetainedChunk } from './output-log.ts';
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
+import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
@@ -73,15 +67,15 @@ export type TerminateMode =
   | { readonly type: 'graceful'; readonly timeoutMs: number };
 
 /**
- * A started program: running, then exited, then closed. It is exited when its own process has been reaped, and closed when also
- * every output stream has ended. Both happen once and in that order.
+ * A started program: running, then exited, then closed. It is exited when its own process has been reaped and what was readable then
+ * has been read, and closed when also every output stream has ended. Both happen once and in that order.
  */
 export class ManagedProcess {
   readonly #child: Child;
   readonly #listener: ProcessListener;
   readonly #log: OutputLog;
+  readonly #tailBytes: number;
   readonly #maxChunkBytes: number;
-  readonly #maxRetainedBytes: number;
   readonly #stdin: StdinQueue | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
@@ -90,7 +84,6 @@ export class ManagedProcess {
   /** How the program ended, while the denial detector still waits for the rest of the output. */
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
-  #outputBytes = 0;
   #exitCode: number | null = null;
   #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
@@ -111,11 +104,8 @@ export class ManagedProcess {
     this.#cleanUp = cleanUp;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
-    this.#maxRetainedBytes = retention.maxBytes;
-    this.#maxChunkBytes = Math.min(
-      retention.maxChunkBytes ?? MAX_CHUNK_BYTES,
-      Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes)),
-    );
+    this.#tailBytes = retention.tailBytes;
+    this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
@@ -137,8 +127,8 @@ export class ManagedProcess {
     this.#child.onExit((status) => {
       // A limit that is exceeded after this point did not end the program.
       const end: ProgramEnd = { status, reason: this.#watch.reason };
-      if (this.#cleanUp === null) this.#exited(end);
-      else void this.#cleanUp().then(() => this.#exited(end));
+      if (this.#cleanUp === null) this.#drainOutput(end);
+      else void this.#cleanUp().then(() => this.#drainOutput(end));
     });
   }
 
@@ -165,9 +155,8 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
-  /** Upper bound of the output that can be read. */
   get retainedBytes(): number {
-    return Math.min(this.#outputBytes, this.#maxRetainedBytes);
+    return this.#log.retainedBytes;
   }
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
@@ -297,12 +286,28 @@ export class ManagedProcess {
   #output(stream: StreamName, read: Buffer): void {
     const bytes = read.subarray(0, this.#watch.output(read.length));
     this.#denialDetector?.output(stream, bytes);
-    this.#outputBytes += bytes.length;
-    for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
-      const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
+    for (let from = 0; from < bytes.length; ) {
+      const chunk = bytes.subarray(from, from + this.#nextChunkBytes(bytes.length - from));
+      from += chunk.length;
       this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
     }
     this.#changes.notify();
+  }
+
+  /** The last chunk is not larger than what is retained, so that readers can get all of it. */
+  #nextChunkBytes(bytesLeft: number): number {
+    if (bytesLeft > this.#maxChunkBytes) return this.#maxChunkBytes;
+    return bytesLeft > this.#tailBytes ? bytesLeft - this.#tailBytes : bytesLeft;
+  }
+
+  /** What the program wrote before it exited comes before the exit event. What processes that it left behind write may follow. */
+  #drainOutput(end: ProgramEnd): void {
+    let undrained = this.#child.outputs.length;
+    for (const source of this.#child.outputs) {
+      source.drainReadable(() => {
+        if (--undrained === 0) this.#exited(end);
+      });
+    }
   }
 
   #streamEnded(): void {
@@ -357,13 +362,12 @@ export class ManagedProcess {
   }
 
   #page({ afterSeq, maxBytes, budget }: ReadRequest): ReadPage {
-    const chunks = this.#log.read(afterSeq, maxBytes, budget);
+    const { chunks, endsEarly } = this.#log.read(afterSeq, maxBytes, budget);
     const last = chunks.at(-1);
-    const endsEarly = maxBytes === null && last !== undefined && this.#log.hasAfter(last.seq);
     const nextSeq = last !== undefined && (maxBytes !== null || endsEarly) ? last.seq + 1 : this.#log.nextSeq;
     const { reason, denied } = this;
     const page = { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
-    if (!endsEarly) return page;
+    if (!endsEarly || maxBytes !== null) return page;
     const exitIsBehind = this.#exitSeq >= nextSeq;
     return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }

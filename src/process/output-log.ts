@@ -1,14 +1,5 @@
+import { RetainedStream, type RetentionLimits, type StreamSnapshot } from './retained-stream.ts';
 import type { StreamName } from './spawn/spawner.ts';
-
-/** How much of a process's output is kept. */
-export interface RetentionLimits {
-  readonly maxBytes: number;
-  readonly maxChunks: number;
-  /** First bytes of each stream, which are kept whatever follows. */
-  readonly headBytes: number;
-  /** Largest chunk that readers accept; when absent only the retention limits the size. */
-  readonly maxChunkBytes?: number;
-}
 
 /** How much a reader accepts in one page, in a unit of its own. */
 export interface PageBudget {
@@ -17,32 +8,29 @@ export interface PageBudget {
   sizeOf(chunkBytes: number): number;
 }
 
-/** A retained chunk of output. */
+/** A retained chunk of output, or the end of one whose beginning was evicted. */
 export interface RetainedChunk {
   readonly seq: number;
   readonly stream: StreamName;
   readonly bytes: Buffer;
 }
 
-/** The beginning and the end of one stream. `omittedBytes` are missing between them. */
-export interface StreamSnapshot {
-  readonly head: Buffer;
-  readonly tail: Buffer;
-  readonly omittedBytes: number;
+/** Retained chunks in sequence order. Their bytes are valid until the next append. */
+export interface RetainedChunks {
+  readonly chunks: RetainedChunk[];
+  /** Whether the page ended because of its size: more chunks follow. */
+  readonly endsEarly: boolean;
 }
 
 /**
- * The numbered events of one process. Output is kept in a ring buffer that grows up to the limit; then new chunks evict the
- * oldest whole chunks. Exit and close take sequence numbers too, so that a reader can distinguish a gap from silence.
+ * The numbered events of one process. Exit and close take sequence numbers too. Each stream is retained within limits of its own, so a
+ * flood on one stream evicts nothing of another. A sequence number that is missing between two chunks is an evicted chunk or the exit.
  */
 export class OutputLog {
   readonly #limits: RetentionLimits;
-  readonly #heads = new Map<StreamName, StreamHead>();
-  #ring: Buffer = Buffer.alloc(0);
-  #writeAt = 0;
-  #bytes = 0;
-  #chunks: ChunkQueue = new ChunkQueue();
+  readonly #streams = new Map<StreamName, RetainedStream>();
   #nextSeq = 1;
+  #lastOutputSeq = 0;
 
   constructor(limits: RetentionLimits) {
     this.#limits = limits;
@@ -53,12 +41,18 @@ export class OutputLog {
     return this.#nextSeq;
   }
 
+  /** Bytes of output that are kept. */
+  get retainedBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#streams.values()) bytes += stream.retainedBytes;
+    return bytes;
+  }
+
   /** Copies the bytes and returns their sequence number. */
   append(stream: StreamName, bytes: Buffer): number {
     const seq = this.#nextSeq++;
-    this.#headOf(stream).append(bytes, this.#limits.headBytes);
-    this.#evictFor(bytes.length);
-    if (bytes.length <= this.#limits.maxBytes) this.#store(seq, stream, bytes);
+    this.#lastOutputSeq = seq;
+    this.#retained(stream).append(seq, bytes);
     return seq;
   }
 
@@ -71,186 +65,64 @@ export class OutputLog {
    * Returns retained chunks after `afterSeq`. Always returns the first one, whatever its size, and more while the sum stays
    * within `maxBytes` and the budget.
    */
-  read(afterSeq: number, maxBytes: number | null, budget: PageBudget | null = null): RetainedChunk[] {
-    const found: RetainedChunk[] = [];
+  read(afterSeq: number, maxBytes: number | null, budget: PageBudget | null = null): RetainedChunks {
+    const chunks: RetainedChunk[] = [];
     let total = 0;
     let taken = 0;
-    for (let index = this.#chunks.firstAfter(afterSeq); index < this.#chunks.length; index++) {
-      const chunk = this.#chunks.at(index);
-      if (maxBytes !== null && found.length > 0 && total + chunk.length > maxBytes) break;
-      if (budget !== null) taken += budget.sizeOf(chunk.length);
-      if (budget !== null && found.length > 0 && taken > budget.size) break;
-      total += chunk.length;
-      found.push({ seq: chunk.seq, stream: chunk.stream, bytes: this.#bytesOf(chunk) });
-      if (maxBytes !== null && total >= maxBytes) break;
+    for (const { stream, retained, index } of this.#inOrder(afterSeq)) {
+      const size = retained.sizeAt(index);
+      total += size;
+      taken += budget?.sizeOf(size) ?? 0;
+      const fits = total <= (maxBytes ?? total) && taken <= (budget?.size ?? taken);
+      if (chunks.length > 0 && !fits) return { chunks, endsEarly: true };
+      chunks.push({ seq: retained.seqAt(index), stream, bytes: retained.bytesAt(index) });
     }
-    return found;
+    return { chunks, endsEarly: false };
   }
 
-  /** Whether a retained chunk comes after `afterSeq`. */
+  /** Whether output came after `afterSeq`, retained or not. */
   hasAfter(afterSeq: number): boolean {
-    return this.#chunks.firstAfter(afterSeq) < this.#chunks.length;
+    return this.#lastOutputSeq > afterSeq;
   }
 
-  /** Head and tail of one stream, without overlap and together at most `maxBytes`. A head that is too long is cut to half of that. */
+  /** See {@link RetainedStream.snapshot}. */
   snapshot(stream: StreamName, maxBytes = Number.POSITIVE_INFINITY): StreamSnapshot {
-    const { bytes, totalBytes } = this.#headOf(stream);
-    let retainedBytes = 0;
-    for (let index = 0; index < this.#chunks.length; index++) {
-      const chunk = this.#chunks.at(index);
-      if (chunk.stream === stream) retainedBytes += chunk.length;
-    }
-    const afterHead = Math.min(retainedBytes, totalBytes - bytes.length);
-    const headBytes = Math.min(bytes.length, Math.max(maxBytes - afterHead, Math.floor(maxBytes / 2)));
-    const tailBytes = Math.min(afterHead, maxBytes - headBytes);
-    return {
-      head: bytes.subarray(0, headBytes),
-      tail: this.#lastBytes(stream, tailBytes),
-      omittedBytes: totalBytes - headBytes - tailBytes,
-    };
+    return this.#retained(stream).snapshot(maxBytes);
   }
 
-  #lastBytes(stream: StreamName, count: number): Buffer {
-    const parts: Buffer[] = [];
-    let missing = count;
-    for (let index = this.#chunks.length - 1; missing > 0; index--) {
-      const chunk = this.#chunks.at(index);
-      if (chunk.stream !== stream) continue;
-      const part = this.#bytesOf(chunk).subarray(-missing);
-      parts.push(part);
-      missing -= part.length;
-    }
-    return Buffer.concat(parts.reverse(), count);
-  }
-
-  #headOf(stream: StreamName): StreamHead {
-    let head = this.#heads.get(stream);
-    if (head === undefined) {
-      head = new StreamHead();
-      this.#heads.set(stream, head);
-    }
-    return head;
-  }
-
-  #evictFor(incoming: number): void {
-    const { maxBytes, maxChunks } = this.#limits;
-    while (
-      this.#chunks.length > 0 &&
-      (this.#bytes + incoming > maxBytes || this.#chunks.length >= maxChunks)
-    ) {
-      this.#bytes -= this.#chunks.shift().length;
+  /** The readable chunks of all streams after a sequence number. */
+  *#inOrder(afterSeq: number): Generator<Cursor> {
+    const cursors = [...this.#streams].map(
+      ([stream, retained]): Cursor => ({ stream, retained, index: retained.firstAfter(afterSeq) }),
+    );
+    for (;;) {
+      let next: Cursor | null = null;
+      for (const cursor of cursors) {
+        if (cursor.index === cursor.retained.length) continue;
+        if (next === null || seqOf(cursor) < seqOf(next)) next = cursor;
+      }
+      if (next === null) return;
+      yield next;
+      next.index++;
     }
   }
 
-  #store(seq: number, stream: StreamName, bytes: Buffer): void {
-    this.#grow(this.#bytes + bytes.length);
-    const start = this.#writeAt;
-    const untilEnd = this.#ring.length - start;
-    bytes.copy(this.#ring, start, 0, untilEnd);
-    if (bytes.length > untilEnd) bytes.copy(this.#ring, 0, untilEnd);
-    this.#writeAt = (start + bytes.length) % this.#ring.length;
-    this.#bytes += bytes.length;
-    this.#chunks.push({ seq, stream, start, length: bytes.length });
-  }
-
-  /** Doubles the ring buffer until `needed` fits, and moves its content to the front. */
-  #grow(needed: number): void {
-    if (needed <= this.#ring.length) return;
-    let size = Math.max(this.#ring.length, INITIAL_RING_BYTES);
-    while (size < needed) size *= 2;
-    const grown = Buffer.allocUnsafeSlow(Math.min(size, Math.max(this.#limits.maxBytes, needed)));
-    let at = 0;
-    for (let index = 0; index < this.#chunks.length; index++) {
-      const chunk = this.#chunks.at(index);
-      const bytes = this.#bytesOf(chunk);
-      bytes.copy(grown, at);
-      chunk.start = at;
-      at += bytes.length;
+  #retained(stream: StreamName): RetainedStream {
+    let retained = this.#streams.get(stream);
+    if (retained === undefined) {
+      retained = new RetainedStream(this.#limits);
+      this.#streams.set(stream, retained);
     }
-    this.#ring = grown;
-    this.#writeAt = at % grown.length;
-  }
-
-  /** A view when the chunk is contiguous, a copy when it wraps around. Valid until the next append. */
-  #bytesOf(chunk: ChunkEntry): Buffer {
-    const end = chunk.start + chunk.length;
-    if (end <= this.#ring.length) return this.#ring.subarray(chunk.start, end);
-    return Buffer.concat([this.#ring.subarray(chunk.start), this.#ring.subarray(0, end - this.#ring.length)]);
+    return retained;
   }
 }
 
-const INITIAL_RING_BYTES = 4096;
-
-interface ChunkEntry {
-  readonly seq: number;
+interface Cursor {
   readonly stream: StreamName;
-  start: number;
-  readonly length: number;
+  readonly retained: RetainedStream;
+  index: number;
 }
 
-/** A queue of chunk entries in sequence order, cheap to shift and to search. */
-class ChunkQueue {
-  #entries: ChunkEntry[] = [];
-  #head = 0;
-
-  get length(): number {
-    return this.#entries.length - this.#head;
-  }
-
-  push(entry: ChunkEntry): void {
-    this.#entries.push(entry);
-  }
-
-  shift(): ChunkEntry {
-    const entry = this.#entries[this.#head++]!;
-    if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
-      this.#entries = this.#entries.slice(this.#head);
-      this.#head = 0;
-    }
-    return entry;
-  }
-
-  at(index: number): ChunkEntry {
-    return this.#entries[this.#head + index]!;
-  }
-
-  /** Index of the first entry with a sequence number greater than `afterSeq`. */
-  firstAfter(afterSeq: number): number {
-    let low = 0;
-    let high = this.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.at(middle).seq > afterSeq) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  }
-}
-
-/** The first bytes of one stream and its total length. */
-class StreamHead {
-  #buffer = Buffer.alloc(0);
-  #length = 0;
-  totalBytes = 0;
-
-  append(bytes: Buffer, limit: number): void {
-    this.totalBytes += bytes.length;
-    const free = limit - this.#length;
-    if (free <= 0) return;
-    const part = bytes.subarray(0, free);
-    this.#reserve(this.#length + part.length, limit);
-    part.copy(this.#buffer, this.#length);
-    this.#length += part.length;
-  }
-
-  get bytes(): Buffer {
-    return this.#buffer.subarray(0, this.#length);
-  }
-
-  #reserve(needed: number, limit: number): void {
-    if (needed <= this.#buffer.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(needed, this.#buffer.length * 2)));
-    this.#buffer.copy(grown);
-    this.#buffer = grown;
-  }
+function seqOf({ retained, index }: Cursor): number {
+  return retained.seqAt(index);
 }

@@ -7,8 +7,8 @@ import {
   type SandboxHooks,
   type TerminateMode,
 } from './managed-process.ts';
-import type { RetentionLimits } from './output-log.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
+import type { RetentionLimits } from './retained-stream.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
 

@@ -237,6 +237,10 @@ export const FsSearchResult = once(() =>
       optional(z.enum(['results', 'time', 'size'])),
       'The limit that made the search incomplete. `size` is the limit of the result, of a text file (64 MiB) or of a line (1 MiB). Null when every readable text file was searched. Files with a NUL byte are not text.',
     ),
+    incompleteFiles: doc(
+      z.optional(z.array(Path())),
+      'The first 32 files that were not searched completely because the file or a line is too large. Absent when there are none.',
+    ),
     unreadable: doc(
       z.optional(Uint64()),
       'Number of files and directories that could not be read, and were not searched. Absent when all were read.',

@@ -16,7 +16,10 @@ export const CommandExecParams = once(() =>
     cwd: doc(Uri(), 'An absolute native path or a `file:` URI.'),
     env: namedValues(Argument()),
     tty: z.boolean(),
-    outputBytesCap: doc(optional(Uint64()), 'Bytes to retain. Can only lower the limit of the server.'),
+    outputBytesCap: doc(
+      optional(Uint64()),
+      'Bytes to retain of each stream, its beginning and its end together. Can only lower the limits of the server.',
+    ),
     arg0: optional(Argument()),
   }),
 );

@@ -206,7 +206,7 @@ export const ProcessReadResult = once(() =>
   z.object({
     chunks: doc(
       z.array(Chunk()),
-      'Retained output in order, up to the size limit of a response. A first seq beyond `afterSeq` + 1 means that output was evicted.',
+      'Retained output of all streams in order, up to the size limit of a response. A seq that is missing is an evicted chunk or the exit. The first chunk of a stream after a missing one may lack its first bytes.',
     ),
     nextSeq: doc(Uint64(), 'To continue, read with `afterSeq` = this - 1.'),
     exited: z.boolean(),
@@ -310,7 +310,10 @@ export const ProcessWaitResult = once(() =>
 );
 
 const StreamSnapshot = once(() =>
-  doc(Base64(), 'First and last retained bytes, joined. At most 2 MiB, and as much as fits into a response.'),
+  doc(
+    Base64(),
+    'The first and the last bytes of the stream, joined. At most 2 MiB, and as much as fits into a response.',
+  ),
 );
 const OmittedBytes = once(() => z.object({ stdout: Uint64(), stderr: Uint64(), terminal: Uint64() }));
 

@@ -349,7 +349,8 @@ export const NOTIFICATIONS = {
   }),
   'process/exited': notification({
     params: process.ProcessExitedParams,
-    summary: 'The program itself has exited. Output of its descendants may follow.',
+    summary:
+      'The program itself has exited. Its output that was readable then has a lower seq. Output of its descendants may follow.',
   }),
   'process/closed': notification({
     params: process.ProcessClosedParams,

@@ -125,6 +125,13 @@ export const TUNNEL_TIMEOUT_MS = 10_000;
 export const EXECUTOR_BACKOFF_MIN_MS = 1_000;
 export const EXECUTOR_BACKOFF_MAX_MS = 30_000;
 
+/** Connection time after which the backoff of an executor starts again from its minimum. */
+export const EXECUTOR_STABLE_MS = 120_000;
+
+/** Retry backoff of a registration that another one or the registry's own sign-in delays; jitter lengthens: the reference's values. */
+export const REGISTRATION_BACKOFF_MIN_MS = 500;
+export const REGISTRATION_BACKOFF_MAX_MS = 5_000;
+
 /** Retry backoff of a harness; jitter lengthens each delay by up to half: the reference's values. */
 export const HARNESS_BACKOFF_MIN_MS = 500;
 export const HARNESS_BACKOFF_MAX_MS = 5_000;
@@ -136,8 +143,43 @@ export const STABLE_CONNECTION_MS = 5_000;
 export const MAX_BUNDLE_RETRIES = 4;
 export const BUNDLE_TOTAL_TIMEOUT_MS = 14_000;
 
-/** Longest credential line: a token of several kilobytes and the JSON around it. */
-export const MAX_CREDENTIAL_LINE_BYTES = 64 * 1024;
+/** Time for a response of a service that issues or checks credentials, and for the public keys of such a service. */
+export const AUTH_SERVICE_TIMEOUT_MS = 30_000;
+export const PUBLIC_KEYS_TIMEOUT_MS = 10_000;
+
+/** Largest response of such a service, the reference's limit, and how often it may redirect a request. */
+export const MAX_AUTH_SERVICE_ANSWER_BYTES = 1024 * 1024;
+export const MAX_AUTH_SERVICE_REDIRECTS = 5;
+
+/** Largest files that are read for signing in: codex's config.toml and auth.json, and a workload's identity token. */
+export const MAX_CODEX_CONFIG_BYTES = 1024 * 1024;
+export const MAX_AUTH_FILE_BYTES = 256 * 1024;
+export const MAX_IDENTITY_TOKEN_BYTES = 16 * 1024;
+
+/** A login is renewed this long before it expires, or this long after its last renewal: the reference's values. */
+export const RENEW_BEFORE_EXPIRY_MS = 5 * 60_000;
+export const RENEW_AFTER_MS = 8 * 24 * 3_600_000;
+
+/** A workload's token is renewed this long before it expires, at most half its life: the reference's values. */
+export const WORKLOAD_RENEW_BEFORE_MS = 120_000;
+export const MAX_WORKLOAD_TOKEN_SECONDS = 3_600;
+/** How long a workload's valid token is kept after a renewal failed temporarily: the reference's value. */
+export const WORKLOAD_RETRY_MS = 30_000;
+
+/** Time to wait for another process that renews the same login: longer than a renewal may take. */
+export const AUTH_LOCK_TIMEOUT_MS = 40_000;
+export const AUTH_LOCK_POLL_MS = 50;
+
+/** Attempts to register the task of an agent, and the clock difference that its token may have: the reference's values. */
+export const AGENT_TASK_ATTEMPTS = 3;
+export const AGENT_TOKEN_LEEWAY_MS = 60_000;
+
+/** Longest environment id. OpenAI's have more than 64 characters. */
+export const MAX_ENVIRONMENT_ID_CHARS = 512;
+
+/** Longest credential line with its line feed, and the time for the first one: the reference's limits. */
+export const MAX_CREDENTIAL_LINE_BYTES = 16 * 1024;
+export const FIRST_CREDENTIAL_TIMEOUT_MS = 30_000;
 
 /** Total time for a harness to connect: registry, rendezvous and handshake with the executor. */
 export const HARNESS_CONNECT_TIMEOUT_MS =

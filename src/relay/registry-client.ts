@@ -1,5 +1,3 @@
-import { type IncomingMessage, request as requestPlain } from 'node:http';
-import { request as requestSecure } from 'node:https';
 import { unlessAborted } from '../base/abort.ts';
 import { TimeLimit } from '../base/time-limit.ts';
 import { printable } from '../protocol/errors.ts';
@@ -7,6 +5,7 @@ import { RelayError } from './errors.ts';
 import {
   BUNDLE_TIMEOUT_MS,
   MAX_AUTHORIZATION_BYTES,
+  MAX_ENVIRONMENT_ID_CHARS,
   MAX_REGISTRY_ANSWER_BYTES,
   MAX_REGISTRY_MESSAGE_CHARS,
   REGISTER_TIMEOUT_MS,
@@ -14,8 +13,9 @@ import {
 } from './limits.ts';
 import { NoisePublicKey } from './noise/public-key.ts';
 import { SECURITY_PROFILE } from './noise/suite.ts';
-import { isLoopbackHost, type OutboundOptions, openTunnel } from './outbound/proxy.ts';
-import type { RegistryAuth } from './registry-auth.ts';
+import { exchangeHttp, failureReason, isSuccess, isUntrusted } from './outbound/http-exchange.ts';
+import { isLoopbackHost, type OutboundOptions } from './outbound/proxy.ts';
+import type { AuthHeaders, RegistryAuth } from './registry-auth.ts';
 import type { HarnessClaim } from './stream/executor-link.ts';
 
 /** The registry, the environment and the credentials. */
@@ -121,75 +121,65 @@ export class RegistryClient {
     return { url, registrationId: textOf(action, answer, 'executor_registration_id') };
   }
 
-  #post(action: Action, body: unknown, limits: Limits, moreHeaders: Headers = {}): Promise<string> {
-    return TimeLimit.run(limits.timeoutMs, limits.signal, (signal) =>
-      this.#send(action, body, limits, moreHeaders, signal),
-    );
+  /** Sends the request, and once more after a 401 if the credential can be renewed. */
+  async #post(action: Action, body: unknown, limits: Limits, moreHeaders: AuthHeaders = {}): Promise<string> {
+    const { auth } = this.#options;
+    const attempt: Attempt = { action, body: JSON.stringify(body), limits, moreHeaders, sent: {} };
+    try {
+      return await this.#send(attempt);
+    } catch (error) {
+      if (!(error instanceof RegistryError) || error.status !== 401) throw error;
+      const renewing = auth.refreshAfterUnauthorized?.(attempt.sent) ?? Promise.resolve(false);
+      if (!(await unlessAborted(renewing, limits.signal))) throw error;
+    }
+    return this.#send(attempt);
+  }
+
+  #send(attempt: Attempt): Promise<string> {
+    const { signal, timeoutMs } = attempt.limits;
+    return TimeLimit.run(timeoutMs, signal, (limited) => this.#sendWithin(attempt, limited));
   }
 
   /** `signal` combines the limits. */
-  async #send(
-    action: Action,
-    body: unknown,
-    limits: Limits,
-    moreHeaders: Headers,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const { url: base, environmentId, auth } = this.#options;
-    const path = `${base.pathname.replace(/\/+$/, '')}/cloud/environment/${environmentId}/${action}`;
+  async #sendWithin(attempt: Attempt, signal: AbortSignal): Promise<string> {
+    const { url: base, auth } = this.#options;
+    const { action, limits, body } = attempt;
+    attempt.sent = await credentialOf(auth, limits, signal);
     const headers = {
       'content-type': 'application/json',
       accept: '*/*',
-      ...moreHeaders,
-      ...(await credentialOf(auth, limits, signal)),
+      ...attempt.moreHeaders,
+      ...attempt.sent,
     };
-    let status: number;
-    let text: string;
-    try {
-      [status, text] = await this.#exchange(new URL(path, base), headers, JSON.stringify(body), signal);
-    } catch (cause) {
-      if (cause instanceof RegistryError || limits.signal.aborted) throw cause;
-      const why = signal.aborted ? `no answer within ${limits.timeoutMs / 1_000} s` : reasonOf(cause);
-      if (NOT_TRUSTED.test(codeOf(cause))) {
-        throw new RegistryError(`the certificate of the registry ${base.host} is not trusted: ${why}`, {
-          retryable: false,
-          cause,
-        });
-      }
-      throw new RegistryError(`cannot reach the registry ${base.host}: ${why}`, {
-        retryable: true,
-        cause,
-      });
-    }
-    if (isSuccess(status)) return text;
-    throw refusal(action, base.host, status, text, auth);
+    const request = {
+      url: this.#urlOf(action),
+      method: 'POST',
+      headers,
+      body,
+      maxBytes: MAX_REGISTRY_ANSWER_BYTES,
+    } as const;
+    const response = await exchangeHttp(request, this.#options, signal).catch((cause: unknown) => {
+      if (limits.signal.aborted) throw cause;
+      const why = signal.aborted ? `no answer within ${limits.timeoutMs / 1_000} s` : failureReason(cause);
+      throw isUntrusted(cause)
+        ? new RegistryError(`the certificate of the registry ${base.host} is not trusted: ${why}`, {
+            retryable: false,
+            cause,
+          })
+        : new RegistryError(`cannot reach the registry ${base.host}: ${why}`, { retryable: true, cause });
+    });
+    const { status, text, truncated } = response;
+    if (!isSuccess(status)) throw refusal(action, base.host, status, text, attempt.sent);
+    if (truncated) throw new RegistryError('the response of the registry is too long', { retryable: false });
+    return text;
   }
 
-  async #exchange(url: URL, headers: Headers, body: string, signal: AbortSignal): Promise<[number, string]> {
-    const { tls, env } = this.#options;
-    const connection = await openTunnel(url, { tls, env }, signal);
-    return new Promise((resolve, reject) => {
-      const secure = url.protocol === 'https:';
-      const asked = (secure ? requestSecure : requestPlain)(url, {
-        method: 'POST',
-        headers,
-        signal,
-        ...(connection === undefined ? { agent: false } : { createConnection: () => connection }),
-        ...(secure && (tls as object)),
-      });
-      asked.once('error', (error) => {
-        connection?.destroy();
-        reject(error);
-      });
-      // A response that switches protocols emits no `response` event.
-      const unanswered = () => reject(new Error('it closed the connection without a response'));
-      asked.once('close', unanswered);
-      asked.once('response', (response) => {
-        asked.off('close', unanswered);
-        readText(response).then((text) => resolve([response.statusCode ?? 0, text]), reject);
-      });
-      asked.end(body);
-    });
+  #urlOf(action: Action): URL {
+    const { url: base, environmentId } = this.#options;
+    const url = new URL(base);
+    const prefix = base.pathname.replace(/\/+$/, '');
+    url.pathname = `${prefix}/cloud/environment/${encodeURI(environmentId)}/${action}`;
+    return url;
   }
 }
 
@@ -211,17 +201,24 @@ export function parseRegistryUrl(text: string, { allowPlain = false } = {}): URL
   return url;
 }
 
-/** Returns the id. Throws TypeError for characters that would need escaping in a URL. */
-export function checkedEnvironmentId(id: string): string {
-  if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id;
-  throw new TypeError('the environment id must have 1 to 64 letters, digits, - or _');
+/**
+ * Returns the id without surrounding blanks. Throws TypeError for an id that would change the path of a URL. The reference sends such
+ * an id, and reaches another path.
+ */
+export function checkedEnvironmentId(text: string): string {
+  const id = text.trim();
+  if (id === '') throw new TypeError('the environment id is empty');
+  if (id.length > MAX_ENVIRONMENT_ID_CHARS) {
+    throw new TypeError(`the environment id has more than ${MAX_ENVIRONMENT_ID_CHARS} characters`);
+  }
+  if (!/[\\/?#%\x00-\x1f\x7f\p{Surrogate}]|^\.\.?$/u.test(id)) return id;
+  throw new TypeError('the environment id must not be . or .., or contain / \\ ? # % or control characters');
 }
 
 const STREAM_HEADER = 'x-codex-noise-stream-id';
 
 type Action = 'register' | 'connect' | 'validate';
 type Answer = Readonly<Record<string, unknown>>;
-type Headers = Readonly<Record<string, string>>;
 
 /** Timeout and abort signal of a request. */
 interface Limits {
@@ -229,33 +226,23 @@ interface Limits {
   readonly timeoutMs: number;
 }
 
+/** A request that may be sent twice. */
+interface Attempt {
+  readonly action: Action;
+  readonly body: string;
+  readonly limits: Limits;
+  readonly moreHeaders: AuthHeaders;
+  /** The credential headers that were sent last. */
+  sent: AuthHeaders;
+}
+
 /** Returns the credential headers. A provider that fetches them gets the same timeout as the registry. `over` combines the limits. */
-function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Promise<Headers> {
+function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Promise<AuthHeaders> {
   const fetching = async () => auth.headers();
   return unlessAborted(fetching(), over, () => {
     const what = `no credential for the registry within ${limits.timeoutMs / 1_000} s`;
     throw limits.signal.aborted ? limits.signal.reason : new RegistryError(what, { retryable: true });
   });
-}
-
-/** Reads a response. Throws if it is too long, except for a refusal, where the beginning is enough. */
-async function readText(response: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of response as AsyncIterable<Buffer>) {
-    length += part.length;
-    if (length > MAX_REGISTRY_ANSWER_BYTES) {
-      response.destroy();
-      if (!isSuccess(response.statusCode)) break;
-      throw new RegistryError('the response of the registry is too long', { retryable: false });
-    }
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString();
-}
-
-function isSuccess(status = 0): boolean {
-  return status >= 200 && status <= 299;
 }
 
 /** Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. */
@@ -264,9 +251,9 @@ function refusal(
   host: string,
   status: number,
   text: string,
-  auth: RegistryAuth,
+  sent: AuthHeaders,
 ): RegistryError {
-  const { code, message } = auth.revealedIn?.(text) ? { code: null, message: '' } : errorOf(text);
+  const { code, message } = revealsCredential(text, sent) ? { code: null, message: '' } : errorOf(text);
   const offline = status === 409 && code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
   const detail = [code, message].filter(Boolean).join(': ');
@@ -274,9 +261,18 @@ function refusal(
   return new RegistryError(what, { status, code, retryable });
 }
 
+/** Whether a response repeats the credential that it was sent. Its text must not be shown then. */
+function revealsCredential(text: string, { authorization = '' }: AuthHeaders): boolean {
+  const secret = authorization.slice(authorization.indexOf(' ') + 1);
+  return secret !== '' && text.includes(secret);
+}
+
+/** Reads `{"error":{"code","message"}}`, or the same below `detail`. Any other body is shown as it is. */
 function errorOf(text: string): { readonly code: string | null; readonly message: string } {
   try {
-    const { code, message } = (JSON.parse(text) as { error: Answer }).error;
+    const body = JSON.parse(text) as { readonly error?: Answer; readonly detail?: Answer };
+    const { code, message } = body.error ?? (body.detail as Answer);
+    if (code === undefined && message === undefined) throw new TypeError('not an error');
     return {
       code: typeof code === 'string' ? printable(code, MAX_REGISTRY_MESSAGE_CHARS) : null,
       message: typeof message === 'string' ? printable(message, MAX_REGISTRY_MESSAGE_CHARS) : '',
@@ -316,18 +312,4 @@ function malformed(action: Action, what: string): RegistryError {
   return new RegistryError(`invalid response of the registry to ${action}: ${what}`, {
     retryable: false,
   });
-}
-
-/** Error codes of Node for untrusted certificates. A retry does not help. */
-const NOT_TRUSTED = /CERT|SELF_SIGNED|UNABLE_TO_/;
-
-function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : '';
-}
-
-/** When all addresses of a host fail, Node throws an AggregateError without a message. */
-function reasonOf(error: unknown): string {
-  const failure = error instanceof AggregateError ? error.errors[0] : error;
-  return failure instanceof Error ? failure.message : String(failure);
 }

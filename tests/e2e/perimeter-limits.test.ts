@@ -250,6 +250,31 @@ describe('file descriptors', () => {
     await client.close();
   });
 
+  test('a lone session runs many sandboxed programs, and leaves some for the next session', async () => {
+    const server = await startWithDescriptors(256);
+    const connected = async () => {
+      const client = await TestClient.connect(server.url!);
+      await client.handshake();
+      cleanups.push(() => client.close());
+      return client;
+    };
+    const start = (client: TestClient, processId: string) =>
+      client.request('process/start', {
+        ...shell(processId, 'exec sleep 1000'),
+        sandbox: { type: 'readOnly', networkAccess: false },
+      });
+    const first = await connected();
+    let started = 0;
+    const refused = (async () => {
+      for (; started < 100; started++) await start(first, `p${started}`);
+    })();
+    await expect(refused).rejects.toMatchObject({ message: expect.stringContaining('(RLIMIT_NOFILE)') });
+    // 108 descriptors are for programs and files. Two per running program, and a few more for the next start.
+    expect(started).toBeGreaterThanOrEqual(24);
+    const second = await connected();
+    for (const processId of ['q1', 'q2', 'q3']) await start(second, processId);
+  });
+
   test('are not used up by idle connections', async () => {
     const server = await startWithDescriptors(64);
     const { port } = new URL(server.url!);

@@ -119,7 +119,7 @@ test.each([
   [
     ['--remote', 'https://127.0.0.1:1', '--environment-id', 'e'],
     1,
-    '--remote needs a credential: set EXEC_SERVER_API_KEY',
+    'remote exec-server registration requires ChatGPT authentication or API key authentication; run `codex login` or set CODEX_API_KEY',
   ],
   [['--remote', 'https://127.0.0.1:1'], 2, '--remote needs --environment-id'],
   [
@@ -133,9 +133,17 @@ test.each([
     2,
     'is not a ws:// or wss:// URL',
   ],
+  [
+    [
+      ...['forward', '--connect', 'ws://h', '--remote', 'https://h', '--environment-id', 'e'],
+      ...['--executor-credential-stdin', '--use-agent-identity-auth'],
+    ],
+    2,
+    'cannot be combined',
+  ],
   [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
 ])('rejects %j', async (args, code, why) => {
-  const program = stopped(startBin(args, { CODEX_API_KEY: '' }));
+  const program = stopped(startBin(args, { CODEX_API_KEY: '', CODEX_HOME: folder() }));
   expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);
 });
 
@@ -178,11 +186,14 @@ test('exits immediately at an invalid credential line', async () => {
   expect(executor.stderr()).toContain('invalid credential on stdin: its version is not 1');
 });
 
-test('exits with 0 when stdin ends without a credential', async () => {
+test('exits with an error when stdin ends without a credential', async () => {
   const relay = await openRelay();
   const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
   executor.process.stdin!.end();
-  expect(await executor.exited).toBe(0);
+  expect([await executor.exited, executor.stderr()]).toEqual([
+    1,
+    'exec-server: stdin ended before a credential arrived\n',
+  ]);
 });
 
 test.each([

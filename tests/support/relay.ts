@@ -126,19 +126,25 @@ export function startExecutorProgram(relay: TestRelay, flags: readonly string[] 
 export function startBin(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  cwd = process.cwd(),
 ): RunningProgram {
-  return startProgram(process.execPath, [BIN, ...args], { env });
+  return startProgram(process.execPath, [BIN, ...args], { env, cwd });
 }
 
 /** Starts a program with a pipe as stdin. */
 export function startProgram(
   program: string,
   args: readonly string[],
-  options: { readonly env: Readonly<Record<string, string>>; readonly onExit?: () => void },
+  options: {
+    readonly env: Readonly<Record<string, string>>;
+    readonly cwd?: string;
+    readonly onExit?: () => void;
+  },
 ): RunningProgram {
   const child = spawn(program, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...options.env },
+    cwd: options.cwd,
   });
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

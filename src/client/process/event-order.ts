@@ -193,8 +193,8 @@ function insertClosed(known: Map<number, SequencedEvent>, page: ReadPage, target
 }
 
 /**
- * Assigns an exit of unknown sequence number to the last gap. Servers evict only the oldest output, so a gap after
- * retained output is the exit. Otherwise the exit is somewhere in the lost part.
+ * Assigns an exit of unknown sequence number to the end of the last gap. Servers evict the oldest output of each stream,
+ * and only processes that the program left behind write after the exit, so the exit is usually there.
  */
 function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
   const index = events.findLastIndex((event) => event.type === 'lost');

@@ -54,6 +54,11 @@ export class DiscoveryCache {
     return deadline.wait(WHAT, step);
   }
 
+  /** Returns what an earlier step discovered at a root; null when nothing is cached. Reads nothing. */
+  peek(root: SelectedCapabilityRoot): RootOutcome | null {
+    return this.#entries.get(keyOf(root))?.outcome ?? null;
+  }
+
   /** Returns whether discovery of a previously failed root has succeeded since the last call. */
   takeRecovered(): boolean {
     const recovered = this.#recovered;

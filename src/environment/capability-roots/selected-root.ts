@@ -57,7 +57,8 @@ function storedPath(id: string, path: string): string {
   return spelledUri(uri);
 }
 
-function uriOf(path: string): string | null {
+/** Returns the URI of an absolute path of any operating system; null for a relative path. */
+export function uriOf(path: string): string | null {
   if (/^file:/i.test(path)) return path;
   if (path.startsWith('/')) return uriFromPath(nativePathOfText(path));
   const windows = path.replaceAll('\\', '/');

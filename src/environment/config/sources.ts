@@ -1,6 +1,6 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ClientError } from '../../client/errors.ts';
+import { codexHome } from '../../relay/sign-in/codex-config.ts';
 import {
   type EnvironmentProvider,
   type EnvironmentTransport,
@@ -115,8 +115,4 @@ function discovered(source: string | null, provided: ProvidedEnvironments): Disc
 /** Returns the trimmed value; null when it is empty or absent. */
 function variable(env: Variables, name: string): string | null {
   return env[name]?.trim() || null;
-}
-
-function codexHome(env: Variables): string {
-  return env.CODEX_HOME || join(env.HOME || homedir(), '.codex');
 }

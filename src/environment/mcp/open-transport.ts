@@ -16,6 +16,8 @@ export interface McpProgramServer {
   readonly command: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Names of the executor's variables that the program gets, in addition to those that every program needs. */
+  readonly envVars?: readonly string[];
   /** A `file:` URI. Default: the executor's working directory. */
   readonly cwd?: string;
   /** Receives what the program writes to stderr. */
@@ -48,6 +50,11 @@ export async function openMcpTransport(
   if (environment === null) {
     throw new ClientError('config', `there is no environment '${environmentId}' for the MCP server`);
   }
+  return openTransportIn(environment, server);
+}
+
+/** Opens the transport to an MCP server through a handle. */
+export function openTransportIn(environment: Environment, server: McpServer): Promise<McpTransport> {
   return 'url' in server ? httpTransport(environment, server) : programTransport(environment, server);
 }
 
@@ -62,7 +69,7 @@ function httpTransport({ http }: Environment, server: McpWebServer): Promise<Mcp
 }
 
 async function programTransport(environment: Environment, server: McpProgramServer): Promise<McpTransport> {
-  const { command, args = [], env, onStderr } = server;
+  const { command, args = [], env, envVars, onStderr } = server;
   const cwd = server.cwd ?? (await environment.info()).cwd;
   if (cwd == null) {
     throw new ClientError(
@@ -73,6 +80,7 @@ async function programTransport(environment: Environment, server: McpProgramServ
   return new McpStdioTransport(environment.backend, {
     ...{ argv: [command, ...args], cwd },
     ...(env && { env }),
+    ...(envVars && { envVars }),
     ...(onStderr && { onStderr }),
   });
 }

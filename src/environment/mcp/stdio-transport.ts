@@ -1,9 +1,12 @@
 import { LineSplitter } from '../../base/line-splitter.ts';
 import { randomHex } from '../../base/random-hex.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
-import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
+import type { ExecBackend, ExecProcess, StartParams } from '../../client/backend.ts';
+import { CORE_NAMES } from '../../process/env-policy.ts';
 import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
+
+type EnvPolicy = NonNullable<StartParams['envPolicy']>;
 
 /** A program that speaks the protocol on its stdin and stdout. */
 interface McpProgram {
@@ -12,6 +15,8 @@ interface McpProgram {
   readonly cwd: string;
   /** Variables in addition to those that every program needs, such as PATH and HOME. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Names of the executor's variables that the program gets as well. */
+  readonly envVars?: readonly string[];
   /** Receives what the program writes to stderr. */
   readonly onStderr?: (bytes: Uint8Array) => void;
 }
@@ -39,14 +44,19 @@ export class McpStdioTransport implements McpTransport {
   async start(): Promise<void> {
     if (this.#started) throw new Error('the MCP server is started already');
     this.#started = true;
-    const { argv, cwd, env = {} } = this.#program;
-    const envPolicy = { inherit: 'core', ignoreDefaultExcludes: true, ...NO_FILTERS } as const;
+    const { argv, cwd, env = {}, envVars = [] } = this.#program;
+    const envPolicy = { ...CORE_VARIABLES, ...(envVars.length > 0 && coreAnd(envVars)) };
     const params = {
       ...{ processId: `mcp-stdio-${randomHex()}`, argv: [...argv], cwd, env: { ...env }, envPolicy },
       ...{ tty: false, pipeStdin: true, arg0: null },
     };
     this.#process = await this.#backend.start(params, { signal: this.#start.signal });
     this.#ended = this.#follow(this.#process);
+  }
+
+  /** Null before the exit. */
+  get exitCode(): number | null {
+    return this.#process?.state.exitCode ?? null;
   }
 
   async send(message: object): Promise<void> {
@@ -111,4 +121,12 @@ export class McpStdioTransport implements McpTransport {
   }
 }
 
-const NO_FILTERS = { exclude: [], set: {}, includeOnly: [] };
+const CORE_VARIABLES: EnvPolicy = {
+  ...{ inherit: 'core', ignoreDefaultExcludes: true },
+  ...{ exclude: [], set: {}, includeOnly: [] },
+};
+
+/** The policy has no list of additional names: it inherits everything and filters. */
+function coreAnd(names: readonly string[]): Partial<EnvPolicy> {
+  return { inherit: 'all', includeOnly: [...CORE_NAMES, ...names] };
+}

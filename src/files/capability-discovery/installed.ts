@@ -1,27 +1,18 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
 import type { ConfigLocations } from '../executor-config/config-locations.ts';
 import type { FileSystem } from '../file-system.ts';
-import {
-  DISCOVERY_ANSWER_BYTES,
-  DISCOVERY_ROOT_CONCURRENCY,
-  MAX_DISCOVERY_ROOTS,
-  MAX_MANIFEST_DEPTH,
-} from '../limits.ts';
-import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName } from '../native-path.ts';
-import { pathFromUri, uriFromPath } from '../path-uri.ts';
+import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
+import { childPath, isWithin, type NativePath, textOfName } from '../native-path.ts';
+import { uriFromPath } from '../path-uri.ts';
 import { Budget, type LinkRule } from './file-bundle.ts';
-import { isRecord } from './plugin.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
-import { parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
-import { YamlError } from './skill-yaml.ts';
+import { type InstalledSkill, lastSegment, manifestOf, skillsOf } from './skills.ts';
 import { newestVersion } from './versions.ts';
 
 type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
 type InstalledPlugin = InstalledCapabilities['plugins'][number];
-type InstalledSkill = InstalledCapabilities['skills'][number];
 
 /**
  * Finds what is installed for the user of this machine: the newest version of each plugin, and the skills in the well-known
@@ -141,68 +132,6 @@ async function pluginOf(
   };
 }
 
-interface Manifest {
-  readonly name: string | null;
-  readonly displayName: string | null;
-  /** The servers declared inline, as JSON. */
-  readonly mcpServers: string | null;
-}
-
-/** Null when the manifest is invalid. */
-function manifestOf(contents: string): Manifest | null {
-  try {
-    return readManifest(JSON.parse(contents));
-  } catch {
-    return null;
-  }
-}
-
-function readManifest(members: unknown): Manifest | null {
-  if (!isRecord(members)) return null;
-  const { name = null, apps = null, mcpServers } = members;
-  const { displayName = null } = isRecord(members.interface) ? members.interface : {};
-  if (!isTextOrNull(name) || !isTextOrNull(displayName) || !isTextOrNull(apps)) return null;
-  if (isDeeper(mcpServers, MAX_MANIFEST_DEPTH)) return null;
-  return {
-    name: name?.trim() || null,
-    displayName: displayName?.trim() || null,
-    mcpServers: isRecord(mcpServers) ? JSON.stringify(mcpServers) : null,
-  };
-}
-
-/** Whether a JSON value has more than `limit` levels of arrays and objects. */
-function isDeeper(value: unknown, limit: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return limit === 0 || Object.values(value).some((member) => isDeeper(member, limit - 1));
-}
-
-/** The skills of a root, each prefixed with the name of the nearest plugin that contains it. Parses one in each turn. */
-async function skillsOf(root: DiscoveredRoot, warnings: string[]): Promise<InstalledSkill[]> {
-  const skills: InstalledSkill[] = [];
-  const namespaces = root.namespaceManifests.map(({ path, contents }) => {
-    const directory = path.slice(0, path.lastIndexOf('/', path.lastIndexOf('/') - 1));
-    return { directory, name: manifestOf(contents)?.name ?? lastSegment(directory) };
-  });
-  for (const { instructions, metadata } of root.skills) {
-    const { path, contents } = instructions;
-    await nextTurn();
-    try {
-      const { name, description, shortDescription } = parseSkillHead(contents);
-      const own = name ?? textOfName(lastName(parentPath(pathFromUri(path))));
-      const [nearest] = namespaces
-        .filter(({ directory }) => path.startsWith(`${directory}/`))
-        .sort((one, other) => other.directory.length - one.directory.length);
-      const fullName = nearest === undefined ? own : `${nearest.name}:${own}`;
-      const extras = parseSkillExtras(metadata?.contents ?? null);
-      skills.push({ name: fullName, description, shortDescription, path, ...extras });
-    } catch (error) {
-      if (!(error instanceof YamlError)) throw error;
-      warnings.push(`skill ${path} is skipped: ${error.message}`);
-    }
-  }
-  return skills;
-}
-
 /** The names of subdirectories that are valid for plugins; empty when the directory cannot be listed. */
 async function directoriesIn(
   files: FileSystem,
@@ -221,13 +150,4 @@ const PLAIN_NAME = /^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*$/;
 function noneWhenMissing(error: unknown): null {
   if (!(error instanceof FileError)) throw error;
   return null;
-}
-
-function lastSegment(uri: string): string {
-  return textOfName(lastName(pathFromUri(uri)));
-}
-
-/** JSON can contain a lone surrogate, but clients cannot decode a response with one. */
-function isTextOrNull(value: unknown): value is string | null {
-  return value === null || (typeof value === 'string' && !/\p{Surrogate}/u.test(value));
 }

@@ -17,7 +17,7 @@ export function startBuiltin(
   const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
   const finished = new Promise<void>((resolve, reject) => {
     thread.on('message', (message: ThreadMessage) => {
-      if (message.kind === 'tooLarge') collector.miss('size');
+      if (message.kind === 'tooLarge') collector.addIncomplete(message.path);
       else if (message.kind === 'unreadable') collector.countUnreadable();
       else if (message.kind === 'finished') resolve();
       else if (message.kind === 'failed')

@@ -1,4 +1,5 @@
-import { SEARCH_RESPONSE_BYTES } from '../limits.ts';
+import { SEARCH_INCOMPLETE_FILES, SEARCH_RESPONSE_BYTES } from '../limits.ts';
+import type { NativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
 import type { SearchMatch, Truncation } from './query.ts';
 
@@ -9,6 +10,7 @@ export class Collector {
   #bytes = 0;
   #full: Truncation | null = null;
   #incomplete: Truncation | null = null;
+  readonly #incompleteFiles: NativePath[] = [];
   #unreadable = 0;
 
   constructor(maxResults: number) {
@@ -35,9 +37,20 @@ export class Collector {
     return this.#full === null;
   }
 
-  /** Records that something was not searched because of a limit. The search continues. */
-  miss(limit: Truncation): void {
-    this.#incomplete = limit;
+  /** Records that the time was up. */
+  timeOut(): void {
+    this.#incomplete = 'time';
+  }
+
+  /** Records that a file, or lines of it, were not searched because of their size. The search continues. */
+  addIncomplete(path: NativePath): void {
+    this.#incomplete = 'size';
+    if (this.#incompleteFiles.length < SEARCH_INCOMPLETE_FILES) this.#incompleteFiles.push(path);
+  }
+
+  /** The first files that were not searched completely because of their size, in byte order. */
+  get incompleteFiles(): readonly NativePath[] {
+    return this.#incompleteFiles.toSorted(compare);
   }
 
   /** Records that a file or directory could not be read. */

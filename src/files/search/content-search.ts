@@ -72,13 +72,13 @@ export class ContentSearch {
       }
     } catch (error) {
       if (error !== TIMED_OUT) throw error;
-      collector.miss('time');
+      collector.timeOut();
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
     }
-    const { truncated, unreadable } = collector;
-    return { matches: collector.sorted(), truncated, unreadable, engine };
+    const { truncated, unreadable, incompleteFiles } = collector;
+    return { matches: collector.sorted(), truncated, incompleteFiles, unreadable, engine };
   }
 
   /** A stat that hangs keeps its slot, like a search. */

@@ -66,6 +66,8 @@ export interface SearchResult {
   /** By path in byte order, then by line. */
   readonly matches: readonly SearchMatch[];
   readonly truncated: Truncation | null;
+  /** The first files that were not searched completely because of their size. */
+  readonly incompleteFiles: readonly NativePath[];
   /** Files and directories that could not be read. */
   readonly unreadable: number;
   readonly engine: EngineName;

@@ -55,7 +55,7 @@ export function startRipgrep(
   const output = new RipgrepOutput(
     (path) => !isDirectory || filter.takesPath(path),
     (match) => collector.add({ ...match, path: childPath(root, match.path) }),
-    () => collector.miss('size'),
+    (path) => collector.addIncomplete(childPath(root, path)),
   );
   const exited = new Promise<void>((resolve) => {
     child.once('close', () => resolve());

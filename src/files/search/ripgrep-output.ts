@@ -15,7 +15,7 @@ export interface RelativeMatch extends Omit<SearchMatch, 'path'> {
 export class RipgrepOutput {
   readonly #takesPath: (path: string) => boolean;
   readonly #found: (match: RelativeMatch) => void;
-  readonly #skipped: () => void;
+  readonly #skipped: (path: string) => void;
   #line: Buffer[] = [];
   #lineBytes = 0;
   #path: string | null = null;
@@ -27,7 +27,7 @@ export class RipgrepOutput {
   constructor(
     takesPath: (path: string) => boolean,
     found: (match: RelativeMatch) => void,
-    skipped: () => void,
+    skipped: (path: string) => void,
   ) {
     this.#takesPath = takesPath;
     this.#found = found;
@@ -95,7 +95,7 @@ export class RipgrepOutput {
     const path = this.#path;
     if (isText && path !== null) {
       for (const match of this.#matches) this.#found({ path, ...match });
-      if (this.#hasLongMatch) this.#skipped();
+      if (this.#hasLongMatch) this.#skipped(path);
     }
     this.#path = null;
     this.#matches = [];

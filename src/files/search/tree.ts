@@ -12,8 +12,8 @@ import { readRegularFile } from './regular-file.ts';
 interface TreeListener {
   /** The matches of one file, in order. */
   found(matches: readonly SearchMatch[]): void;
-  /** A text file or a line was skipped because of its size. */
-  tooLarge(): void;
+  /** A text file, or lines of it, were skipped because of their size. Called once per file. */
+  tooLarge(path: NativePath): void;
   /** A file or directory below the root could not be read. */
   unreadable(): void;
 }
@@ -73,12 +73,17 @@ class TreeSearch {
     const options = { followSymlink, probeBytes: SEARCH_BINARY_PROBE_BYTES };
     const content = readRegularFile(path, options, (size, probe) => {
       if (size <= SEARCH_MAX_FILE_BYTES) return true;
-      if (!probe.includes(0)) this.#listener.tooLarge();
+      if (!probe.includes(0)) this.#listener.tooLarge(path);
       return false;
     });
     if (content === null) return;
     const matches: SearchMatch[] = [];
-    for (const match of matchingLines(content, this.#pattern, () => this.#listener.tooLarge())) {
+    let hasLongLine = false;
+    const skipped = () => {
+      if (!hasLongLine) this.#listener.tooLarge(path);
+      hasLongLine = true;
+    };
+    for (const match of matchingLines(content, this.#pattern, skipped)) {
       if (this.#remaining === 0) break;
       this.#remaining--;
       matches.push({ path, ...match });

@@ -12,7 +12,7 @@ try {
   // Compiling a pattern may take seconds, so the event loop does not.
   searchTree(query, isDirectory, javaScriptPattern(query), {
     found: (matches) => send({ kind: 'found', matches }),
-    tooLarge: () => send({ kind: 'tooLarge' }),
+    tooLarge: (path) => send({ kind: 'tooLarge', path }),
     unreadable: () => send({ kind: 'unreadable' }),
   });
   send({ kind: 'finished' });

@@ -24,6 +24,11 @@ export function headerVariables(list: string): ReadonlySet<string> {
   const names = list.split(',').map((name) => name.trim());
   for (const name of names) {
     if (isDenied(name)) throw invalid(`${name} is never sent in a header`);
+    if (/[\s=\p{Cc}]/u.test(name)) {
+      throw invalid(
+        `${JSON.stringify(name)} is not the name of an environment variable; separate names with commas`,
+      );
+    }
   }
   return new Set(names.filter((name) => name !== ''));
 }

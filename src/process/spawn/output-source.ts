@@ -42,8 +42,8 @@ function undeclared(options: SocketConstructorOpts & { onread: OnReadOpts }): So
 }
 
 /**
- * All sources read into this one buffer. It holds a chunk only while libuv's read callback or one iteration of the drain loop
- * runs, and neither is ever entered from within the other.
+ * All sources read into this one buffer. It holds a chunk only while libuv's read callback or one iteration of a drain loop
+ * runs, and none of them is ever entered from within another.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(OUTPUT_READ_BYTES);
 
@@ -61,6 +61,8 @@ class DescriptorSource implements OutputSource {
   /** Cancels the current pause or yield; null while reading. */
   #pausing: { cancel(): void } | null = null;
   #widened = false;
+  /** What was readable at the exit and has not been delivered yet. */
+  #readableAtExit: { bytesLeft: number; readonly done: () => void } | null = null;
   #socket: Socket | null = null;
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
@@ -90,11 +92,23 @@ class DescriptorSource implements OutputSource {
     else if (this.#state === 'streaming' && this.#pausing === null) this.#socket?.resume();
     // The caller may run inside another source's callback, whose chunk is still in the shared buffer.
     else if (this.#state === 'draining') setImmediate(() => this.#drain());
+    if (this.#readableAtExit !== null) queueMicrotask(() => this.#drainAfterExit());
   }
 
   expectReply(): void {
     this.#pacing.expectReply();
     this.#endPause();
+  }
+
+  drainReadable(done: () => void): void {
+    if (this.#state === 'ended') {
+      done();
+      return;
+    }
+    // A terminal holds less than a full buffer, and FIONREAD reports only a part of it.
+    const bytesLeft = this.name === 'pty' ? OUTPUT_READ_BYTES : this.#calls.readable(this.#fd);
+    this.#readableAtExit = { bytesLeft, done };
+    this.#drainAfterExit();
   }
 
   destroy(): void {
@@ -129,7 +143,7 @@ class DescriptorSource implements OutputSource {
 
   /** Delivers a chunk; false stops reading until it is resumed. */
   #deliver(size: number): boolean {
-    const gathered = this.name === 'pty' ? this.#gather(size) : size;
+    const gathered = this.#gather(size);
     this.#onChunk(READ_BUFFER.subarray(0, gathered));
     if (this.#paused) return false;
     const pace = this.#pacing.afterRead(gathered);
@@ -141,6 +155,7 @@ class DescriptorSource implements OutputSource {
 
   /** A terminal returns at most a few kilobytes per read. Reads what else it holds into the same chunk. */
   #gather(size: number): number {
+    if (this.name !== 'pty') return size;
     let gathered = size;
     for (let more = size; more > 0; gathered += more) {
       if (gathered >= FULL_TERMINAL_BYTES) this.#awaitRefill();
@@ -185,6 +200,21 @@ class DescriptorSource implements OutputSource {
     this.#calls.widenPipe(this.#fd, FLOODED_PIPE_BYTES);
   }
 
+  /** Reads ahead of libuv, in the turn in which the exit is reported. A source that has reached its end calls `done` when it finishes. */
+  #drainAfterExit(): void {
+    const drain = this.#readableAtExit;
+    if (drain === null) return;
+    while (drain.bytesLeft > 0) {
+      if (this.#paused || this.#state !== 'streaming' || this.#socket?.destroyed !== false) return;
+      const size = this.#gather(this.#calls.readNow(this.#fd, READ_BUFFER, 0));
+      if (size === 0) break;
+      drain.bytesLeft -= size;
+      this.#onChunk(READ_BUFFER.subarray(0, size));
+    }
+    this.#readableAtExit = null;
+    drain.done();
+  }
+
   /** Safe to call twice. Once the socket is destroyed its descriptor number may belong to another file. */
   #drain(): void {
     while (!this.#paused && this.#state === 'draining' && this.#socket?.destroyed === false) {
@@ -203,6 +233,9 @@ class DescriptorSource implements OutputSource {
     if (this.#widened) widenedPipes--;
     this.#state = 'ended';
     this.#onEnd();
+    const drain = this.#readableAtExit;
+    this.#readableAtExit = null;
+    drain?.done();
   }
 }
 

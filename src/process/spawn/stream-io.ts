@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import { DRAINED_STREAM_BYTES } from '../limits.ts';
 import type { InputSink, OutputSource, StreamName } from './spawner.ts';
 
 /**
@@ -9,6 +10,10 @@ export class StreamSource implements OutputSource {
   readonly name: StreamName;
   readonly #stream: Readable;
   #paused = true;
+  #ended = false;
+  #deliveredBytes = 0;
+  /** Continues a drain that a pause has stopped. */
+  #continueDrain: () => void = () => {};
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
@@ -17,7 +22,11 @@ export class StreamSource implements OutputSource {
     this.#stream = stream;
     stream.on('readable', () => this.#take());
     stream.on('error', () => {});
-    stream.on('close', () => this.#onEnd());
+    stream.on('close', () => {
+      this.#ended = true;
+      this.#onEnd();
+      this.#continueDrain();
+    });
   }
 
   listen(onChunk: (bytes: Buffer) => void, onEnd: () => void): void {
@@ -32,9 +41,26 @@ export class StreamSource implements OutputSource {
   resume(): void {
     this.#paused = false;
     setImmediate(() => this.#take());
+    this.#continueDrain();
   }
 
   expectReply(): void {}
+
+  /** The stream does not show how much is readable. A turn of the event loop without a chunk shows that nothing is left. */
+  drainReadable(done: () => void): void {
+    const limit = this.#deliveredBytes + DRAINED_STREAM_BYTES;
+    const readOneTurn = () => {
+      this.#continueDrain = () => {};
+      const before = this.#deliveredBytes;
+      afterNextPoll(() => {
+        if (this.#ended || this.#deliveredBytes >= limit) done();
+        else if (this.#paused) this.#continueDrain = readOneTurn;
+        else if (this.#deliveredBytes === before) done();
+        else readOneTurn();
+      });
+    };
+    readOneTurn();
+  }
 
   destroy(): void {
     this.#paused = true;
@@ -45,9 +71,15 @@ export class StreamSource implements OutputSource {
     while (!this.#paused) {
       const bytes: Buffer | null = this.#stream.read();
       if (bytes === null) return;
+      this.#deliveredBytes += bytes.length;
       this.#onChunk(bytes);
     }
   }
+}
+
+/** Runs after the event loop has polled once more: the first callback may run in the turn whose poll is over. */
+function afterNextPoll(callback: () => void): void {
+  setImmediate(() => setImmediate(callback));
 }
 
 /** Writes to a child's stdin through a stream of child_process. */

@@ -1,10 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { sleep as sleepFor } from '../../base/abort.ts';
-import { Backoff, shorteningJitter } from '../../base/backoff.ts';
+import { Backoff, lengtheningJitter, shorteningJitter } from '../../base/backoff.ts';
 import type { Logger } from '../../observability/log.ts';
 import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
-import { EXECUTOR_BACKOFF_MAX_MS, EXECUTOR_BACKOFF_MIN_MS } from '../limits.ts';
+import {
+  EXECUTOR_BACKOFF_MAX_MS,
+  EXECUTOR_BACKOFF_MIN_MS,
+  EXECUTOR_STABLE_MS,
+  REGISTRATION_BACKOFF_MAX_MS,
+  REGISTRATION_BACKOFF_MIN_MS,
+} from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
 import { openRendezvous, withoutQuery } from '../outbound/rendezvous.ts';
@@ -46,21 +52,24 @@ export class RunningExecutor {
   readonly #link: ExecutorLink;
   readonly #stop = new AbortController();
   readonly #sleep: typeof sleepFor;
+  readonly #now: () => number;
   readonly #backoff = new Backoff(EXECUTOR_BACKOFF_MIN_MS, EXECUTOR_BACKOFF_MAX_MS, shorteningJitter);
   #pipeLost: (reason?: CloseReason) => void = () => {};
   #draining = false;
 
-  /** Throws TypeError for invalid options. Tests pass a `sleep` that records the delays between attempts. */
-  constructor(options: ExecutorOptions, { sleep = sleepFor }: { readonly sleep?: typeof sleepFor } = {}) {
+  /** Throws TypeError for invalid options. Tests pass a `sleep` that records the delays between attempts, and a clock. */
+  constructor(options: ExecutorOptions, { sleep = sleepFor, now = () => performance.now() }: TestTime = {}) {
     this.#options = options;
     this.#sleep = sleep;
-    const { environmentId, auth, env = process.env, tls } = options;
+    this.#now = now;
+    const { auth, env = process.env, tls } = options;
+    const environmentId = checkedEnvironmentId(options.environmentId);
     this.#outbound = { env, tls };
     const url = parseRegistryUrl(options.registryUrl);
     this.#registry = new RegistryClient({
       url,
       auth,
-      environmentId: checkedEnvironmentId(environmentId),
+      environmentId,
       ...this.#outbound,
     });
     this.#link = new ExecutorLink({
@@ -104,6 +113,11 @@ export class RunningExecutor {
   async #register(): Promise<Registration | null> {
     const { log, environmentId, name = null } = this.#options;
     const { signal } = this.#stop;
+    const conflicts = new Backoff(
+      REGISTRATION_BACKOFF_MIN_MS,
+      REGISTRATION_BACKOFF_MAX_MS,
+      lengtheningJitter,
+    );
     while (!signal.aborted) {
       try {
         const registration = await this.#registry.register(this.#identity.publicKey, signal);
@@ -112,7 +126,7 @@ export class RunningExecutor {
       } catch (error) {
         if (signal.aborted) return null;
         if (!(error instanceof RegistryError) || !error.retryable) throw error;
-        const delayMs = this.#backoff.next();
+        const delayMs = (isShortConflict(error) ? conflicts : this.#backoff).next();
         log.warn('registration failed, retrying', {
           reason: error.message,
           delayMs: Math.round(delayMs),
@@ -136,9 +150,11 @@ export class RunningExecutor {
       // If the link was closed meanwhile, it closes the pipe without an event.
       this.#link.attach(pipe, registrationId);
       if (signal.aborted) return false;
-      this.#backoff.reset();
+      const connectedAt = this.#now();
       log.info('connected to the rendezvous', { rendezvous: withoutQuery(url) });
       const { code = null, reason = '' } = (await lost) ?? {};
+      // A rendezvous that accepts connections only to close them must not be asked every second.
+      if (this.#now() - connectedAt >= EXECUTOR_STABLE_MS) this.#backoff.reset();
       if (!signal.aborted) {
         log.warn('lost the connection to the rendezvous', { rendezvous: withoutQuery(url), code, reason });
       }
@@ -152,6 +168,20 @@ export class RunningExecutor {
       return error instanceof UpgradeRefusedError && isRefusal(error.status);
     }
   }
+}
+
+/** The time of an executor, for tests. */
+interface TestTime {
+  readonly sleep?: typeof sleepFor;
+  readonly now?: () => number;
+}
+
+/** Whether a registration is refused for a moment: another one is in progress, or the registry cannot check credentials. */
+function isShortConflict({ status, code }: RegistryError): boolean {
+  return (
+    (status === 503 && code === 'registration_conflict') ||
+    (status === 502 && code === 'authentication_service_unavailable')
+  );
 }
 
 /** Whether a status means that the URL is invalid. 408 and 429 are temporary. */

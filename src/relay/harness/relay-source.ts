@@ -72,13 +72,13 @@ export class RelaySource implements TransportSource {
   /** Throws ClientError for invalid options. Tests pass a `sleep` that records the delays between attempts. */
   constructor(options: RelayOptions, { sleep = sleepFor }: { readonly sleep?: typeof sleepFor } = {}) {
     const { environmentId, auth, accountId: chatgptAccountId = null, tls, env = process.env } = options;
-    this.#environmentId = environmentId;
     this.#outbound = { tls, env };
     this.#sleep = sleep;
     try {
+      this.#environmentId = checkedEnvironmentId(environmentId);
       this.#registry = new RegistryClient({
         url: parseRegistryUrl(options.registryUrl, { allowPlain: true }),
-        environmentId: checkedEnvironmentId(environmentId),
+        environmentId: this.#environmentId,
         auth: typeof auth === 'string' ? bearerAuth(auth, { chatgptAccountId }) : auth,
         ...this.#outbound,
       });

@@ -69,6 +69,7 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
       sources[option.key] = source;
     }
   }
+  raiseUnfinishedBytes(config, sources);
   const resolved = { config: Object.freeze(config), sources } as unknown as ResolvedConfig;
   rejectContradictions(resolved);
   return resolved;
@@ -125,6 +126,18 @@ function unknownName(
   const where = source.source === 'file' ? ` (${describeSource(source)})` : ' in the environment';
   const advice = suggestionFor(name, known) ?? "'exec-server config' lists the valid ones";
   return new ConfigError(name, source, `unknown ${what} ${quoteValue(name)}${where}; ${advice}`);
+}
+
+/** A server needs memory for one message of any allowed size. The configuration has the value that is used. */
+function raiseUnfinishedBytes(
+  config: Partial<Record<ConfigKey, ConfigValue>>,
+  sources: Partial<Record<ConfigKey, ConfigSource>>,
+): void {
+  const least = config.maxMessageBytes as number;
+  if ((config.maxUnfinishedBytes as number) >= least) return;
+  const { source, detail } = sources.maxUnfinishedBytes!;
+  config.maxUnfinishedBytes = least;
+  sources.maxUnfinishedBytes = { source, detail: `${detail}, raised to maxMessageBytes` };
 }
 
 /** An idle peer sends nothing but pongs, so a timeout shorter than the ping interval would drop every idle peer. */

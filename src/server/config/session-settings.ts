@@ -67,7 +67,8 @@ export const SESSION_SETTINGS = {
     default: DEFAULT_RETAINED_BYTES,
     min: 1,
     max: GIB,
-    description: 'Output kept per process for `process/read`. The oldest chunks are evicted first.',
+    description:
+      'Last bytes of each output stream of a process, kept for `process/read` and `process/snapshot`.',
   },
   retainedChunksPerProcess: {
     group: 'Output',
@@ -75,7 +76,7 @@ export const SESSION_SETTINGS = {
     default: DEFAULT_RETAINED_CHUNKS,
     min: 1,
     max: MAX_COUNT,
-    description: 'Output chunks kept per process for `process/read`.',
+    description: 'Last chunks of each output stream of a process, kept for `process/read`.',
   },
   snapshotHeadBytes: {
     group: 'Output',
@@ -83,7 +84,7 @@ export const SESSION_SETTINGS = {
     default: DEFAULT_HEAD_BYTES,
     min: 0,
     max: GIB,
-    description: 'First bytes of each stream, always kept for `process/snapshot`.',
+    description: 'First bytes of each output stream of a process, always kept for `process/snapshot`.',
   },
   maxDetachedOutputBytesPerSession: {
     group: 'Output',

@@ -141,10 +141,12 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => {
         park();
-        const { matches, truncated, unreadable, engine } = await search({ ...params, path }, files.ended);
+        const found = await search({ ...params, path }, files.ended);
+        const { matches, truncated, incompleteFiles, unreadable, engine } = found;
         return {
           matches: matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
           truncated,
+          ...(incompleteFiles.length > 0 && { incompleteFiles: incompleteFiles.map(uriFromPath) }),
           ...(unreadable > 0 && { unreadable }),
           engine,
         };

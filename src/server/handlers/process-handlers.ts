@@ -1,6 +1,6 @@
 import { ProcessError } from '../../process/errors.ts';
 import type { ManagedProcess } from '../../process/managed-process.ts';
-import type { StreamSnapshot } from '../../process/output-log.ts';
+import type { StreamSnapshot } from '../../process/retained-stream.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import type { WriteStatus } from '../../process/stdin-queue.ts';

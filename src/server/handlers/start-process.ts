@@ -2,8 +2,8 @@ import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
-import type { RetentionLimits } from '../../process/output-log.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
+import type { RetentionLimits } from '../../process/retained-stream.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { type SandboxedLaunch, unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
@@ -11,7 +11,7 @@ import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { processNotifier } from '../sessions/process-events.ts';
-import { descriptorsOfStart } from '../sessions/quotas.ts';
+import { descriptorsOfProgram } from '../sessions/quotas.ts';
 import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
@@ -33,7 +33,8 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
 
   let recorded: Promise<void> | null = null;
   try {
-    launch.releaseQuota = quotas.enterProcess(session, descriptorsOf(launch));
+    const quota = quotas.enterProcess(session, descriptorsOf(launch));
+    launch.releaseQuota = quota.release;
     const listener = records.watch(processId, processListener(services, start, launch));
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
@@ -50,6 +51,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
       after: bothDone(changesDone, recorded),
       wrapInSandbox: needsPreparation(launch) ? (...attempt) => prepareLaunch(launch, ...attempt) : null,
     });
+    quota.started();
   } catch (error) {
     releaseLaunch(launch);
     if (recorded !== null) records.startFailed(processId, error as Error);
@@ -74,13 +76,14 @@ function limitsOf({ limits }: CheckedStart, config: ExecServerConfig): Effective
   });
 }
 
-/** How much of the program's output is kept for reading. */
+/** How much of each output stream is kept for reading. The head and the tail of a stream together stay within a requested cap. */
 function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig): RetentionLimits {
-  const maxBytes = Math.min(config.retainedOutputBytesPerProcess, outputBytesCap ?? Number.POSITIVE_INFINITY);
+  const cap = outputBytesCap ?? Number.POSITIVE_INFINITY;
+  const headBytes = Math.min(config.snapshotHeadBytes, Math.floor(cap / 2));
   return {
-    maxBytes,
+    headBytes,
+    tailBytes: Math.min(config.retainedOutputBytesPerProcess, cap - headBytes),
     maxChunks: config.retainedChunksPerProcess,
-    headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
     maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
   };
 }
@@ -109,8 +112,8 @@ function planLaunch(services: HandlerServices, start: CheckedStart, spec: SpawnS
   };
 }
 
-function descriptorsOf({ start, sandbox }: Launch): number {
-  return descriptorsOfStart(start.spec.io, {
+function descriptorsOf({ start, sandbox }: Launch): ReturnType<typeof descriptorsOfProgram> {
+  return descriptorsOfProgram(start.spec.io, {
     sandbox: sandbox.wrapInSandbox !== null,
     network: asksForNetwork(start),
     loginShell: usesLoginState(start),

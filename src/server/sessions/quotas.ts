@@ -1,4 +1,4 @@
-import { FairShares, type Owner } from '../../base/fair-shares.ts';
+import { FairShares, type Owner, THREE_QUARTERS } from '../../base/fair-shares.ts';
 import { once } from '../../base/once.ts';
 import { refused } from '../../files/errors.ts';
 import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
@@ -23,6 +23,19 @@ interface QuotaLimits {
 /** Releases the slot. Further calls have no effect. */
 type Release = () => void;
 
+/** The descriptors of a program: while it is started, and from then on. */
+interface ProcessDescriptors {
+  readonly start: number;
+  readonly running: number;
+}
+
+/** The slot of a process. */
+interface ProcessQuota {
+  /** Releases the descriptors that only the start needs. */
+  readonly started: Release;
+  readonly release: Release;
+}
+
 /**
  * Counts the processes, file handles and HTTP requests of all sessions, and the file descriptors that they need, of which each session
  * has a fair share. Errors name the limit that is reached; nothing is evicted.
@@ -39,11 +52,13 @@ export class Quotas {
     this.descriptors = new FairShares(
       limits.descriptors,
       'file descriptors for programs and files (RLIMIT_NOFILE)',
+      () => {},
+      THREE_QUARTERS,
     );
   }
 
-  /** Takes a slot for one running process and its descriptors. Throws ProcessError when none is free. */
-  enterProcess(owner: Owner, descriptors: number): Release {
+  /** Takes a slot for one process and the descriptors of its start. Throws ProcessError when none is free. */
+  enterProcess(owner: Owner, { start, running }: ProcessDescriptors): ProcessQuota {
     const { maxProcesses } = this.#limits;
     if (this.#processes >= maxProcesses) {
       throw new ProcessError(
@@ -51,12 +66,17 @@ export class Quotas {
         full(`${this.#processes} running processes`, 'maxProcesses'),
       );
     }
-    const leave = this.#take(owner, descriptors, (why) => new ProcessError('tooManyProcesses', why));
+    const refusal = (why: string) => new ProcessError('tooManyProcesses', why);
+    if (!this.descriptors.mayTake(owner, start)) throw refusal(this.descriptors.refusal(owner, start));
+    const leave = this.#take(owner, running, refusal);
+    const started = start > running ? this.#take(owner, start - running, refusal) : () => {};
     this.#processes++;
-    return once(() => {
+    const release = once(() => {
       this.#processes--;
+      started();
       leave();
     });
+    return { started, release };
   }
 
   /** Takes a slot for one open file. Throws FileError when none is free. */
@@ -85,17 +105,18 @@ export class Quotas {
   }
 }
 
-/** The descriptors that a start needs besides those of its placeholders. */
-export function descriptorsOfStart(
+/** The descriptors that a program needs besides those of its placeholders. */
+export function descriptorsOfProgram(
   io: ChildIo,
   uses: { readonly sandbox: boolean; readonly network: boolean; readonly loginShell: boolean },
-): number {
+): ProcessDescriptors {
   const streams =
     io.kind === 'pipe' && io.stdin === 'open' ? MAX_STREAM_DESCRIPTORS : MAX_STREAM_DESCRIPTORS - 1;
   const sandbox = uses.sandbox ? SANDBOXED_START_DESCRIPTORS : 0;
   const network = uses.network ? PROGRAM_NETWORK_DESCRIPTORS : 0;
   const loginShell = uses.loginShell ? MAX_STREAM_DESCRIPTORS - 1 + sandbox : 0;
-  return streams + sandbox + network + loginShell;
+  const running = streams + network;
+  return { start: running + sandbox + loginShell, running };
 }
 
 function full(what: string, limit: string): string {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { FairSemaphore } from '../../../src/base/fair-semaphore.ts';
-import { FairShares } from '../../../src/base/fair-shares.ts';
+import { FairShares, THREE_QUARTERS } from '../../../src/base/fair-shares.ts';
 
 const [a, b, c] = [{}, {}, {}];
 
@@ -26,6 +26,12 @@ describe('FairShares', () => {
     [0, 0],
   ])('of %i units an owner alone gets %i', (total, share) => {
     expect(takeAll(new FairShares(total), a)).toBe(share);
+  });
+
+  test('can give an owner three quarters of what the others leave', () => {
+    const shares = new FairShares(64, 'units', () => {}, THREE_QUARTERS);
+    expect([a, b, c, {}, {}, {}].map((owner) => takeAll(shares, owner))).toEqual([48, 12, 3, 1, 0, 0]);
+    expect(shares.refusal(a)).toMatch('three quarters of what other sessions leave');
   });
 
   test('has no limit without a total', () => {

@@ -46,6 +46,24 @@ test('accepts the settings file of the documentation', async () => {
   });
 });
 
+test('config shows the value that is used where a smaller one is raised', async () => {
+  const { code, stdout } = await workspace.run(['config', '--max-unfinished-bytes', '2KiB']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^maxUnfinishedBytes +64MiB +flag --max-unfinished-bytes, raised to maxMessageBytes$/m,
+  );
+});
+
+test.each([
+  ['--http-header-variables', 'WEB_TOKEN OTHER'],
+  ['--http-header-variables', 'OPENAI_API_KEY'],
+  ['--http-allowed-hosts', 'a b'],
+])('config rejects an invalid value of %s', async (flag, value) => {
+  const { code, stdout, stderr } = await workspace.run(['config', flag, value]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toMatch(new RegExp(`^exec-server: ${flag}: .+\\n`));
+});
+
 test('config shows the source of each value', async () => {
   const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
   const env = { EXEC_SERVER_CONFIG: file, EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_MAX_CONNECTIONS: '6' };

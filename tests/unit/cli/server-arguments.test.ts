@@ -14,6 +14,7 @@ test('serves when the command line is empty', () => {
     remote: null,
     name: null,
     executorCredentialStdin: false,
+    useAgentIdentityAuth: false,
     exitOnStdinClose: false,
     json: false,
   });
@@ -61,6 +62,7 @@ test('parses flags that are not settings', () => {
     remote: null,
     name: null,
     executorCredentialStdin: false,
+    useAgentIdentityAuth: false,
     exitOnStdinClose: false,
     settings: {},
   });
@@ -73,6 +75,11 @@ test.each([
   [['--json', 'token'], 'token must be the first argument'],
   [['--name', 'x'], '--name needs --remote'],
   [['--executor-credential-stdin'], '--executor-credential-stdin needs --remote'],
+  [['--use-agent-identity-auth'], '--use-agent-identity-auth needs --remote'],
+  [
+    ['--remote', 'https://h', '--executor-credential-stdin', '--use-agent-identity-auth'],
+    '--executor-credential-stdin and --use-agent-identity-auth cannot be combined',
+  ],
   [['-x'], "unknown flag '-x'"],
   [['-'], "unknown flag '-'"],
   [['--'], "unknown flag '--'"],

@@ -12,11 +12,15 @@ import {
   type ExecutorHttp,
   forkThread,
   type LocalEnvironment,
+  McpRuntime,
+  type McpTransport,
+  projectSkills,
   type RemoteEnvironment,
   resolveStepRoots,
   restoreSelection,
   type SelectedCapabilityRoot,
   type SelectionMetadata,
+  type StepDiscovery,
   type StepSnapshot,
   selectionMetadata,
   selectRoot,
@@ -75,4 +79,15 @@ test('a thread store returns logs that a fork accepts', () => {
   // @ts-expect-error: a turn is an object.
   const text = (log: ThreadLog) => log.append('hello');
   expectTypeOf(text).toBeFunction();
+});
+
+test('the skills and MCP servers of a step have its handles and clients', () => {
+  const skills = (cache: DiscoveryCache, discovered: StepDiscovery<Environment>[]) =>
+    projectSkills({ selected: [], discovered, cache });
+  type Skill = Awaited<ReturnType<typeof skills>>['skills'][number];
+  expectTypeOf<Skill['environment']>().toEqualTypeOf<Environment | null>();
+  const runtime = () => new McpRuntime({ connect: async (_: McpTransport) => 7 });
+  type Server = Awaited<ReturnType<ReturnType<typeof runtime>['update']>>['servers'][number];
+  expectTypeOf<Server['client']>().toEqualTypeOf<number | null>();
+  expectTypeOf<Server & { state: 'ready' }>().toHaveProperty('client').toEqualTypeOf<number>();
 });

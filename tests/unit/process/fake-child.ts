@@ -16,6 +16,7 @@ export class FakeSource implements OutputSource {
   answersExpected = 0;
   #waiting: (Buffer | null)[] = [];
   #ended = false;
+  #drained: () => void = () => {};
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
@@ -39,6 +40,11 @@ export class FakeSource implements OutputSource {
 
   expectReply(): void {
     this.answersExpected++;
+  }
+
+  drainReadable(done: () => void): void {
+    this.#drained = done;
+    this.#reportDrained();
   }
 
   destroy(): void {
@@ -72,6 +78,14 @@ export class FakeSource implements OutputSource {
         this.#onEnd();
       }
     }
+    this.#reportDrained();
+  }
+
+  #reportDrained(): void {
+    if (this.#waiting.some((each) => each !== null)) return;
+    const done = this.#drained;
+    this.#drained = () => {};
+    done();
   }
 }
 

@@ -15,7 +15,7 @@ function start(limits: Partial<RunLimits>, child = new FakeChild(), paused = fal
   const events: string[] = [];
   const process = new ManagedProcess(
     child,
-    { maxBytes: 1_000, maxChunks: 10, headBytes: 10 },
+    { headBytes: 10, tailBytes: 1_000, maxChunks: 10 },
     {
       output: (_seq, _stream, bytes) => events.push(`output ${bytes}`),
       exited: (_seq, exitCode, reason) => events.push(`exited ${exitCode} ${reason}`),

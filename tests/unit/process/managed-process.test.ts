@@ -1,17 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import {
-  MAX_CHUNK_BYTES,
-  MAX_TIMER_MS,
-  MIN_CHUNK_BYTES,
-  OUTPUT_AFTER_KILL_MS,
-} from '../../../src/process/limits.ts';
+import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from '../../../src/process/limits.ts';
 import { ManagedProcess, type ReadRequest } from '../../../src/process/managed-process.ts';
-import type { RetentionLimits } from '../../../src/process/output-log.ts';
+import type { RetentionLimits } from '../../../src/process/retained-stream.ts';
 import { FakeChild } from './fake-child.ts';
 
 const SIGTERM = 15;
-const RETENTION: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 1_000, headBytes: 100 };
+const RETENTION: RetentionLimits = { headBytes: 100, tailBytes: 1_000_000, maxChunks: 1_000 };
 const FOREVER = new AbortController().signal;
 setMaxListeners(0, FOREVER);
 
@@ -92,14 +87,24 @@ describe('exited and closed', () => {
     const { child, events } = start();
     child.stdout.write(Buffer.alloc(MAX_CHUNK_BYTES * 2 + 1));
     expect(events).toHaveLength(3);
-    const retains = (maxBytes: number) => start(new FakeChild(), { retention: { ...RETENTION, maxBytes } });
-    const small = retains(2 * MIN_CHUNK_BYTES);
-    small.child.stdout.write(Buffer.alloc(5 * MIN_CHUNK_BYTES));
-    expect(small.events).toHaveLength(3);
-    const tiny = retains(4);
-    tiny.child.stdout.write(Buffer.alloc(3 * MIN_CHUNK_BYTES));
-    expect(tiny.events).toHaveLength(3);
   });
+
+  test.each([
+    [4, ['1 stdout abcdef', '2 stdout ghij']],
+    [9, ['1 stdout a', '2 stdout bcdefghij']],
+    [10, ['1 stdout abcdefghij']],
+    [0, ['1 stdout abcdefghij']],
+  ])(
+    'ends output with a chunk of which all is retained, with a tail of %s bytes',
+    async (tailBytes, chunks) => {
+      const retention = { ...RETENTION, headBytes: 0, tailBytes };
+      const { child, events, read } = start(new FakeChild(), { retention });
+      child.stdout.write('abcdefghij');
+      expect(events).toEqual(chunks);
+      const retained = tailBytes === 0 ? [] : [{ seq: chunks.length }];
+      expect(await read({ waitMs: 60_000 })).toMatchObject({ chunks: retained, nextSeq: chunks.length + 1 });
+    },
+  );
 
   test('splits output into chunks that a reader accepts', () => {
     const { child, events } = start(new FakeChild(), { retention: { ...RETENTION, maxChunkBytes: 3 } });
@@ -118,9 +123,15 @@ describe('pausing', () => {
     child.stdout.write('two');
     child.endStreams();
     child.exit(0);
-    expect(events).toEqual(['1 stdout one', '2 exited 0']);
+    expect(events).toEqual(['1 stdout one']);
     process.setPaused(false);
-    expect(events).toEqual(['1 stdout one', '2 exited 0', '3 stdout two', '4 closed']);
+    expect(events).toEqual(['1 stdout one', '2 stdout two', '3 exited 0', '4 closed']);
+  });
+
+  test('reports the exit while paused when nothing is readable', () => {
+    const { child, events } = start(new FakeChild(), { paused: true });
+    child.exit(0);
+    expect(events).toEqual(['1 exited 0']);
   });
 });
 
@@ -389,7 +400,7 @@ describe('a stream that a process outside the tree holds open', () => {
     expect(await isPending(killed)).toBe(true);
     process.setPaused(false);
     await killed;
-    expect(events).toEqual(['1 exited 9', '2 stdout unread', '3 closed']);
+    expect(events).toEqual(['1 stdout unread', '2 exited 9', '3 closed']);
   });
 
   test('is destroyed only after it has been read for a while', async () => {

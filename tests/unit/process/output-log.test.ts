@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { OutputLog, type RetentionLimits } from '../../../src/process/output-log.ts';
+import { OutputLog } from '../../../src/process/output-log.ts';
+import type { RetentionLimits } from '../../../src/process/retained-stream.ts';
 import type { StreamName } from '../../../src/process/spawn/spawner.ts';
 import { retainedBytes } from '../../support/retained-memory.ts';
 
-const ROOMY: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 50_000, headBytes: 1_000 };
+const ROOMY: RetentionLimits = { headBytes: 1_000, tailBytes: 1_000_000, maxChunks: 50_000 };
 
 function logOf(chunks: readonly string[], limits: Partial<RetentionLimits> = {}): OutputLog {
   const log = new OutputLog({ ...ROOMY, ...limits });
@@ -13,7 +14,7 @@ function logOf(chunks: readonly string[], limits: Partial<RetentionLimits> = {})
 }
 
 const seqs = (log: OutputLog, afterSeq = 0, maxBytes: number | null = null) =>
-  log.read(afterSeq, maxBytes).map(({ seq }) => seq);
+  log.read(afterSeq, maxBytes).chunks.map(({ seq }) => seq);
 
 describe('read, with three chunks of four bytes followed by two marks', () => {
   const log = logOf(['aaaa', 'bbbb', 'cccc']);
@@ -50,7 +51,7 @@ describe('read, with three chunks of four bytes followed by two marks', () => {
 describe('read with a small budget, where each chunk costs two more than its bytes', () => {
   const log = logOf(['aaaa', 'bbbb', 'c', 'dddd']);
   const read = (size: number, afterSeq = 0, maxBytes: number | null = null) =>
-    log.read(afterSeq, maxBytes, { size, sizeOf: (chunkBytes) => chunkBytes + 2 }).map(({ seq }) => seq);
+    log.read(afterSeq, maxBytes, { size, sizeOf: (chunkBytes) => chunkBytes + 2 });
 
   test.each([
     [21, 0, [1, 2, 3, 4]],
@@ -64,12 +65,14 @@ describe('read with a small budget, where each chunk costs two more than its byt
     [8, 2, [3]],
     [0, 4, []],
   ])('%s after %s: %j', (size, afterSeq, expected) => {
-    expect(read(size, afterSeq)).toEqual(expected);
+    const { chunks, endsEarly } = read(size, afterSeq);
+    expect(chunks.map(({ seq }) => seq)).toEqual(expected);
+    expect(endsEarly).toBe(expected.length > 0 && expected.at(-1) !== 4);
   });
 
   test('applies the smaller of maxBytes and the budget', () => {
-    expect(read(20, 0, 8)).toEqual([1, 2]);
-    expect(read(14, 0, 100)).toEqual([1, 2]);
+    expect(read(20, 0, 8).chunks).toHaveLength(2);
+    expect(read(14, 0, 100).chunks).toHaveLength(2);
   });
 });
 
@@ -78,39 +81,90 @@ test('keeps the stream and the bytes of a chunk', () => {
   const bytes = Buffer.from([0, 255, 10]);
   expect(log.append('stderr', bytes)).toBe(1);
   bytes.fill(7);
-  expect(log.read(0, null)).toEqual([{ seq: 1, stream: 'stderr', bytes: Buffer.from([0, 255, 10]) }]);
+  expect(log.read(0, null).chunks).toEqual([{ seq: 1, stream: 'stderr', bytes: Buffer.from([0, 255, 10]) }]);
 });
 
 describe('eviction', () => {
-  test('evicts the oldest whole chunks', () => {
-    const log = logOf(['aaaa', 'bbbb', 'cccc'], { maxBytes: 10 });
-    expect(seqs(log)).toEqual([2, 3]);
-    log.append('stdout', Buffer.from('dddddddd'));
-    expect(seqs(log)).toEqual([4]);
+  const read = (log: OutputLog, afterSeq = 0) =>
+    log.read(afterSeq, null).chunks.map(({ seq, bytes }) => `${seq} ${bytes}`);
+
+  test('keeps exactly the last bytes and cuts the chunk at their beginning', () => {
+    const log = logOf(['aaaa', 'bbbb', 'cccc'], { headBytes: 0, tailBytes: 10 });
+    expect(read(log)).toEqual(['1 aa', '2 bbbb', '3 cccc'].slice(1));
+    log.append('stdout', Buffer.from('dddd'));
+    expect(read(log)).toEqual(['2 bb', '3 cccc', '4 dddd']);
   });
 
-  test('keeps as many bytes as allowed', () => {
-    expect(seqs(logOf(['aaaaa', 'bbbbb'], { maxBytes: 10 }))).toEqual([1, 2]);
+  test('shows a cut chunk only to a reader who also misses the chunk before it', () => {
+    const log = logOf(['aaaa', 'bbbb', 'cccc', 'dddd'], { headBytes: 0, tailBytes: 10 });
+    expect(read(log, 0)).toEqual(['2 bb', '3 cccc', '4 dddd']);
+    expect(read(log, 1)).toEqual(['3 cccc', '4 dddd']);
+    expect(read(log, 2)).toEqual(['3 cccc', '4 dddd']);
   });
 
-  test('keeps as many chunks as allowed', () => {
+  test('keeps as many bytes as allowed: everything until head and tail are full', () => {
+    expect(read(logOf(['aaaaa', 'bbbbb'], { headBytes: 2, tailBytes: 8 }))).toEqual(['1 aaaaa', '2 bbbbb']);
+    expect(read(logOf(['aaaaa', 'bbbbb', 'c'], { headBytes: 2, tailBytes: 8 }))).toEqual(['2 bbbbb', '3 c']);
+  });
+
+  test('keeps as many chunks as allowed, and the bytes of more for a snapshot', () => {
     const log = logOf(Array(53_144).fill('x'));
     expect(seqs(log)).toHaveLength(50_000);
     expect(seqs(log)[0]).toBe(3_145);
+    expect(log.snapshot('stdout').omittedBytes).toBe(0);
   });
 
-  test('numbers a chunk beyond the limit without keeping it', () => {
-    const log = logOf(['aa', 'xxxxxxxxxxx', 'bb'], { maxBytes: 10 });
-    expect(seqs(log)).toEqual([3]);
-    expect(log.nextSeq).toBe(4);
-    expect(log.snapshot('stdout')).toMatchObject({ omittedBytes: 0 });
+  test('keeps the end of a chunk that is larger than the tail', () => {
+    const log = logOf(['aa', '0123456789'], { headBytes: 0, tailBytes: 4 });
+    expect(read(log)).toEqual(['2 6789']);
+    expect(read(log, 1)).toEqual([]);
+    expect([log.hasAfter(1), log.hasAfter(2)]).toEqual([true, false]);
   });
 
   test('numbers chunks without any retention', () => {
-    const log = logOf(['a', 'b'], { maxBytes: 0, headBytes: 0 });
+    const log = logOf(['a', 'b'], { tailBytes: 0, headBytes: 0 });
     expect(seqs(log)).toEqual([]);
     expect(log.nextSeq).toBe(3);
     expect(log.snapshot('stdout')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 2 });
+  });
+
+  test('a flood on one stream evicts nothing of another', () => {
+    const log = new OutputLog({ headBytes: 4, tailBytes: 8, maxChunks: 3 });
+    log.append('stderr', Buffer.from('error: 1'));
+    for (let index = 0; index < 100; index++) log.append('stdout', Buffer.from(`line ${index};`));
+    log.append('stderr', Buffer.from('end'));
+    expect(read(log)).toEqual(['1 error: 1', '101 line 99;', '102 end']);
+    expect(log.snapshot('stderr').omittedBytes).toBe(0);
+  });
+});
+
+describe('memory', () => {
+  const MANY = 1_000_000;
+  const LIMITS: RetentionLimits = { headBytes: 65_536, tailBytes: 1_048_576, maxChunks: 50_000 };
+  /** Head, tail and 16 bytes per chunk. */
+  const BOUND = 65_536 + 1_048_576 + 16 * 50_000;
+
+  test.each([
+    ['one-byte chunks', 1, MANY],
+    ['large chunks', 65_536, 100],
+  ])('%s on two streams stay within the documented bound', (_name, size, count) => {
+    const bytes = Buffer.alloc(size);
+    const kept = retainedBytes(() => {
+      const log = new OutputLog(LIMITS);
+      for (let index = 0; index < count; index++) log.append(index % 2 ? 'stdout' : 'stderr', bytes);
+      return log;
+    });
+    expect(kept).toBeLessThan(2 * BOUND + 100_000);
+  });
+
+  test('does not allocate a buffer for each byte of a head', () => {
+    const byte = Buffer.from('x');
+    const kept = retainedBytes(() => {
+      const log = new OutputLog({ ...ROOMY, tailBytes: 1, headBytes: 65_536, maxChunks: 1 });
+      for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
+      return log;
+    });
+    expect(kept).toBeLessThan(100_000);
   });
 });
 
@@ -119,10 +173,10 @@ describe('head and tail', () => {
     ['nothing', [], '', '', 0],
     ['less than a head', ['abc'], 'abc', '', 0],
     ['more than a head, nothing evicted', ['abcdef', 'ghi'], 'abcd', 'efghi', 0],
-    ['a tail that begins where the head ends', ['abcd', 'efgh', 'ijkl', 'mnop'], 'abcd', 'ijklmnop', 4],
-    ['a tail that overlaps the head', ['ab', 'cdefghij'], 'abcd', 'efghij', 0],
+    ['as much as is kept', ['ab', 'cdefghij', 'klmn'], 'abcd', 'efghijklmn', 0],
+    ['more than is kept', ['abcd', 'efgh', 'ijkl', 'mnop'], 'abcd', 'ghijklmnop', 2],
   ])('%s', (_name, chunks, head, tail, omittedBytes) => {
-    const ends = logOf(chunks, { maxBytes: 10, headBytes: 4 }).snapshot('stdout');
+    const ends = logOf(chunks, { tailBytes: 10, headBytes: 4 }).snapshot('stdout');
     expect([ends.head.toString(), ends.tail.toString(), ends.omittedBytes]).toEqual([
       head,
       tail,
@@ -138,7 +192,7 @@ describe('head and tail', () => {
     [1, '', 'l', 11],
     [0, '', '', 12],
   ])('together at most %s bytes', (maxBytes, head, tail, omittedBytes) => {
-    const log = logOf(['abc', 'def', 'ghi', 'jkl'], { maxBytes: 12, headBytes: 4 });
+    const log = logOf(['abc', 'def', 'ghi', 'jkl'], { tailBytes: 12, headBytes: 4 });
     const ends = log.snapshot('stdout', maxBytes);
     expect([ends.head.toString(), ends.tail.toString(), ends.omittedBytes]).toEqual([
       head,
@@ -162,118 +216,145 @@ describe('head and tail', () => {
     expect(head.toString()).toBe('ab');
     expect(log.snapshot('stdout').head.toString()).toBe(`ab${'xyz'.repeat(50)}`.slice(0, 100));
   });
-
-  test('does not allocate a buffer for each byte of a head', () => {
-    const byte = Buffer.from('x');
-    const kept = retainedBytes(() => {
-      const log = new OutputLog({ ...ROOMY, maxBytes: 1, headBytes: 65_536 });
-      for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
-      return log;
-    });
-    expect(kept).toBeLessThan(1_000_000);
-  });
 });
 
-/** A slow model of the log. */
-class Model {
-  #chunks: { seq: number; stream: StreamName; bytes: Buffer }[] = [];
-  readonly #limits: RetentionLimits;
-  readonly #all = new Map<StreamName, Buffer>();
+const STREAMS: readonly StreamName[] = ['stdout', 'stderr'];
+
+/** Everything that was written, in the order of its numbers. */
+class Written {
+  readonly chunks: { readonly seq: number; readonly stream: StreamName; readonly bytes: Buffer }[] = [];
   nextSeq = 1;
 
-  constructor(limits: RetentionLimits) {
-    this.#limits = limits;
+  of(stream: StreamName, from = 0, to = Number.POSITIVE_INFINITY) {
+    return this.chunks.filter((chunk) => chunk.stream === stream && chunk.seq > from && chunk.seq <= to);
   }
 
-  append(stream: StreamName, bytes: Buffer): void {
-    this.#all.set(stream, Buffer.concat([this.#whole(stream), bytes]));
-    this.#chunks.push({ seq: this.nextSeq++, stream, bytes });
-    const total = () => this.#chunks.reduce((sum, chunk) => sum + chunk.bytes.length, 0);
-    while (total() > this.#limits.maxBytes || this.#chunks.length > this.#limits.maxChunks)
-      this.#chunks.shift();
-  }
-
-  read(afterSeq: number, maxBytes: number | null) {
-    const candidates = this.#chunks.filter(({ seq }) => seq > afterSeq);
-    if (maxBytes === null) return candidates;
-    let total = 0;
-    const end = candidates.findIndex(({ bytes }, index) => {
-      total += bytes.length;
-      return index > 0 && total > maxBytes;
-    });
-    return end < 0 ? candidates : candidates.slice(0, end);
-  }
-
-  snapshot(stream: StreamName) {
-    const whole = this.#whole(stream);
-    const kept = this.#chunks.filter((chunk) => chunk.stream === stream).map(({ bytes }) => bytes);
-    const keptFrom = whole.length - Buffer.concat(kept).length;
-    const head = whole.subarray(0, this.#limits.headBytes);
-    const tailFrom = Math.max(keptFrom, head.length);
-    return { head, tail: whole.subarray(tailFrom), omittedBytes: tailFrom - head.length };
-  }
-
-  #whole(stream: StreamName): Buffer {
-    return this.#all.get(stream) ?? Buffer.alloc(0);
+  bytes(stream: StreamName, from = 0, to = Number.POSITIVE_INFINITY): Buffer {
+    return Buffer.concat(this.of(stream, from, to).map(({ bytes }) => bytes));
   }
 }
 
-test('behaves like the model for any input and small limits', () => {
-  const streams = fc.constantFrom<StreamName>('stdout', 'stderr');
-  const step = fc.oneof(
-    { weight: 5, arbitrary: fc.tuple(streams, fc.integer({ min: 1, max: 30 })) },
-    { weight: 1, arbitrary: fc.constant(null) },
-  );
-  const limits = fc.record({
-    maxBytes: fc.integer({ min: 0, max: 60 }),
-    maxChunks: fc.integer({ min: 1, max: 8 }),
-    headBytes: fc.integer({ min: 0, max: 20 }),
-  });
-  fc.assert(
-    fc.property(
-      limits,
-      fc.array(step, { maxLength: 60 }),
-      fc.nat(60),
-      fc.nat(40),
-      (chosen, steps, after, budget) => {
-        const log = new OutputLog(chosen);
-        const model = new Model(chosen);
-        let content = 0;
-        for (const each of steps) {
-          if (each === null) {
-            expect(log.mark()).toBe(model.nextSeq++);
-          } else {
-            const bytes = Buffer.from(Array.from({ length: each[1] }, () => content++ % 251));
-            log.append(each[0], bytes);
-            model.append(each[0], bytes);
-          }
-        }
-        expect(log.nextSeq).toBe(model.nextSeq);
-        expect(log.read(0, null)).toEqual(model.read(0, null));
-        expect(log.read(after, budget)).toEqual(model.read(after, budget));
-        for (const stream of ['stdout', 'stderr'] as const)
-          expect(log.snapshot(stream)).toEqual(model.snapshot(stream));
-      },
-    ),
-    { numRuns: 500 },
-  );
-});
+interface Run {
+  readonly limits: RetentionLimits;
+  readonly log: OutputLog;
+  readonly written: Written;
+}
 
-test('wraps and grows the ring buffer without mixing chunks', () => {
-  fc.assert(
-    fc.property(fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 5, maxLength: 60 }), (sizes) => {
-      const limits = { maxBytes: 20_000, maxChunks: 1_000, headBytes: 0 };
-      const log = new OutputLog(limits);
-      const model = new Model(limits);
-      sizes.forEach((size, index) => {
-        const bytes = Buffer.alloc(size, index);
-        log.append('pty', bytes);
-        model.append('pty', bytes);
-        expect(seqs(log)).toEqual(model.read(0, null).map(({ seq }) => seq));
-      });
-      const expected = model.read(0, null);
-      expect(log.read(0, null).every(({ bytes }, index) => bytes.equals(expected[index]!.bytes))).toBe(true);
-    }),
-    { numRuns: 60 },
-  );
+/** Writes of random sizes on two streams with marks in between, under random limits. */
+const runs = (maxLimit: number, maxSize: number): fc.Arbitrary<Run> => {
+  const write = fc.tuple(fc.constantFrom(...STREAMS), fc.integer({ min: 1, max: maxSize }));
+  const step = fc.oneof({ weight: 5, arbitrary: write }, { weight: 1, arbitrary: fc.constant(null) });
+  const limits = fc.record({
+    headBytes: fc.nat(maxLimit),
+    tailBytes: fc.nat(maxLimit),
+    maxChunks: fc.integer({ min: 1, max: 12 }),
+  });
+  return fc.tuple(limits, fc.array(step, { maxLength: 60 })).map(([chosen, steps]) => {
+    const log = new OutputLog(chosen);
+    const written = new Written();
+    let content = 0;
+    for (const each of steps) {
+      const seq = written.nextSeq++;
+      if (each === null) {
+        expect(log.mark()).toBe(seq);
+        continue;
+      }
+      const [stream, size] = each;
+      const bytes = Buffer.from(Array.from({ length: size }, () => content++ % 251));
+      expect(log.append(stream, bytes)).toBe(seq);
+      written.chunks.push({ seq, stream, bytes });
+    }
+    return { limits: chosen, log, written };
+  });
+};
+
+describe.each([
+  ['small', 60, 30],
+  ['larger than the first ring buffer', 20_000, 5_000],
+])('any writes on two streams, %s', (_name, maxLimit, maxSize) => {
+  const check = (property: (run: Run, afterSeq: number) => void) =>
+    fc.assert(fc.property(runs(maxLimit, maxSize), fc.nat(60), property), { numRuns: 300 });
+
+  test('a snapshot has the exact head and tail of each stream', () => {
+    check(({ limits: { headBytes, tailBytes }, log, written }) => {
+      let retained = 0;
+      for (const stream of STREAMS) {
+        const whole = written.bytes(stream);
+        const { head, tail, omittedBytes } = log.snapshot(stream);
+        expect(head).toEqual(whole.subarray(0, headBytes));
+        expect(tail).toEqual(whole.subarray(Math.max(head.length, whole.length - tailBytes)));
+        expect(head.length + omittedBytes + tail.length).toBe(whole.length);
+        retained += head.length + tail.length;
+      }
+      expect(log.retainedBytes).toBe(retained);
+    });
+  });
+
+  test('a read has the exact end of each stream, as much as the limits allow', () => {
+    check(({ limits: { headBytes, tailBytes, maxChunks }, log, written }) => {
+      const { chunks } = log.read(0, null);
+      expect(chunks.map(({ seq }) => seq)).toEqual(chunks.map(({ seq }) => seq).toSorted((a, b) => a - b));
+      for (const stream of STREAMS) {
+        const whole = written.bytes(stream);
+        const read = Buffer.concat(
+          chunks.filter((chunk) => chunk.stream === stream).map(({ bytes }) => bytes),
+        );
+        const lastChunks = Buffer.concat(
+          written
+            .of(stream)
+            .slice(-maxChunks)
+            .map(({ bytes }) => bytes),
+        );
+        const fits = whole.length <= headBytes + tailBytes;
+        const expected = Math.min(lastChunks.length, fits ? whole.length : tailBytes);
+        // The first chunk of a stream is shown whole or not at all.
+        const behindFirst = whole.length - (written.of(stream)[0]?.bytes.length ?? 0);
+        const shown = expected < whole.length ? Math.min(expected, behindFirst) : expected;
+        expect(read).toEqual(whole.subarray(whole.length - shown));
+      }
+    });
+  });
+
+  test('a reader sees a missing number exactly where bytes are missing', () => {
+    check(({ log, written }, afterSeq) => {
+      const { chunks } = log.read(afterSeq, null);
+      for (const stream of STREAMS) {
+        const own = chunks.filter((chunk) => chunk.stream === stream);
+        const missing = written
+          .of(stream, afterSeq)
+          .filter(({ seq }) => own.every((chunk) => chunk.seq !== seq));
+        const read = Buffer.concat(own.map(({ bytes }) => bytes));
+        const unread = written.bytes(stream, afterSeq);
+        // What is read is the end of what the reader does not have, and every number missing is before it.
+        expect(read).toEqual(unread.subarray(unread.length - read.length));
+        expect(missing.length > 0).toBe(read.length < unread.length);
+        expect(missing.every(({ seq }) => seq < (own[0]?.seq ?? Number.POSITIVE_INFINITY))).toBe(true);
+        expect(log.hasAfter(afterSeq)).toBe(written.chunks.some(({ seq }) => seq > afterSeq));
+      }
+    });
+  });
+
+  test('pages of any size show the same as one page', () => {
+    fc.assert(
+      fc.property(runs(maxLimit, maxSize), fc.nat(2 * maxSize), ({ log }, maxBytes) => {
+        const all = log.read(0, null).chunks;
+        const [first] = log.read(0, maxBytes).chunks;
+        expect(first).toEqual(all[0]);
+        for (let index = 0; index < all.length; ) {
+          const { chunks, endsEarly } = log.read(index === 0 ? 0 : all[index - 1]!.seq, maxBytes);
+          const total = chunks.reduce((sum, { bytes }) => sum + bytes.length, 0);
+          expect(chunks.length === 1 || total <= maxBytes).toBe(true);
+          // A later page can only hide a cut chunk, whose beginning it cannot show to be missing.
+          const rest = all
+            .slice(index)
+            .filter(({ seq }) => index === 0 || chunks.some((each) => each.seq === seq));
+          expect(chunks).toEqual(rest.slice(0, chunks.length));
+          expect(endsEarly || index + chunks.length >= all.length - STREAMS.length).toBe(true);
+          if (chunks.length === 0) break;
+          index = all.findIndex(({ seq }) => seq === chunks.at(-1)!.seq) + 1;
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
 });

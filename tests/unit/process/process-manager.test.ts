@@ -38,7 +38,7 @@ function createManager(options: Partial<ProcessManagerOptions> = {}) {
     manager.start({
       processId,
       spec,
-      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
       listener: {
         output: (seq, _stream, bytes) => events.push(`${processId} ${seq} ${bytes}`),
         exited: (seq) => events.push(`${processId} ${seq} exited`),

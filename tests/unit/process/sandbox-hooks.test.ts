@@ -31,7 +31,7 @@ function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_L
   const events: string[] = [];
   const process = new ManagedProcess(
     child,
-    { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+    { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
     {
       output: (seq, _stream, bytes) => events.push(`${seq} ${bytes}`),
       exited: (seq, exitCode, reason, denied) =>

@@ -43,7 +43,7 @@ function fixture(release: () => Promise<void> = async () => {}) {
     manager.start({
       processId: 'p',
       spec: SPEC,
-      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
       listener: {
         output: () => {},
         exited: (_seq, exitCode) => events.push(`exited ${exitCode}`),

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { onTestFinished } from 'vitest';
@@ -26,8 +26,10 @@ export class FakeRegistry {
   /** Statuses that refuse the next websockets. */
   readonly refusals: number[] = [];
   answer: (asked: Asked) => FakeAnswer = () => ({ status: 500, body: '' });
+  /** Returns the status that refuses a websocket, or null to accept it. */
+  refuse: (request: IncomingMessage) => number | null = () => this.refusals.shift() ?? null;
   /** Receives every websocket. */
-  accepted: (socket: FrameSocket) => void = () => {};
+  accepted: (socket: FrameSocket, request: IncomingMessage) => void = () => {};
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
   readonly #upgraded: Duplex[] = [];
@@ -60,15 +62,15 @@ export class FakeRegistry {
     });
     this.#server.on('upgrade', (request, socket, head) => {
       this.upgrades.push(request.headers);
-      const refusal = this.refusals.shift();
-      if (refusal !== undefined) {
+      const refusal = this.refuse(request);
+      if (refusal !== null) {
         socket.end(`HTTP/1.1 ${refusal} No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
         return;
       }
       this.#upgraded.push(socket);
       this.#upgrader.upgrade(request, socket, head, (accepted) => {
         this.sockets.push(accepted);
-        this.accepted(accepted);
+        this.accepted(accepted, request);
       });
     });
   }

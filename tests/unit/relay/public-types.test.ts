@@ -13,6 +13,7 @@ test('the package exports these names', () => {
     'connectRemote',
     'forwardStream',
     'runRemoteEnvironment',
+    'signIn',
     'startRelay',
   ]);
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { MAX_REGISTRY_ANSWER_BYTES } from '../../../src/relay/limits.ts';
-import { bearerAuth } from '../../../src/relay/registry-auth.ts';
+import { type AuthHeaders, bearerAuth, type RegistryAuth } from '../../../src/relay/registry-auth.ts';
 import {
   checkedEnvironmentId,
   parseRegistryUrl,
@@ -228,8 +228,112 @@ describe('the registry URL', () => {
   ])('is rejected: %j', (text) => expect(() => parseRegistryUrl(text)).toThrow(TypeError));
 });
 
-test.each(['', 'a/b', '..', 'a?b', 'x'.repeat(65)])('rejects %j as an environment id', (id) => {
-  expect(() => checkedEnvironmentId(id)).toThrow(TypeError);
+test.each([
+  ['', 'is empty'],
+  [' \t', 'is empty'],
+  ['a/b', 'must not'],
+  ['.', 'must not'],
+  ['..', 'must not'],
+  ['a?b', 'must not'],
+  ['a%2fb', 'must not'],
+  ['a\nb', 'must not'],
+  ['\ud800', 'must not'],
+  ['x'.repeat(513), 'has more than 512 characters'],
+])('rejects %j as an environment id: it %s', (id, why) => {
+  expect(() => checkedEnvironmentId(id)).toThrow(new RegExp(`^the environment id ${why}`));
+});
+
+test('percent-encodes an environment id, and keeps its registration', async () => {
+  const registry = await FakeRegistry.open();
+  const environmentId = checkedEnvironmentId(` ccarenv_b64_${'x'.repeat(100)}= ä `);
+  const url = parseRegistryUrl(registry.url);
+  const client = new RegistryClient({ url, environmentId, auth: bearerAuth('token-1'), env: {} });
+  registry.answer = () => registry.registration('r', { environment_id: environmentId });
+  await client.register(executorKey, signal);
+  const path = `/cloud/environment/ccarenv_b64_${'x'.repeat(100)}=%20%C3%A4/register`;
+  expect(registry.asked.map((asked) => asked.path)).toEqual([path]);
+});
+
+test('sends requests to the host of the registry URL even if its path begins with two slashes', async () => {
+  const { registry, client } = await open('//elsewhere.example/');
+  registry.answer = () => registry.registration();
+  await client.register(executorKey, signal);
+  expect(registry.asked.map(({ path }) => path)).toEqual([
+    '//elsewhere.example/cloud/environment/env-1/register',
+  ]);
+});
+
+describe('after HTTP 401', () => {
+  /** Each renewal changes the token, unless it fails. */
+  async function openRenewable(renewals: boolean[]) {
+    const registry = await FakeRegistry.open();
+    const refused: AuthHeaders[] = [];
+    let token = 1;
+    const auth: RegistryAuth = {
+      headers: () => ({ authorization: `Bearer token-${token}` }),
+      refreshAfterUnauthorized: async (headers) => {
+        refused.push(headers);
+        const renewed = renewals.shift() === true;
+        if (renewed) token++;
+        return renewed;
+      },
+    };
+    const url = parseRegistryUrl(registry.url);
+    const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
+    const sent = () => registry.asked.map(({ headers }) => headers.authorization);
+    return { registry, client, refused, sent };
+  }
+
+  test('renews the credential and sends the request once more', async () => {
+    const { registry, client, refused, sent } = await openRenewable([true, true]);
+    registry.answer = ({ action, headers }) => {
+      if (headers.authorization === 'Bearer token-1') return { status: 401, body: '' };
+      return action === 'validate' ? { body: { valid: true } } : registry.registration();
+    };
+    await client.register(executorKey, signal);
+    const claim = { streamId: 's', harnessKey, registrationId: 'r', authorization: 'a' };
+    expect(await client.validate(claim, signal)).toBe(true);
+    expect(sent()).toEqual(['Bearer token-1', 'Bearer token-2', 'Bearer token-2']);
+    expect(refused).toEqual([{ authorization: 'Bearer token-1' }]);
+  });
+
+  test('does not retry twice', async () => {
+    const { registry, client, refused } = await openRenewable([true, true]);
+    registry.answer = () => ({ status: 401, body: '' });
+    await expect(client.register(executorKey, signal)).rejects.toMatchObject({ status: 401 });
+    expect([registry.asked.length, refused.length]).toEqual([2, 1]);
+  });
+
+  test.each([
+    [401, false],
+    [403, true],
+    [500, true],
+  ])('does not retry HTTP %i with a credential that can be renewed: %s', async (status, renewable) => {
+    const { registry, client } = await openRenewable([renewable]);
+    registry.answer = () => ({ status, body: '' });
+    await expect(client.register(executorKey, signal)).rejects.toMatchObject({ status });
+    expect(registry.asked).toHaveLength(1);
+  });
+});
+
+test.each([
+  [{ error: { code: 'c', message: 'm' } }, 'c', '(c: m)'],
+  [{ detail: { code: 'c', message: 'm' } }, 'c', '(c: m)'],
+  [{ code: 'c' }, null, '({"code":"c"})'],
+  [{ detail: 'text' }, null, '({"detail":"text"})'],
+  ['plain', null, '(plain)'],
+])('reads the error body %j', async (body, code, shown) => {
+  const error = await failure({ status: 400, body });
+  expect(error.code).toBe(code);
+  expect(error.message.endsWith(`HTTP 400 ${shown}`)).toBe(true);
+});
+
+test('does not show an error text that contains the credential', async () => {
+  const { message, code } = await failure({
+    status: 403,
+    body: { error: { code: 'x', message: 'no token-1' } },
+  });
+  expect([message.endsWith('HTTP 403'), code]).toEqual([true, null]);
 });
 
 test.each(['', 'two words', 'end\n'])('rejects %j as a token', (token) => {

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
   SEARCH_CONCURRENCY,
+  SEARCH_INCOMPLETE_FILES,
   SEARCH_MAX_FILE_BYTES,
   SEARCH_MAX_LINE_BYTES,
 } from '../../../../src/files/limits.ts';
@@ -255,26 +256,39 @@ test('reports a text file that is too large for the builtin engine', async () =>
   const root = makeTree({ small: 'foo', text: 'foo\n'.repeat(2_048), zeros: '' });
   for (const name of ['text', 'zeros']) truncateSync(join(root, name), SEARCH_MAX_FILE_BYTES + 1);
   const find = async (include: string) => {
-    const { matches, truncated } = await searchWith('builtin').search(
+    const { matches, truncated, incompleteFiles } = await searchWith('builtin').search(
       queryFor(root, 'foo', { include: [include] }),
       WANTED,
     );
-    return [lines(matches, root), truncated];
+    return [lines(matches, root), truncated, incompleteFiles];
   };
-  expect(await find('[!t]*')).toEqual([['small:1:1:foo'], null]);
-  expect(await find('*')).toEqual([['small:1:1:foo'], 'size']);
+  expect(await find('[!t]*')).toEqual([['small:1:1:foo'], null, []]);
+  expect(await find('*')).toEqual([['small:1:1:foo'], 'size', [join(root, 'text')]]);
 });
 
 test.each(ENGINES)('%s reports a line that is too long to be searched', async (engine) => {
   const root = makeTree({ 'a.min.js': `foo\n${'x'.repeat(SEARCH_MAX_LINE_BYTES)}foo\nfoo`, b: 'foo' });
   const find = async (pattern: string, include: string) => {
     const query = queryFor(root, pattern, { include: [include] });
-    const { matches, truncated } = await searchWith(engine).search(query, WANTED);
-    return [lines(matches, root), truncated];
+    const { matches, truncated, incompleteFiles } = await searchWith(engine).search(query, WANTED);
+    return [lines(matches, root), truncated, incompleteFiles];
   };
-  expect(await find('foo', '*')).toEqual([['a.min.js:1:1:foo', 'a.min.js:3:1:foo', 'b:1:1:foo'], 'size']);
-  expect(await find('xfoo', '*')).toEqual([[], 'size']);
-  expect(await find('foo', 'b')).toEqual([['b:1:1:foo'], null]);
+  const cut = [join(root, 'a.min.js')];
+  const found = ['a.min.js:1:1:foo', 'a.min.js:3:1:foo', 'b:1:1:foo'];
+  expect(await find('foo', '*')).toEqual([found, 'size', cut]);
+  expect(await find('xfoo', '*')).toEqual([[], 'size', cut]);
+  expect(await find('foo', 'b')).toEqual([['b:1:1:foo'], null, []]);
+});
+
+test.each(ENGINES)('%s names a limited number of files with long lines, each once', async (engine) => {
+  const long = `${'x'.repeat(SEARCH_MAX_LINE_BYTES)}foo\n`;
+  const names = Array.from({ length: SEARCH_INCOMPLETE_FILES + 1 }, (_, number) =>
+    String(number).padStart(2, '0'),
+  );
+  const root = makeTree(Object.fromEntries(names.map((name) => [name, long.repeat(2)])));
+  const { incompleteFiles } = await searchWith(engine).search(queryFor(root, 'foo'), WANTED);
+  expect(new Set(incompleteFiles).size).toBe(SEARCH_INCOMPLETE_FILES);
+  expect(incompleteFiles).toHaveLength(SEARCH_INCOMPLETE_FILES);
 });
 
 describe('files and directories that cannot be read', () => {
@@ -408,7 +422,7 @@ describe('ripgrep', () => {
     const running = [...share, ...others];
     await waitFor('all to start', () => started().length === SEARCH_CONCURRENCY);
     const result = await search.search({ ...query, timeoutMs: 50 }, WANTED);
-    expect(result).toEqual({ matches: [], truncated: 'time', unreadable: 0, engine: 'ripgrep' });
+    expect(result).toMatchObject({ matches: [], truncated: 'time', unreadable: 0, engine: 'ripgrep' });
     expect(started()).toHaveLength(SEARCH_CONCURRENCY);
     const abortNext = new AbortController();
     const next = search.search(query, abortNext.signal);

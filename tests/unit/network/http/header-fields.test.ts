@@ -55,6 +55,11 @@ describe('requestFields', () => {
         }),
       );
     }
+    for (const name of ['A=1', 'A B', 'A\0']) {
+      expect(() => headerVariables(`OTHER,${name}`)).toThrow(
+        `${JSON.stringify(name)} is not the name of an environment variable; separate names with commas`,
+      );
+    }
     expect(() => headerVariables('A,openai_api_key')).toThrow('openai_api_key is never sent in a header');
   });
 

@@ -23,6 +23,7 @@ async function sleep(ms: number): Promise<void> {
 async function start(
   script: (registry: FakeRegistry) => FakeAnswer[],
   options: Partial<ExecutorOptions> = {},
+  now?: () => number,
 ) {
   delays.length = 0;
   const registry = await FakeRegistry.open();
@@ -38,7 +39,7 @@ async function start(
       log: createLogger('debug', (line) => lines.push(line)),
       accept: () => {},
     };
-    const executor = new RunningExecutor({ ...base, ...options }, { sleep });
+    const executor = new RunningExecutor({ ...base, ...options }, { sleep, ...(now && { now }) });
     onTestFinished(() => executor.close());
     return executor;
   };
@@ -67,6 +68,50 @@ test('retries temporary failures of the registry with growing delays', async () 
   expect(registry.upgrades[0]).not.toHaveProperty('authorization');
   executor.close();
   await executor.ended;
+});
+
+test('retries a registration conflict, and a registry that cannot sign in, after shorter delays', async () => {
+  const conflict = { status: 503, body: { error: { code: 'registration_conflict' } } };
+  const unavailable = { status: 502, body: { detail: { code: 'authentication_service_unavailable' } } };
+  const { registry, run } = await start(() => [
+    conflict,
+    unavailable,
+    conflict,
+    conflict,
+    conflict,
+    conflict,
+  ]);
+  run();
+  await waitFor('a connection', () => registry.sockets.length === 1);
+  for (const [index, base] of [500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
+    expect(delays[index]).toBeGreaterThanOrEqual(base);
+    expect(delays[index]).toBeLessThanOrEqual(base * 1.5);
+  }
+});
+
+test.each([
+  [0, [1_000, 2_000, 4_000, 8_000]],
+  [119_999, [1_000, 2_000, 4_000, 8_000]],
+  [120_000, [1_000, 1_000, 1_000, 1_000]],
+])('after connections of %i ms reconnects within %j ms', async (lifeMs, limits) => {
+  let now = 0;
+  const { registry, run, lines } = await start(
+    () => [],
+    {},
+    () => now,
+  );
+  const connections = () => lines.filter((line) => line.includes('connected to the rendezvous')).length;
+  run();
+  for (const count of limits.keys()) {
+    await waitFor('a connection', () => connections() === count + 1);
+    now += lifeMs;
+    registry.sockets[count]!.drop();
+  }
+  await waitFor('the last connection', () => connections() === limits.length + 1);
+  for (const [index, limit] of limits.entries()) {
+    expect(delays[index]).toBeGreaterThanOrEqual(limit / 2);
+    expect(delays[index]).toBeLessThanOrEqual(limit);
+  }
 });
 
 test.each([401, 403, 404, 409, 302])('ends at HTTP %i', async (status) => {
@@ -138,7 +183,7 @@ test('closes the connection after a message that is too large, and reconnects', 
 
 test.each([
   [{ registryUrl: 'http://elsewhere' }, 'must begin with https://'],
-  [{ environmentId: 'a/b' }, 'the environment id must have'],
+  [{ environmentId: 'a/b' }, 'the environment id must not'],
 ])('rejects the invalid options %j', async (options, why) => {
   const { run } = await start(() => [], options);
   expect(run).toThrow(why);

@@ -151,9 +151,9 @@ test('backs off when new connections are lost immediately', async () => {
   const fixture = await connected();
   const attach = fixture.registry.accepted;
   let left = 6;
-  fixture.registry.accepted = (socket) => {
+  fixture.registry.accepted = (socket, request) => {
     if (left-- > 0) socket.drop();
-    else attach(socket);
+    else attach(socket, request);
   };
   fixture.registry.cutSockets();
   fixture.transport.send('at last');
@@ -187,7 +187,7 @@ test('stops reconnecting when the stream is closed', async () => {
   expect(fixture.registry.asked).toHaveLength(2);
 });
 
-test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a b' }, { auth: 'two words' }])(
+test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a/b' }, { auth: 'two words' }])(
   'rejects the invalid options %j',
   async (options) => {
     const registry = await FakeRegistry.open();

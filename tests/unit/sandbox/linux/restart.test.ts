@@ -101,7 +101,7 @@ async function start(spec: SpawnSpec): Promise<void> {
   await manager.start({
     processId,
     spec: spec.cwd.startsWith(workspace) ? spec : { ...spec, cwd: workspace },
-    retention: { maxBytes: 10_000, maxChunks: 100, headBytes: 0 },
+    retention: { headBytes: 0, tailBytes: 10_000, maxChunks: 100 },
     listener: {
       output: (seq, stream, bytes) => {
         output += bytes.toString();

@@ -13,7 +13,7 @@ const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
 const SMALLEST_RESPONSE = 1024;
 
 const logOf = (lengths: readonly number[]) => {
-  const log = new OutputLog({ maxBytes: 10_000_000, maxChunks: 50_000, headBytes: 0 });
+  const log = new OutputLog({ headBytes: 0, tailBytes: 10_000_000, maxChunks: 50_000 });
   for (const length of lengths) log.append('stdout', Buffer.alloc(length, 'x'));
   return log;
 };
@@ -27,7 +27,7 @@ test('a page within the budget fits in JSON and uses most of it', () => {
       fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 60 }),
       fc.integer({ min: SMALLEST_RESPONSE, max: 20_000 }),
       (lengths, maxResultBytes) => {
-        const chunks = logOf(lengths).read(0, null, pageBudget(maxResultBytes));
+        const { chunks } = logOf(lengths).read(0, null, pageBudget(maxResultBytes));
         expect(lengthOf(chunks)).toBeLessThanOrEqual(maxResultBytes);
         const next = lengths[chunks.length];
         if (next === undefined) return;
@@ -42,7 +42,7 @@ test.each([SMALLEST_RESPONSE, 4096, 65_536, 1024 ** 3])(
   'the largest chunk fits into a response of %i bytes together with its id',
   (maxResponseBytes) => {
     const length = Math.min(readableChunkBytes(maxResponseBytes), 1_000_000);
-    const [chunk] = logOf([length]).read(0, null);
+    const [chunk] = logOf([length]).read(0, null).chunks;
     const answer = `{"id":"${'x'.repeat(64)}","result":}`.length + lengthOf([chunk!]);
     expect(length).toBeGreaterThan(0);
     expect(answer).toBeLessThanOrEqual(maxResponseBytes);

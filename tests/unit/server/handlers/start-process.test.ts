@@ -74,7 +74,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
     config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
     connection: { notify: () => {} },
     files: { changesDone: () => null },
-    quotas: { enterProcess: () => releaseQuota },
+    quotas: { enterProcess: () => ({ started: () => {}, release: releaseQuota }) },
     records: {
       watch: (_id: string, listener: unknown) => listener,
       starting: () => null,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ChildIo } from '../../../../src/process/spawn/spawner.ts';
-import { descriptorsOfStart, Quotas, shareDescriptors } from '../../../../src/server/sessions/quotas.ts';
+import { descriptorsOfProgram, Quotas, shareDescriptors } from '../../../../src/server/sessions/quotas.ts';
 import { INPUT, NO_INPUT, TERMINAL } from '../../../support/children.ts';
 
 const LIMITS = { maxProcesses: 2, maxFileHandles: 2, descriptors: 100 };
@@ -9,17 +9,31 @@ const [one, two] = [{}, {}];
 
 test('limits processes; a slot is released once', () => {
   const quotas = new Quotas(LIMITS);
-  const release = quotas.enterProcess(one, 3);
-  quotas.enterProcess(one, 3);
+  const { release } = quotas.enterProcess(one, { start: 3, running: 3 });
+  quotas.enterProcess(one, { start: 3, running: 3 });
   const full = expect.objectContaining({
     code: 'tooManyProcesses',
     message: 'the server has 2 running processes, the configured maximum (maxProcesses)',
   });
-  expect(() => quotas.enterProcess(one, 3)).toThrow(full);
+  expect(() => quotas.enterProcess(one, { start: 3, running: 3 })).toThrow(full);
   release();
   release();
-  quotas.enterProcess(one, 3);
-  expect(() => quotas.enterProcess(one, 3)).toThrow(full);
+  quotas.enterProcess(one, { start: 3, running: 3 });
+  expect(() => quotas.enterProcess(one, { start: 3, running: 3 })).toThrow(full);
+});
+
+test('counts what only the start of a process needs until it has started', () => {
+  const quotas = new Quotas({ maxProcesses: 100, maxFileHandles: 1, descriptors: 16 });
+  const needs = { start: 6, running: 2 };
+  const first = quotas.enterProcess(one, needs);
+  quotas.enterProcess(one, needs);
+  expect(() => quotas.enterProcess(one, needs)).toThrow(/12 of its share of 12 .* needs 6 more/);
+  expect(quotas.descriptors.heldBy(one)).toBe(12);
+  first.started();
+  first.started();
+  expect(quotas.descriptors.heldBy(one)).toBe(8);
+  first.release();
+  expect(quotas.descriptors.heldBy(one)).toBe(6);
 });
 
 test('limits file handles', () => {
@@ -36,33 +50,33 @@ test('limits file handles', () => {
 });
 
 test('gives each session a share of the file descriptors', () => {
-  const quotas = new Quotas({ maxProcesses: 100, maxFileHandles: 100, descriptors: 12 });
-  quotas.enterProcess(one, 3);
+  const quotas = new Quotas({ maxProcesses: 100, maxFileHandles: 100, descriptors: 8 });
+  quotas.enterProcess(one, { start: 3, running: 3 });
   const release = quotas.enterFileHandle(one);
   quotas.enterHttpRequest(one);
   const refusal = expect.objectContaining({
     code: 'tooManyProcesses',
     message:
-      'the server has 7 of 12 file descriptors for programs and files (RLIMIT_NOFILE) left; this session has 5 of its share of 6 (half of what other sessions leave) and needs 2 more',
+      'the server has 3 of 8 file descriptors for programs and files (RLIMIT_NOFILE) left; this session has 5 of its share of 6 (three quarters of what other sessions leave) and needs 2 more',
   });
-  expect(() => quotas.enterProcess(one, 2)).toThrow(refusal);
-  quotas.enterProcess(two, 3);
+  expect(() => quotas.enterProcess(one, { start: 2, running: 2 })).toThrow(refusal);
+  quotas.enterProcess(two, { start: 2, running: 2 });
   release();
   quotas.enterFileHandle(one);
   expect(() => quotas.enterHttpRequest(one)).toThrow(expect.objectContaining({ kind: 'limit' }));
   expect(() => quotas.enterFileHandle(one)).toThrow(expect.objectContaining({ kind: 'refused' }));
 });
 
-test.each<[ChildIo, Partial<Parameters<typeof descriptorsOfStart>[1]>, number]>([
-  [INPUT, {}, 3],
-  [NO_INPUT, {}, 2],
-  [TERMINAL, {}, 2],
-  [NO_INPUT, { sandbox: true }, 6],
-  [TERMINAL, { sandbox: true, network: true }, 10],
-  [NO_INPUT, { sandbox: true, loginShell: true }, 12],
-])('counts the descriptors of a start: %j %j', (io, uses, expected) => {
+test.each<[ChildIo, Partial<Parameters<typeof descriptorsOfProgram>[1]>, number, number]>([
+  [INPUT, {}, 3, 3],
+  [NO_INPUT, {}, 2, 2],
+  [TERMINAL, {}, 2, 2],
+  [NO_INPUT, { sandbox: true }, 6, 2],
+  [TERMINAL, { sandbox: true, network: true }, 10, 6],
+  [NO_INPUT, { sandbox: true, loginShell: true }, 12, 2],
+])('counts the descriptors of a program: %j %j', (io, uses, start, running) => {
   const all = { sandbox: false, network: false, loginShell: false, ...uses };
-  expect(descriptorsOfStart(io, all)).toBe(expected);
+  expect(descriptorsOfProgram(io, all)).toEqual({ start, running });
 });
 
 describe('shareDescriptors', () => {

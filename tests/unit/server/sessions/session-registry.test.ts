@@ -36,7 +36,7 @@ function createRegistry(config: Partial<ExecServerConfig> = {}) {
     const started = session.processes.start({
       processId,
       spec: { program: 'p', argv: ['p'], cwd: '/', env: {}, io: { kind: 'pipe', stdin: 'closed' } },
-      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
       listener: { output: () => undefined, exited: () => undefined, closed: () => undefined },
     });
     const child = spawner.succeed();

@@ -1,15 +1,15 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { CredentialFrames } from '../../../../src/relay/executor/credential-frames.ts';
 import { MAX_CREDENTIAL_LINE_BYTES } from '../../../../src/relay/limits.ts';
+import { CredentialFrames } from '../../../../src/relay/sign-in/credential-frames.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-const NOW_MS = 1_000_000;
+const NOW_MS: number = 1_000_000;
 const GOOD = { version: 1, environment_id: 'env-1', token: 'token-1', expires_at: 1_001 };
 
-function open(now = () => NOW_MS) {
+function open({ now = () => NOW_MS, firstMs = 30_000 } = {}) {
   const input = new PassThrough();
-  return { input, credentials: new CredentialFrames(input, 'env-1', now) };
+  return { input, credentials: new CredentialFrames(input, 'env-1', { now, firstMs }) };
 }
 
 const line = (frame: unknown) => `${JSON.stringify(frame)}\n`;
@@ -19,7 +19,7 @@ test('waits for the first credential, replaces it with later ones, and ends with
   const text = line(GOOD);
   input.write(text.slice(0, 10));
   input.write(text.slice(10));
-  expect(await credentials.ready).toBe(true);
+  await credentials.ready;
   expect(credentials.headers()).toEqual({ authorization: 'Bearer token-1' });
   expect(credentials.revealedIn('?sig=token-1&x')).toBe(true);
   input.write(line({ ...GOOD, token: 'token-2' }));
@@ -31,7 +31,7 @@ test('waits for the first credential, replaces it with later ones, and ends with
 
 test('fails without a request when the credential has expired', async () => {
   let now = NOW_MS;
-  const { input, credentials } = open(() => now);
+  const { input, credentials } = open({ now: () => now });
   input.write(line(GOOD));
   await credentials.ready;
   now = 1_001_000;
@@ -40,10 +40,42 @@ test('fails without a request when the credential has expired', async () => {
   );
 });
 
-test('reports an input that ends before the first credential', async () => {
+test('rejects an input that ends before the first credential', async () => {
   const { input, credentials } = open();
   input.end();
-  expect(await credentials.ready).toBe(false);
+  await expect(credentials.ready).rejects.toThrow('stdin ended before a credential arrived');
+});
+
+test('rejects when the first credential does not arrive in time', async () => {
+  const { credentials } = open({ firstMs: 20 });
+  await expect(credentials.ready).rejects.toThrow('no credential arrived on stdin within 0.02 s');
+});
+
+test('uses the last credential of several in one write', async () => {
+  const { input, credentials } = open();
+  input.write(line(GOOD) + line({ ...GOOD, token: 'token-2' }));
+  await credentials.ready;
+  expect(credentials.headers()).toEqual({ authorization: 'Bearer token-2' });
+});
+
+test.each([
+  ['any order of keys', '{"token":"t-1","version":1,"expires_at":1001,"environment_id":"env-1"}\n'],
+  ['blanks', ' { "version" : 1 , "environment_id":"env-1","token":"t-1","expires_at":1001 } \t\n'],
+  ['a carriage return', '{"version":1,"environment_id":"env-1","token":"t-1","expires_at":1001}\r\n'],
+])('accepts %s', async (_what, text) => {
+  const { input, credentials } = open();
+  input.write(text);
+  await credentials.ready;
+  expect(credentials.headers()).toEqual({ authorization: 'Bearer t-1' });
+});
+
+test('limits a line with its line feed to 16 KiB', async () => {
+  const padded = (bytes: number) => `${JSON.stringify(GOOD).padEnd(bytes - 1)}\n`;
+  const { input, credentials } = open();
+  input.write(padded(16_384));
+  await credentials.ready;
+  input.write(padded(16_385));
+  await expect(credentials.ended).rejects.toThrow('a line is longer than 16383 bytes');
 });
 
 test.each([
@@ -57,6 +89,13 @@ test.each([
   [line({ ...GOOD, token: 'two words' }), 'a token is empty or contains invalid characters'],
   [line({ ...GOOD, expires_at: '2030-01-01' }), 'expires_at is not a whole number of seconds'],
   [line({ ...GOOD, expires_at: 1_000 }), 'it has expired'],
+  ['{"version":1,"version":1,"environment_id":"env-1","token":"t","expires_at":1001}\n', 'four members'],
+  ['{"version":1.0,"environment_id":"env-1","token":"t","expires_at":1001}\n', 'four members'],
+  ['{"version":1,"environment_id":"env-1","token":"t","expires_at":1.001e3}\n', 'four members'],
+  [line({ ...GOOD, expires_at: -1 }), 'four members'],
+  [`${line(GOOD).trim()} {}\n`, 'it is not JSON'],
+  ['\n', 'it is not JSON'],
+  [`\ufeff${line(GOOD)}`, 'it is not JSON'],
   [JSON.stringify(GOOD), 'it does not end with a line feed'],
   ['x'.repeat(MAX_CREDENTIAL_LINE_BYTES + 1), 'a line is longer than'],
 ])('rejects %j', async (text, why) => {

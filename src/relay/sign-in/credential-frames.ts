@@ -1,21 +1,17 @@
 import type { Readable } from 'node:stream';
 import { LineSplitter } from '../../base/line-splitter.ts';
-import { MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
-import { checkedToken, type RegistryAuth } from '../registry-auth.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
+import { FIRST_CREDENTIAL_TIMEOUT_MS, MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
+import { type AuthHeaders, CredentialError, checkedToken, type RegistryAuth } from '../registry-auth.ts';
 import { RegistryError } from '../registry-client.ts';
-
-/** A line is not a valid credential. The message does not contain the line. */
-export class CredentialError extends Error {
-  override readonly name = 'CredentialError';
-}
 
 /**
  * Reads credentials as lines of JSON while the executor runs. Each line replaces the previous credential. Without a new line in time
  * the credential expires and the registry refuses it. The end of the input ends the executor.
  */
 export class CredentialFrames implements RegistryAuth {
-  /** Resolves with true at the first credential, or with false when the input ends first. Rejects with CredentialError. */
-  readonly ready: Promise<boolean>;
+  /** Resolves at the first credential. Rejects with CredentialError when it is invalid or does not arrive in time. */
+  readonly ready: Promise<void>;
   /** Resolves at the end of the input. Rejects with CredentialError at an invalid line. */
   readonly ended: Promise<void>;
   readonly #environmentId: string;
@@ -23,20 +19,32 @@ export class CredentialFrames implements RegistryAuth {
   #token = '';
   #expiresAtMs = 0;
 
-  constructor(input: Readable, environmentId: string, now: () => number = Date.now) {
+  /** Tests pass a clock and a shorter time for the first credential. */
+  constructor(
+    input: Readable,
+    environmentId: string,
+    { now = Date.now, firstMs = FIRST_CREDENTIAL_TIMEOUT_MS }: FrameTimes = {},
+  ) {
     this.#environmentId = environmentId;
     this.#now = now;
-    let first: (hasOne: boolean) => void = () => {};
-    const arrived = new Promise<boolean>((resolve) => {
+    let first: () => void = () => {};
+    const arrived = new Promise<void>((resolve) => {
       first = resolve;
     });
-    this.ended = this.#read(input, () => first(true));
+    this.ended = this.#read(input, () => first());
     this.ended.catch(() => {});
-    this.ready = Promise.race([arrived, this.ended.then(() => false)]);
+    const endedFirst = this.ended.then(() => {
+      throw new CredentialError('stdin ended before a credential arrived');
+    });
+    this.ready = withTimeout(Promise.race([arrived, endedFirst]), firstMs, {
+      onTimeout: () => {
+        throw new CredentialError(`no credential arrived on stdin within ${firstMs / 1_000} s`);
+      },
+    });
     this.ready.catch(() => {});
   }
 
-  headers(): Readonly<Record<string, string>> {
+  headers(): AuthHeaders {
     if (this.#now() >= this.#expiresAtMs) {
       throw new RegistryError('the credential has expired and no new one arrived on stdin', {
         retryable: true,
@@ -50,7 +58,7 @@ export class CredentialFrames implements RegistryAuth {
   }
 
   async #read(input: Readable, arrived: () => void): Promise<void> {
-    const lines = new LineSplitter(MAX_CREDENTIAL_LINE_BYTES);
+    const lines = new LineSplitter(MAX_CREDENTIAL_LINE_BYTES - LINE_FEED_BYTES);
     try {
       for await (const part of input as AsyncIterable<Buffer>) {
         for (const line of lines.push(part)) {
@@ -66,15 +74,18 @@ export class CredentialFrames implements RegistryAuth {
   }
 
   #take(line: Buffer): void {
+    const text = line.toString();
     let frame: Readonly<Record<string, unknown>>;
     try {
-      frame = JSON.parse(line.toString());
+      frame = JSON.parse(text);
     } catch {
       throw invalid('it is not JSON');
     }
     if (typeof frame !== 'object' || frame === null || Object.keys(frame).sort().join() !== FIELDS) {
       throw invalid(`it must have exactly ${FIELDS.replaceAll(',', ', ')}`);
     }
+    // JSON.parse accepts a repeated field, and reads 1.0 as 1.
+    if (!FOUR_MEMBERS.test(text)) throw invalid('it must have four members, strings or whole numbers');
     const { version, environment_id: environmentId, token, expires_at: expiresAt } = frame;
     if (version !== 1) throw invalid('its version is not 1');
     if (environmentId !== this.#environmentId) throw invalid('it is for another environment');
@@ -87,6 +98,17 @@ export class CredentialFrames implements RegistryAuth {
     this.#expiresAtMs = expiresAtMs;
   }
 }
+
+/** The clock and the time limit of the first credential. */
+interface FrameTimes {
+  readonly now?: () => number;
+  readonly firstMs?: number;
+}
+
+const LINE_FEED_BYTES = 1;
+
+/** Matches JSON of an object with four members that are strings or whole numbers from 0. */
+const FOUR_MEMBERS = /^\s*\{(?:\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*(?:,|(?=\}))){4}\}\s*$/;
 
 const FIELDS = 'environment_id,expires_at,token,version';
 

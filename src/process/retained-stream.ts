@@ -1,0 +1,251 @@
+/** How much of each output stream of a process is kept. */
+export interface RetentionLimits {
+  /** First bytes of a stream, which are kept whatever follows. */
+  readonly headBytes: number;
+  /** Last bytes of a stream behind its head. */
+  readonly tailBytes: number;
+  /** Chunks of a stream that can be read by sequence number. */
+  readonly maxChunks: number;
+  /** Largest chunk that readers accept; when absent only the size of one read limits it. */
+  readonly maxChunkBytes?: number;
+}
+
+/** The beginning and the end of one stream. `omittedBytes` are missing between them. Valid until the next append. */
+export interface StreamSnapshot {
+  readonly head: Buffer;
+  readonly tail: Buffer;
+  readonly omittedBytes: number;
+}
+
+/**
+ * The head and the tail of one stream, and which chunk each byte came in. The tail is a ring buffer that grows up to its limit; then
+ * new bytes evict the oldest ones, also from the middle of a chunk. While nothing is evicted all chunks are readable; then only those
+ * in the tail. All offsets count from the beginning of the stream.
+ */
+export class RetainedStream {
+  readonly #limits: RetentionLimits;
+  #head: Buffer = NO_BYTES;
+  #ring: Buffer = NO_BYTES;
+  #totalBytes = 0;
+  /** Where the tail begins. */
+  #tailFrom: number;
+  /** Where the first readable chunk begins: at its first byte, or behind its evicted bytes. */
+  #readFrom = 0;
+  /** The chunks of which at least one byte is readable. */
+  readonly #chunks: ChunkTable;
+  /** The last chunk of which no byte is readable: its sequence number, 0 when there is none, and its end. */
+  #evictedSeq = 0;
+  #evictedEnd = 0;
+
+  constructor(limits: RetentionLimits) {
+    this.#limits = limits;
+    this.#tailFrom = limits.headBytes;
+    this.#chunks = new ChunkTable(limits.maxChunks);
+  }
+
+  /** Copies the bytes. */
+  append(seq: number, bytes: Buffer): void {
+    const { headBytes, tailBytes, maxChunks } = this.#limits;
+    const forHead = Math.max(0, Math.min(bytes.length, headBytes - this.#totalBytes));
+    if (forHead > 0) this.#appendToHead(bytes.subarray(0, forHead));
+    this.#totalBytes += bytes.length;
+    const tailFrom = this.#totalBytes - tailBytes;
+    if (tailFrom > this.#tailFrom) {
+      this.#tailFrom = tailFrom;
+      this.#evictChunks(tailFrom);
+    }
+    if (forHead < bytes.length) this.#appendToTail(bytes.subarray(forHead));
+    if (this.#chunks.length === maxChunks) this.#evictChunks(this.#chunks.endAt(0));
+    if (this.#totalBytes > this.#readFrom) this.#chunks.push(seq, this.#totalBytes);
+    else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
+  }
+
+  /** Bytes of the head and the tail. */
+  get retainedBytes(): number {
+    return this.#retainedHead + this.#retainedTail;
+  }
+
+  /** Number of readable chunks. */
+  get length(): number {
+    return this.#chunks.length;
+  }
+
+  seqAt(index: number): number {
+    return this.#chunks.seqAt(index);
+  }
+
+  /**
+   * The index of the first readable chunk after a sequence number. A chunk without its first bytes counts only for a reader who also
+   * misses the chunk before it: others would take it for the continuation of what they have.
+   */
+  firstAfter(afterSeq: number): number {
+    const first = this.#chunks.firstAfter(afterSeq);
+    const isCut = this.#readFrom > this.#evictedEnd;
+    return first === 0 && isCut && this.#evictedSeq <= afterSeq ? 1 : first;
+  }
+
+  /** The bytes of a chunk that are left. Valid until the next append. */
+  bytesAt(index: number): Buffer {
+    return this.#bytes(this.#startOf(index), this.#chunks.endAt(index));
+  }
+
+  sizeAt(index: number): number {
+    return this.#chunks.endAt(index) - this.#startOf(index);
+  }
+
+  /** Head and tail, without overlap and together at most `maxBytes`. A head that is too long is cut to half of that. */
+  snapshot(maxBytes: number): StreamSnapshot {
+    const [retainedHead, retainedTail] = [this.#retainedHead, this.#retainedTail];
+    const headBytes = Math.min(retainedHead, Math.max(maxBytes - retainedTail, Math.floor(maxBytes / 2)));
+    const tailBytes = Math.min(retainedTail, maxBytes - headBytes);
+    return {
+      head: this.#head.subarray(0, headBytes),
+      tail: this.#bytes(this.#totalBytes - tailBytes, this.#totalBytes),
+      omittedBytes: this.#totalBytes - headBytes - tailBytes,
+    };
+  }
+
+  get #retainedHead(): number {
+    return Math.min(this.#totalBytes, this.#limits.headBytes);
+  }
+
+  /** Without what is in the head. */
+  get #retainedTail(): number {
+    return Math.max(0, this.#totalBytes - Math.max(this.#tailFrom, this.#retainedHead));
+  }
+
+  #startOf(index: number): number {
+    return index === 0 ? this.#readFrom : this.#chunks.endAt(index - 1);
+  }
+
+  /** Makes everything before an offset unreadable. */
+  #evictChunks(before: number): void {
+    this.#readFrom = Math.max(this.#readFrom, before);
+    while (this.#chunks.length > 0 && this.#chunks.endAt(0) <= this.#readFrom) {
+      this.#evictedSeq = this.#chunks.seqAt(0);
+      this.#evictedEnd = this.#chunks.endAt(0);
+      this.#chunks.shift();
+    }
+  }
+
+  #appendToHead(bytes: Buffer): void {
+    const needed = this.#totalBytes + bytes.length;
+    if (needed > this.#head.length) {
+      const size = Math.min(this.#limits.headBytes, Math.max(needed, this.#head.length * 2));
+      const grown = Buffer.allocUnsafeSlow(size);
+      this.#head.copy(grown);
+      this.#head = grown;
+    }
+    bytes.copy(this.#head, this.#totalBytes);
+  }
+
+  /** The bytes end where the stream ends; those before the tail are not copied. */
+  #appendToTail(bytes: Buffer): void {
+    const end = this.#totalBytes;
+    const from = Math.max(this.#tailFrom, end - bytes.length);
+    if (from === end) return;
+    this.#growRing(end - this.#tailFrom, from);
+    const kept = bytes.subarray(bytes.length - (end - from));
+    const at = from % this.#ring.length;
+    const copied = kept.copy(this.#ring, at);
+    if (copied < kept.length) kept.copy(this.#ring, 0, copied);
+  }
+
+  /** Doubles the ring buffer until `needed` bytes fit, and moves the tail, which ends at `end`. */
+  #growRing(needed: number, end: number): void {
+    if (needed <= this.#ring.length) return;
+    let size = Math.max(this.#ring.length, INITIAL_RING_BYTES);
+    while (size < needed) size *= 2;
+    const grown = Buffer.allocUnsafeSlow(Math.min(size, this.#limits.tailBytes));
+    for (let from = this.#tailFrom; from < end; ) {
+      const part = this.#contiguous(from, end);
+      const at = from % grown.length;
+      from += part.copy(grown, at);
+    }
+    this.#ring = grown;
+  }
+
+  /** A view where the bytes are contiguous, otherwise a copy. */
+  #bytes(from: number, to: number): Buffer {
+    const first = this.#contiguous(from, to);
+    if (from + first.length === to) return first;
+    const parts = [first];
+    for (let at = from + first.length; at < to; at += parts.at(-1)!.length) {
+      parts.push(this.#contiguous(at, to));
+    }
+    return Buffer.concat(parts, to - from);
+  }
+
+  /** The bytes from an offset on, up to `to` or to the end of the buffer that holds them. */
+  #contiguous(from: number, to: number): Buffer {
+    const { headBytes } = this.#limits;
+    if (from < headBytes) return this.#head.subarray(from, Math.min(to, headBytes));
+    if (from === to) return NO_BYTES;
+    const at = from % this.#ring.length;
+    return this.#ring.subarray(at, Math.min(at + to - from, this.#ring.length));
+  }
+}
+
+const NO_BYTES = Buffer.alloc(0);
+const INITIAL_RING_BYTES = 4096;
+const INITIAL_CHUNKS = 8;
+
+/** A queue of chunks in sequence order, each with its end in the stream: 16 bytes per chunk, cheap to shift and to search. */
+class ChunkTable {
+  readonly #maxLength: number;
+  #seqs = new Float64Array(INITIAL_CHUNKS);
+  #ends = new Float64Array(INITIAL_CHUNKS);
+  #first = 0;
+  length = 0;
+
+  constructor(maxLength: number) {
+    this.#maxLength = maxLength;
+  }
+
+  push(seq: number, end: number): void {
+    if (this.length === this.#seqs.length) this.#grow();
+    const slot = this.#slot(this.length++);
+    this.#seqs[slot] = seq;
+    this.#ends[slot] = end;
+  }
+
+  shift(): void {
+    this.#first = this.#slot(1);
+    this.length--;
+  }
+
+  seqAt(index: number): number {
+    return this.#seqs[this.#slot(index)]!;
+  }
+
+  endAt(index: number): number {
+    return this.#ends[this.#slot(index)]!;
+  }
+
+  /** Index of the first chunk with a sequence number greater than `afterSeq`. */
+  firstAfter(afterSeq: number): number {
+    let low = 0;
+    let high = this.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.seqAt(middle) > afterSeq) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  #slot(index: number): number {
+    return (this.#first + index) % this.#seqs.length;
+  }
+
+  #grow(): void {
+    const size = Math.max(this.length + 1, Math.min(this.length * 2, this.#maxLength));
+    const seqs = new Float64Array(size);
+    const ends = new Float64Array(size);
+    for (let index = 0; index < this.length; index++) {
+      seqs[index] = this.seqAt(index);
+      ends[index] = this.endAt(index);
+    }
+    [this.#seqs, this.#ends, this.#first] = [seqs, ends, 0];
+  }
+}
