@@ -1,4 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
+import { quoteValue } from '../server/config/values.ts';
+import { UsageError } from './failures.ts';
 
 /** What a command uses of its process. Tests pass their own. */
 export interface Host {
@@ -76,6 +78,16 @@ export const COMMANDS: readonly Command[] = [
     usage: ['forward [--help]'],
     summary: 'Make a running server reachable through a relay.',
     run: async (argv, host) => (await import('./forward-command.ts')).forwardCommand(argv, host),
+  },
+  {
+    name: 'help',
+    usage: ['help [COMMAND]'],
+    summary: 'Print the help of the program or of a command.',
+    run: async ([name = 'serve', ...rest], host) => {
+      const command = COMMANDS.find((each) => each.name === name);
+      if (command !== undefined && rest.length === 0) return command.run(['--help'], host);
+      throw new UsageError(`unexpected argument ${quoteValue(command === undefined ? name : rest[0])}`);
+    },
   },
 ];
 

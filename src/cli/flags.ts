@@ -11,6 +11,8 @@ interface Flag {
   readonly takesValue?: boolean;
   /** A boolean that makes the rest of the command line irrelevant, such as --help. */
   readonly final?: boolean;
+  /** A string that may be given several times. Its value is the list. */
+  readonly multiple?: true;
   /** The flag that this one contradicts, when both set the same thing: --no-x and --x. */
   readonly sameAs?: string;
 }
@@ -23,7 +25,9 @@ export type GivenFlags<Known extends Flags> = {
     ? Known[Name] extends { readonly takesValue: true }
       ? boolean | string
       : boolean
-    : string;
+    : Known[Name] extends { readonly multiple: true }
+      ? readonly string[]
+      : string;
 };
 
 /** `-h` and `--help`, which every command takes. */
@@ -41,7 +45,7 @@ export function parseFlags<Known extends Flags>(
   const refuse = (problem: string) => new UsageError(problem, command);
   // Not strict: its error texts cannot be changed, and it refuses negative numbers as values.
   const { tokens } = parseArgs({ args: [...args], options: known, strict: false, tokens: true });
-  const flags: Record<string, string | boolean> = {};
+  const flags: Record<string, string | boolean | readonly string[]> = {};
   const positionals: string[] = [];
   const seen = new Set<string>();
   for (const token of tokens) {
@@ -55,13 +59,13 @@ export function parseFlags<Known extends Flags>(
     const flag = Object.hasOwn(known, name) ? known[name]! : null;
     if (flag === null) throw refuse(unknownFlag(rawName, known));
     const target = flag.sameAs ?? name;
-    if (seen.has(target)) throw refuse(`--${target} is given more than once`);
+    if (seen.has(target) && !flag.multiple) throw refuse(`--${target} is given more than once`);
     seen.add(target);
     if (flag.type === 'string') {
       if (value === undefined || (!inlineValue && value.startsWith('--'))) {
         throw refuse(`${rawName} needs a value`);
       }
-      flags[name] = value;
+      flags[name] = flag.multiple ? [...((flags[name] as string[] | undefined) ?? []), value] : value;
     } else {
       if (value !== undefined && !flag.takesValue) throw refuse(`${rawName} takes no value`);
       flags[name] = value ?? true;

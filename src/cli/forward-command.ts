@@ -1,8 +1,15 @@
 import { createLogger } from '../observability/log.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { UsageError } from './failures.ts';
+import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
+import {
+  CODEX_FLAGS,
+  codexFlags,
+  REMOTE_TRANSPORT_FLAGS,
+  reportIgnored,
+  signingOf,
+} from './reference-flags.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
 import { rejectTwoCredentials } from './server-arguments.ts';
 
@@ -28,6 +35,15 @@ Options:
                        CODEX_API_KEY, CODEX_ACCESS_TOKEN, the login of codex.
   --exit-on-stdin-close
                        End when stdin ends.
+  --remote-transport noise
+                       The transport. direct is refused: it cannot forward.
+  --aws-sigv4, --aws-profile PROFILE, --aws-region REGION,
+  --aws-service SERVICE
+                       Refused: only the direct transport uses them.
+  -c, --config KEY=VALUE, --enable FEATURE, --disable FEATURE,
+  --linux-sandbox-pid-namespace MODE, --proxy-private-ips-via-upstream
+                       Accepted without effect: they are for servers and codex.
+  --strict-config      Refuse keys and features that have no effect.
   -h, --help           Print this help.
 `;
 
@@ -49,6 +65,12 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
+  if (signingOf(flags, 'forward') !== null) {
+    throw new RunError('the direct transport cannot forward; use --remote-transport noise');
+  }
+  const codex = codexFlags(flags, 'forward');
+  if (codex.file !== null) throw new UsageError('--config takes KEY=VALUE only', 'forward');
+  reportIgnored(codex.warnings, host);
   const stop = new AbortController();
   const stopped = new Promise<void>((resolve) => {
     host.onSignal((signal) => {
@@ -105,5 +127,7 @@ const OPTIONS = {
   'executor-credential-stdin': { type: 'boolean' },
   'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
+  ...CODEX_FLAGS,
+  ...REMOTE_TRANSPORT_FLAGS,
   help: HELP_FLAG,
 } as const;

@@ -75,7 +75,7 @@ async function checkPlace({ remote, environmentId }: RegistryFlags): Promise<str
 }
 
 /** Trusts the certificates of CODEX_CA_CERTIFICATE or SSL_CERT_FILE too, if one of them is set. */
-async function trustedTls(env: NodeJS.ProcessEnv): Promise<TlsOptions | undefined> {
+export async function trustedTls(env: NodeJS.ProcessEnv): Promise<TlsOptions | undefined> {
   const { authorityFiles } = await import('../network/http/trusted-authorities.ts');
   const { system, added } = await authorityFiles(env).catch((error: Error) => {
     throw new RunError(error.message.replace(/^http\/request failed: /, ''));

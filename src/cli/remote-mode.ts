@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
-import { createLogger } from '../observability/log.ts';
-import type { RunningExecutor } from '../relay/executor/run-executor.ts';
+import { createLogger, type Logger } from '../observability/log.ts';
+import type { AwsSigning } from '../relay/direct/direct-executor.ts';
 import type { ExecServerConfig } from '../server/config/config.ts';
 import type { RunningServer } from '../server/serve.ts';
 import {
@@ -11,20 +11,49 @@ import {
   startExecutor,
 } from './registry-auth.ts';
 
+/** A started executor. */
+interface Executor {
+  /** Resolves when the executor or its credentials end; rejects when the registry refuses. */
+  readonly ended: Promise<void>;
+  drain(): void;
+  close(): void;
+}
+
+/** An executor that has its credentials. */
+export interface PreparedExecutor {
+  /** Starts it. Null when it has ended before. */
+  start(): Promise<Executor | null>;
+  /** Waits until a credential that is being renewed is stored. */
+  settled(): Promise<void>;
+}
+
+/** The flags of an executor. */
+type RemoteFlags = RegistryFlags & { readonly name: string | null; readonly signing: AwsSigning | null };
+
 /**
- * Serves an environment through a relay, in addition to the server's listener. The result ends when the server ends, when the registry
- * refuses the executor, or when its credentials end. The relay code is loaded here, so that other servers start faster.
+ * Serves an environment for a registry, in addition to the server's listener. The result ends when the server ends, when the registry
+ * refuses the executor, or when its credentials end. The code is loaded here, so that other servers start faster.
  */
 export async function serveRemotely(
   server: RunningServer,
-  flags: RegistryFlags & { readonly name: string | null },
+  flags: RemoteFlags,
   config: ExecServerConfig,
   sources: CredentialSources & { readonly stderr: { write(text: string): unknown } },
 ): Promise<RunningServer> {
   const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
   const stop = new AbortController();
-  const { auth: opening, ended, tls, settled } = await openAuth(flags, sources, log, stop.signal);
-  let executor: RunningExecutor | null = null;
+  const { signing } = flags;
+  const { start, settled } =
+    signing === null
+      ? await relayExecutor(server, flags, sources, log, stop.signal)
+      : await (await import('./direct-mode.ts')).directExecutor(
+          server,
+          { ...flags, signing },
+          config,
+          sources.env,
+          log,
+        );
+  let executor: Executor | null = null;
   let closing: Promise<void> | null = null;
   const close = (reason?: string) => {
     executor?.drain();
@@ -36,14 +65,9 @@ export async function serveRemotely(
     return closing;
   };
   const run = async () => {
-    const auth = await opening;
-    if (closing !== null) return;
-    const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
-    const { name } = flags;
-    const accept = serveHarnesses(server);
-    executor = await startExecutor(flags, { auth, tls, log, accept, ...(name !== null && { name }) });
-    if (closing !== null) executor.close();
-    await Promise.race([executor.ended, ended]);
+    executor = await start();
+    if (closing !== null) executor?.close();
+    await executor?.ended;
   };
   const finished = run().catch((error: unknown) => {
     if (!stop.signal.aborted) throw asRunError(error);
@@ -51,6 +75,31 @@ export async function serveRemotely(
   const closed = Promise.race([finished, server.closed]).finally(() => close());
   closed.catch(() => {});
   return { ...server, closed, close };
+}
+
+/** Takes the credentials for a relay. */
+async function relayExecutor(
+  server: RunningServer,
+  flags: RemoteFlags,
+  sources: CredentialSources,
+  log: Logger,
+  stopped: AbortSignal,
+): Promise<PreparedExecutor> {
+  const { auth: opening, ended, tls, settled } = await openAuth(flags, sources, log, stopped);
+  const start = async () => {
+    const auth = await opening;
+    if (stopped.aborted) return null;
+    const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
+    const { name } = flags;
+    const accept = serveHarnesses(server);
+    const executor = await startExecutor(flags, { auth, tls, log, accept, ...(name !== null && { name }) });
+    return {
+      ended: Promise.race([executor.ended, ended]),
+      drain: () => executor.drain(),
+      close: () => executor.close(),
+    };
+  };
+  return { start, settled };
 }
 
 /** Closes the server when its stdin ends, for parents that exit without a signal. */

@@ -19,7 +19,7 @@ type RuntimeFiles = Pick<ServerArguments, 'urlFile' | 'pidFile'>;
 type RunFlags = RuntimeFiles &
   Pick<
     ServerArguments,
-    'remote' | 'name' | 'executorCredentialStdin' | 'useAgentIdentityAuth' | 'exitOnStdinClose'
+    'remote' | 'name' | 'signing' | 'executorCredentialStdin' | 'useAgentIdentityAuth' | 'exitOnStdinClose'
   >;
 
 /**
@@ -134,13 +134,13 @@ const UNIX_FAILURES: Readonly<Record<string, string>> = {
 async function joinRelay(
   server: RunningServer,
   { config }: Settings,
-  { name, executorCredentialStdin: credentialStdin, useAgentIdentityAuth: agentIdentity }: RunFlags,
+  { name, signing, executorCredentialStdin: credentialStdin, useAgentIdentityAuth: agentIdentity }: RunFlags,
   remote: string,
   host: Host,
 ): Promise<RunningServer> {
   const { serveRemotely } = await import('./remote-mode.ts');
   const { environmentId } = config;
-  const flags = { remote, name, environmentId, credentialStdin, agentIdentity };
+  const flags = { remote, name, environmentId, credentialStdin, agentIdentity, signing };
   return serveRemotely(server, flags, config, host);
 }
 

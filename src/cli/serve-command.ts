@@ -1,5 +1,6 @@
 import type { CommandResult, Host } from './commands.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
+import { reportIgnored } from './reference-flags.ts';
 import { parseServerArguments } from './server-arguments.ts';
 
 /** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */
@@ -13,6 +14,7 @@ export async function serveCommand(
     const { printSettings } = await import('./config-command.ts');
     return printSettings(args, host);
   }
+  reportIgnored(args.warnings, host);
   planThreadPool(host.env);
   hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');

@@ -1,9 +1,17 @@
+import type { AwsSigning } from '../relay/direct/direct-executor.ts';
 import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/config.ts';
 import { suggestionFor } from '../server/config/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './failures.ts';
 import { type Flags, HELP_FLAG, parseFlags } from './flags.ts';
+import {
+  CODEX_FLAGS,
+  type CodexFlags,
+  codexFlags,
+  REMOTE_TRANSPORT_FLAGS,
+  signingOf,
+} from './reference-flags.ts';
 
 /** The parsed command line of `serve` or `config`. Setting values are still text; `resolveConfig` parses them. */
 export interface ServerArguments {
@@ -11,6 +19,8 @@ export interface ServerArguments {
   readonly settings: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
   readonly transport: TransportName | null;
   readonly configFile: string | null;
+  /** What was accepted and has no effect. */
+  readonly warnings: readonly string[];
   readonly urlFile: string | null;
   readonly pidFile: string | null;
   /** The registry of an executor. */
@@ -18,6 +28,8 @@ export interface ServerArguments {
   readonly name: string | null;
   readonly executorCredentialStdin: boolean;
   readonly useAgentIdentityAuth: boolean;
+  /** How the direct transport signs its requests; null for the Noise transport. */
+  readonly signing: AwsSigning | null;
   readonly exitOnStdinClose: boolean;
   readonly json: boolean;
 }
@@ -47,7 +59,7 @@ export function parseServerArguments(
   return parsed(chosen, flags);
 }
 
-type Given = Readonly<Record<string, string | boolean | undefined>>;
+type Given = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
 const FLAGS: Flags = {
   ...Object.fromEntries(
@@ -60,7 +72,8 @@ const FLAGS: Flags = {
       ];
     }),
   ),
-  config: { type: 'string' },
+  ...CODEX_FLAGS,
+  ...REMOTE_TRANSPORT_FLAGS,
   transport: { type: 'string' },
   'url-file': { type: 'string' },
   'pid-file': { type: 'string' },
@@ -79,17 +92,21 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
     if (name in flags && !('remote' in flags)) throw new UsageError(`--${name} needs --remote`);
   }
   rejectTwoCredentials(flags);
+  const signing = signingOf(flags);
+  const codex = codexFlags(flags);
   const json = flags.json === true;
   if (json && command === 'serve') throw new UsageError('--json is for config and doctor only');
   return {
     command,
-    settings: settingsOf(flags),
+    settings: settingsOf(flags, codex),
     transport: asTransport(flags.transport),
-    configFile: asText('config', flags),
+    configFile: codex.file,
+    warnings: codex.warnings,
     urlFile: asText('url-file', flags),
     pidFile: asText('pid-file', flags),
     remote: asText('remote', flags),
     name: asText('name', flags),
+    signing,
     executorCredentialStdin: flags['executor-credential-stdin'] === true,
     useAgentIdentityAuth: flags['use-agent-identity-auth'] === true,
     exitOnStdinClose: flags['exit-on-stdin-close'] === true,
@@ -104,12 +121,14 @@ export function rejectTwoCredentials(flags: Given, command: string | null = null
   throw new UsageError(`${names.map((name) => `--${name}`).join(' and ')} cannot be combined`, command);
 }
 
-function settingsOf(flags: Given): ServerArguments['settings'] {
-  const settings: Partial<Record<ConfigKey, string | boolean>> = {};
+function settingsOf(flags: Given, { overrides }: CodexFlags): ServerArguments['settings'] {
+  const settings: Partial<Record<ConfigKey, string | boolean>> = { ...overrides };
   for (const { key, flag } of CONFIG_OPTIONS) {
     const name = flag.slice(2);
-    if (name in flags) settings[key] = flags[name]!;
-    if (flags[`no-${name}`] === true) settings[key] = false;
+    const given = flags[`no-${name}`] === true ? false : (flags[name] as string | boolean | undefined);
+    if (given === undefined) continue;
+    if (key in overrides) throw new UsageError(`${flag} contradicts -c ${key}; give only one of them`);
+    settings[key] = given;
   }
   return settings;
 }
@@ -122,7 +141,7 @@ function asCommand(argument: string): 'serve' | 'config' {
   throw new UsageError(`unknown command ${quoteValue(argument)}; ${advice}`);
 }
 
-function asTransport(value: string | boolean | undefined): TransportName | null {
+function asTransport(value: Given[string]): TransportName | null {
   if (value === undefined) return null;
   const transport = TRANSPORTS.find((name) => name === value);
   if (transport !== undefined) return transport;

@@ -52,7 +52,7 @@ export interface Environment {
   readonly http: ExecutorHttp;
   /** The same as a `fetch` function. */
   readonly fetch: ExecutorFetch;
-  /** Skills that the configuration requires here. */
+  /** Skills that the configuration requires here. Without them the environment is not ready. */
   readonly requiredSkills: readonly string[];
   /** Whether the first attempt to connect has ended, with or without success. */
   readonly startupFinished: boolean;

@@ -40,6 +40,9 @@ export const DISCOVERY_BATCH_ROOTS = 128;
 /** Time limit of one discovery request. The server reads files from disk; only a dead mount takes longer. */
 export const DISCOVERY_TIMEOUT_MS = 60_000;
 
+/** Warnings of an executor that the error about a missing skill quotes. */
+export const MAX_LISTED_WARNINGS = 3;
+
 /** How long discovery waits for a lost connection before the step continues without its result. */
 export const DISCOVERY_READY_WAIT_MS = 8_000;
 

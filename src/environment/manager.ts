@@ -183,7 +183,9 @@ export class EnvironmentManager {
     connector: Connector,
     parts: { requiredSkills?: readonly string[]; provisioning?: Provisioning } = {},
   ): RemoteEnvironment {
-    return new RemoteEnvironment(id, connector, parts);
+    // The requirement belongs to the environment, not to the handle that is replaced.
+    const { requiredSkills = this.get(id)?.requiredSkills ?? [] } = parts;
+    return new RemoteEnvironment(id, connector, { ...parts, requiredSkills });
   }
 
   #provision(id: string, transport: EnvironmentTransport): RemoteEnvironment {

@@ -42,6 +42,7 @@ export interface OpenerTarget extends TransportSource {
 export interface ProvidedEnvironment {
   readonly id: string;
   readonly transport: EnvironmentTransport;
+  /** Names of installed skills without which the environment is not ready. A plugin's skill has its prefix: `plugin:skill`. */
   readonly requiredSkills?: readonly string[];
 }
 

@@ -74,6 +74,13 @@ export const SWEEP_REST_FACTOR = 4;
 /** Rounds of the watchdog after the server's death, 50 ms apart: ten seconds. What is left then cannot be killed. */
 export const WATCHDOG_ROUNDS = 200;
 
+/**
+ * Shells in which the watchdog removes entries at the same time, and entries for each. The programs that lock and remove an entry mostly
+ * wait for the CPU, so on a busy machine eight shells take a seventh of the time of one.
+ */
+export const REMOVAL_SHELLS = 8;
+export const REMOVALS_PER_SHELL = 32;
+
 /** Bytes for one entry in the list of removals: a page, which holds a path of 4,094 bytes. bwrap mounts at no longer one. */
 export const REMOVAL_SLOT_BYTES = 4_096;
 

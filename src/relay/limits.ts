@@ -125,6 +125,18 @@ export const TUNNEL_TIMEOUT_MS = 10_000;
 export const EXECUTOR_BACKOFF_MIN_MS = 1_000;
 export const EXECUTOR_BACKOFF_MAX_MS = 30_000;
 
+/** Retry backoff of an executor with the direct transport; jitter lengthens each delay by up to half: the reference's values. */
+export const DIRECT_BACKOFF_MIN_MS = 500;
+export const DIRECT_BACKOFF_MAX_MS = 5_000;
+
+/** Answers of AWS services with keys have about 2 KB. */
+export const MAX_AWS_ANSWER_BYTES = 64 * 1024;
+
+/** Time for the keys of a signature. The metadata service of a machine answers within milliseconds, or there is none. */
+export const AWS_METADATA_TIMEOUT_MS = 1_000;
+export const AWS_SERVICE_TIMEOUT_MS = 5_000;
+export const AWS_CREDENTIAL_PROCESS_TIMEOUT_MS = 30_000;
+
 /** Connection time after which the backoff of an executor starts again from its minimum. */
 export const EXECUTOR_STABLE_MS = 120_000;
 

@@ -146,13 +146,13 @@ export class RegistryClient {
     const { action, limits, body } = attempt;
     attempt.sent = await credentialOf(auth, limits, signal);
     const headers = {
-      'content-type': 'application/json',
-      accept: '*/*',
       ...attempt.moreHeaders,
+      'content-type': 'application/json',
       ...attempt.sent,
+      accept: '*/*',
     };
     const request = {
-      url: this.#urlOf(action),
+      url: callUrl(base, this.#options.environmentId, action),
       method: 'POST',
       headers,
       body,
@@ -173,14 +173,14 @@ export class RegistryClient {
     if (truncated) throw new RegistryError('the response of the registry is too long', { retryable: false });
     return text;
   }
+}
 
-  #urlOf(action: Action): URL {
-    const { url: base, environmentId } = this.#options;
-    const url = new URL(base);
-    const prefix = base.pathname.replace(/\/+$/, '');
-    url.pathname = `${prefix}/cloud/environment/${encodeURI(environmentId)}/${action}`;
-    return url;
-  }
+/** The URL of a call about an environment. */
+export function callUrl(base: URL, environmentId: string, action: string): URL {
+  const url = new URL(base);
+  const prefix = base.pathname.replace(/\/+$/, '');
+  url.pathname = `${prefix}/cloud/environment/${encodeURI(environmentId)}/${action}`;
+  return url;
 }
 
 /**
@@ -246,8 +246,8 @@ function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Pr
 }
 
 /** Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. */
-function refusal(
-  action: Action,
+export function refusal(
+  action: string,
   host: string,
   status: number,
   text: string,
@@ -282,7 +282,7 @@ function errorOf(text: string): { readonly code: string | null; readonly message
   }
 }
 
-function parse(action: Action, text: string): Answer {
+export function parse(action: string, text: string): Answer {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
@@ -293,7 +293,7 @@ function parse(action: Action, text: string): Answer {
   throw malformed(action, 'it is not an object');
 }
 
-function textOf(action: Action, answer: Answer, key: string): string {
+export function textOf(action: string, answer: Answer, key: string): string {
   const value = answer[key];
   if (typeof value === 'string' && value.trim() !== '') return value;
   throw malformed(action, `'${key}' is missing`);
@@ -308,7 +308,7 @@ function keyOf(value: unknown): NoisePublicKey {
   }
 }
 
-function malformed(action: Action, what: string): RegistryError {
+export function malformed(action: string, what: string): RegistryError {
   return new RegistryError(`invalid response of the registry to ${action}: ${what}`, {
     retryable: false,
   });

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
@@ -234,8 +233,6 @@ export class FrameSocketUpgrader {
 /** Options of a client's frame socket. */
 interface FrameSocketConnectOptions extends WebSocketConnectOptions {
   readonly text?: FrameSocketOptions['text'];
-  /** An existing connection to the server, including TLS; by default a new one is opened. */
-  readonly connection?: Duplex;
   /**
    * Masks with zeros, which costs neither end anything. Masking keeps a client from smuggling HTTP requests of its
    * choice past a proxy that misreads websocket frames. Use it only where no such proxy can be.
@@ -251,11 +248,8 @@ export function connectFrameSocket(
   url: string,
   options: FrameSocketConnectOptions = {},
 ): Promise<FrameSocket> {
-  const { connection, text = 'refuse', zeroMask = false } = options;
-  const socketOptions = {
-    ...(connection !== undefined && { createConnection: () => connection as Socket }),
-    ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
-  };
+  const { text = 'refuse', zeroMask = false } = options;
+  const socketOptions = zeroMask ? { generateMask: (mask: Buffer) => void mask.fill(0) } : {};
   return openWebSocket(
     url,
     options,

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket } from 'ws';
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
@@ -11,6 +12,8 @@ export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly tls?: TlsOptions;
+  /** An existing connection to the server, including TLS; by default a new one is opened. */
+  readonly connection?: Duplex;
 }
 
 /** TLS options of a client. Certificates and keys are PEM texts. */
@@ -46,10 +49,12 @@ export function openWebSocket<T>(
   wrap: (ws: WebSocket, sizes: WebSocketOptions, socket: Duplex) => T,
 ): Promise<T> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
+  const { connection } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const ws = new WebSocket(url, {
       ...socketOptions,
+      ...(connection !== undefined && { createConnection: () => connection as Socket }),
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,

@@ -180,7 +180,11 @@ function parseRecoveryWindow(table: TomlTable): { recoveryWindowMs?: number | 'n
 function parseSkills(table: TomlTable): readonly string[] {
   const skills = table.table('skills');
   skills?.refuseUnknownKeys(['required']);
-  return skills?.strings('required') ?? [];
+  const required = skills?.strings('required') ?? [];
+  if (required.some((name) => name.trim() === '')) {
+    throw table.error("'skills.required' has a blank name", 'write the names of skills');
+  }
+  return required;
 }
 
 function parseDefault(

@@ -23,8 +23,10 @@ import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
+import { requireSkills } from './required-skills.ts';
 
 export interface RemoteEnvironmentOptions {
+  /** Skills without which the environment is not ready. */
   readonly requiredSkills?: readonly string[];
   /** For an environment whose owner reports when it is ready. */
   readonly provisioning?: Provisioning | null;
@@ -53,8 +55,8 @@ export class RemoteEnvironment implements Environment {
     this.id = id;
     this.requiredSkills = requiredSkills;
     this.provisioning = provisioning;
-    this.#connector = connector;
-    this.#connection = new LazyConnection(`environment '${id}'`, connector);
+    this.#connector = requiredSkills.length === 0 ? connector : requireSkills(id, connector, requiredSkills);
+    this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });

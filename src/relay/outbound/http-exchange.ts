@@ -5,7 +5,7 @@ import { type OutboundOptions, openTunnel } from './proxy.ts';
 /** A request whose response is small. */
 export interface HttpRequest {
   readonly url: URL;
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   /** Bytes of the response that are read. */

@@ -85,7 +85,7 @@ test.each<[string[], Record<string, string>, string]>([
   [
     ['explode'],
     {},
-    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward",
+    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward, help",
   ],
   [
     ['--concurrent-requests', '0'],
@@ -191,6 +191,58 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
     expect([existsSync(urlFile), existsSync(pidFile)]).toEqual([false, false]);
   },
 );
+
+test('reports flags without an effect, and serves', async () => {
+  const flags = ['-c', 'model="o3"', '--enable', 'hooks', '-c', 'logLevel=error'];
+  const variable = 'CODEX_EXEC_SERVER_PROXY_PRIVATE_IPS_VIA_UPSTREAM';
+  const server = workspace.start(flags, { [variable]: 'true' });
+  await firstLine(server);
+  server.child.kill('SIGTERM');
+  const { code, stderr } = await server.outcome;
+  expect(code).toBe(0);
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    'exec-server: warning: -c model has no effect: it is not a setting of this program',
+    "exec-server: warning: the feature 'hooks' has no effect: features belong to codex, not to this program",
+    expect.stringMatching(`^exec-server: warning: ${variable} has no effect: the proxy of a program`),
+  ]);
+});
+
+test('help prints the help of a command', async () => {
+  const [help, forward, unknown] = await Promise.all(
+    [['help'], ['help', 'forward'], ['help', 'nothing']].map((args) => workspace.run(args)),
+  );
+  expect(help!.stdout).toBe((await workspace.run(['--help'])).stdout);
+  expect(forward!.stdout).toBe((await workspace.run(['forward', '--help'])).stdout);
+  expect([unknown!.code, unknown!.stderr]).toEqual([
+    2,
+    expect.stringContaining("unexpected argument 'nothing'"),
+  ]);
+});
+
+test('a forwarder accepts the flags of codex, and refuses the direct transport', async () => {
+  const forward = ['forward', '--connect', 'ws://127.0.0.1:9', '--remote', 'http://127.0.0.1:9'];
+  const base = [...forward, '--environment-id', 'e'];
+  const direct = await workspace.run([...base, '--remote-transport', 'direct', '--aws-sigv4']);
+  expect([direct.code, direct.stderr]).toEqual([
+    1,
+    expect.stringContaining('the direct transport cannot forward'),
+  ]);
+  // Without a credential it ends after the flags were read.
+  const flags = [
+    '-c',
+    'logLevel=info',
+    '--linux-sandbox-pid-namespace',
+    'inherit',
+    '--remote-transport',
+    'noise',
+  ];
+  const accepted = await workspace.run([...base, ...flags]);
+  expect([accepted.code, accepted.stderr]).toEqual([
+    1,
+    expect.stringMatching(/warning: -c logLevel has no effect/),
+  ]);
+  expect(accepted.stderr).toContain('registration requires');
+});
 
 test.each([
   [['token', '--out', 'unwritten'], 'cannot write --out unwritten: '],

@@ -7,6 +7,8 @@ test('serves when the command line is empty', () => {
   expect(parseServerArguments([])).toEqual({
     command: 'serve',
     settings: {},
+    warnings: [],
+    signing: null,
     transport: null,
     configFile: null,
     urlFile: null,
@@ -94,9 +96,12 @@ test.each([
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
   [['--json'], '--json is for config and doctor only'],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
-  [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [
+    ['run'],
+    "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward, help",
+  ],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
-  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward, help"],
   [['config', 'listen'], "unexpected argument 'listen'"],
 ])('rejects %j', (argv, message) => {
   expect(() => parseServerArguments(argv)).toThrow(UsageError);

@@ -84,6 +84,16 @@ describe('a new manager', () => {
       "two environments with the id 'a'",
     ],
     [
+      'required skills that are not a list',
+      { environments: [{ id: 'a', transport: WS, requiredSkills: 'x' as never }] },
+      "the required skills of environment 'a' are not a list of names",
+    ],
+    [
+      'a blank required skill',
+      { environments: [{ id: 'a', transport: WS, requiredSkills: [' '] }] },
+      "the required skills of environment 'a' are not a list of names",
+    ],
+    [
       'a default that does not exist',
       { environments: [{ id: 'a', transport: WS }], default: 'b' },
       "the default environment 'b' does not exist; the environments are first, a",
@@ -235,6 +245,12 @@ describe('a replacement', () => {
     connectors[0]!.respond = (attempt) => attempt.succeed();
     await old.waitUntilReady();
     expect(connectors[0]!.attempts).toHaveLength(2);
+  });
+
+  it('has the required skills of the replaced handle', () => {
+    const manager = create({ environments: [{ id: 'a', transport: WS, requiredSkills: ['x'] }] });
+    expect(manager.add('a', WS).requiredSkills).toEqual(['x']);
+    expect(manager.add('b', WS).requiredSkills).toEqual([]);
   });
 
   it('that is invalid changes nothing', () => {

@@ -288,6 +288,9 @@ describe('keys of an environment', () => {
     expect(refusal(`${URL_ENVIRONMENT}skills = { require = [] }`)).toBe(
       "[[environments]] 'a' skills: unknown key 'require'; the keys here are required",
     );
+    expect(refusal(`${URL_ENVIRONMENT}skills = { required = ["a", " "] }`)).toBe(
+      "[[environments]] 'a': 'skills.required' has a blank name; write the names of skills",
+    );
     expect(refusal(`${URL_ENVIRONMENT}skills = { required = "a" }`)).toBe(
       '[[environments]] \'a\' skills: \'required\' is not a list of strings; write required = ["…", "…"]',
     );

@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { expect, onTestFinished, test } from 'vitest';
+import { DirectClient } from '../support/direct-client.ts';
+import { Workspace } from '../unit/cli/run-cli.ts';
+
+const DIRECT = ['--remote-transport', 'direct', '--aws-sigv4', '--aws-region', 'eu-west-1'];
+const KEYS = { AWS_ACCESS_KEY_ID: 'AK', AWS_SECRET_ACCESS_KEY: 'very-secret', AWS_SESSION_TOKEN: 'session' };
+
+function start(client: DirectClient, ...flags: string[]) {
+  const workspace = new Workspace();
+  onTestFinished(() => workspace.close());
+  const args = ['--remote', `http://${client.host}`, '--environment-id', 'env-1', ...DIRECT, ...flags];
+  return workspace.start(args, { ...KEYS, CODEX_API_KEY: 'sk-key' });
+}
+
+test('programs of a client over the direct transport do not inherit the keys', async () => {
+  const client = await DirectClient.open();
+  const executor = start(client);
+  const connection = await client.connection();
+  await connection.handshake();
+  const envPolicy = {
+    inherit: 'all' as const,
+    ignoreDefaultExcludes: true,
+    exclude: [],
+    set: {},
+    includeOnly: [],
+  };
+  const program = { argv: ['/usr/bin/env'], cwd: 'file:///', env: {}, envPolicy, tty: false };
+  await connection.call('process/start', { processId: 'p', ...program });
+  await connection.closedProcess('p');
+  const printed = connection.process('p').text('stdout');
+  expect(printed).toContain('PATH=');
+  expect(printed).not.toMatch(/AWS_|very-secret|session|sk-key/);
+  expect(client.requests[0]!.headers.authorization).toContain('Credential=AK/');
+  executor.child.kill('SIGTERM');
+  expect(await once(executor.child, 'exit')).toEqual([0, null]);
+});
+
+test('ends with the end of stdin', async () => {
+  const client = await DirectClient.open();
+  const executor = start(client, '--exit-on-stdin-close');
+  await client.connection();
+  executor.child.stdin.end();
+  expect((await executor.outcome).code).toBe(0);
+});
+
+test('serves the direct transport and a listener', async () => {
+  const client = await DirectClient.open();
+  const executor = start(client, '--listen', 'ws://127.0.0.1:0');
+  const [line] = await once(executor.child.stdout, 'data');
+  expect(String(line)).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\n$/);
+  const connection = await client.connection();
+  await connection.handshake();
+  expect(await connection.call('environment/status', {})).toEqual({ status: 'ready' });
+});
+
+test('a refusal ends the server with a message that names it', async () => {
+  const client = await DirectClient.open();
+  client.registrations.push({ status: 403, body: { error: { code: 'forbidden', message: 'not you' } } });
+  const { code, stderr } = await start(client).outcome;
+  expect([code, stderr]).toEqual([
+    1,
+    `exec-server: the registry ${client.host} answered direct/register with HTTP 403 (forbidden: not you)\n`,
+  ]);
+});
