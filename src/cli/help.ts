@@ -1,6 +1,6 @@
 import { CONFIG_OPTIONS, type ConfigOption } from '../server/config/config.ts';
 import { SETTING_GROUPS } from '../server/config/setting.ts';
-import { formatConfigValue } from '../server/config/values.ts';
+import { acceptsNone, formatConfigValue } from '../server/config/values.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT_CODES } from './failures.ts';
 
@@ -124,7 +124,7 @@ function flagWithValue(option: ConfigOption): string {
     case 'integer':
       return `${option.flag} N`;
     case 'duration':
-      return `${option.flag} TIME`;
+      return `${option.flag} TIME${acceptsNone(option) ? '|none' : ''}`;
     case 'bytes':
       return `${option.flag} SIZE`;
   }

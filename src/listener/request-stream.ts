@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { FAIR_TURNS } from '../transport/fair-turns.ts';
-import { TurnCredit } from '../transport/turn-credit.ts';
+import { ConnectionTurns, TurnCredit } from '../transport/turn-credit.ts';
 import { countedAddress, type Peer } from './connection-slots.ts';
 import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
 
@@ -30,10 +29,9 @@ export class RequestCredits {
  */
 export class RequestStream extends Duplex {
   readonly #socket: Socket;
-  readonly #credit: TurnCredit;
+  readonly #turns: ConnectionTurns;
   /** Received bytes that the parser does not have yet. */
   #rest: Buffer | null = null;
-  #isWaiting = false;
   /** Whether the parser wants no more at the moment. */
   #isFull = false;
   #hasEnded = false;
@@ -41,11 +39,6 @@ export class RequestStream extends Duplex {
   readonly #requestTimeoutMs: number;
   /** Runs until the connection becomes a websocket, and from each response to the next request. */
   #timer: NodeJS.Timeout | undefined;
-  readonly #turn = () => {
-    this.#isWaiting = false;
-    this.#credit.startTurn();
-    this.#continue();
-  };
   readonly #onData = (chunk: Buffer) => {
     this.#rest = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
     this.#continue();
@@ -61,7 +54,7 @@ export class RequestStream extends Duplex {
   constructor(socket: Socket, requestTimeoutMs: number, credit: TurnCredit) {
     super({ allowHalfOpen: true });
     this.#socket = socket;
-    this.#credit = credit;
+    this.#turns = new ConnectionTurns(credit, () => this.#continue());
     this.#requestTimeoutMs = requestTimeoutMs;
     this.#expectRequest(null);
     socket.on('data', this.#onData);
@@ -109,7 +102,7 @@ export class RequestStream extends Duplex {
     const socket = this.#socket;
     this.#isReleased = true;
     clearTimeout(this.#timer);
-    FAIR_TURNS.remove(this.#turn, this.#credit);
+    this.#turns.stop();
     socket.pause();
     socket.off('data', this.#onData);
     socket.off('end', this.#onEnd);
@@ -136,7 +129,7 @@ export class RequestStream extends Duplex {
   }
 
   override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
-    FAIR_TURNS.remove(this.#turn, this.#credit);
+    this.#turns.stop();
     this.#rest = null;
     clearTimeout(this.#timer);
     if (!this.#isReleased) this.#socket.destroy();
@@ -155,15 +148,13 @@ export class RequestStream extends Duplex {
   }
 
   #continue(): void {
-    while (this.#rest !== null && !this.#isFull && !this.#isWaiting && !this.#isReleased) {
-      if (this.#credit.isSpent && !this.#credit.renewAfterLightUse()) {
-        this.#isWaiting = true;
-        FAIR_TURNS.add(this.#turn, this.#credit);
-        break;
-      }
+    while (this.#rest !== null && !this.#isFull && !this.#turns.isWaiting && !this.#isReleased) {
+      // Other connections of the address spend the same credit.
+      this.#turns.endIfSpent();
+      if (this.#turns.isWaiting) break;
       const piece = this.#rest.subarray(0, REQUEST_TURN_BYTES);
       this.#rest = piece.length === this.#rest.length ? null : this.#rest.subarray(piece.length);
-      this.#credit.spend(piece.length);
+      this.#turns.credit.spend(piece.length);
       this.#isFull = !this.push(piece);
     }
     this.#updateReading();
@@ -171,7 +162,7 @@ export class RequestStream extends Duplex {
 
   #updateReading(): void {
     if (this.#isReleased || this.destroyed) return;
-    if (this.#rest !== null || this.#isFull || this.#isWaiting) this.#socket.pause();
+    if (this.#rest !== null || this.#isFull || this.#turns.isWaiting) this.#socket.pause();
     else if (this.#hasEnded) this.push(null);
     else this.#socket.resume();
   }

@@ -74,6 +74,13 @@ export const SWEEP_REST_FACTOR = 4;
 /** Rounds of the watchdog after the server's death, 50 ms apart: ten seconds. What is left then cannot be killed. */
 export const WATCHDOG_ROUNDS = 200;
 
+/**
+ * Shells in which the watchdog removes entries at the same time, and entries for each. The programs that lock and remove an entry mostly
+ * wait for the CPU, so on a busy machine eight shells take a seventh of the time of one.
+ */
+export const REMOVAL_SHELLS = 8;
+export const REMOVALS_PER_SHELL = 32;
+
 /** Bytes for one entry in the list of removals: a page, which holds a path of 4,094 bytes. bwrap mounts at no longer one. */
 export const REMOVAL_SLOT_BYTES = 4_096;
 
@@ -82,6 +89,9 @@ export const WATCHDOG_EXIT_DEADLINE_MS = 1_000;
 /** Default number of processes of one caller, and how long a closed one stays readable: the reference's numbers. */
 export const DEFAULT_MAX_PROCESSES = 1024;
 export const DEFAULT_CLOSED_RETENTION_MS = 30_000;
+
+/** Processes dropped while no client was attached that a session remembers, to report them. A record has the id and some numbers. */
+export const DROPPED_PROCESS_RECORDS = 64;
 
 /** Default retention of each output stream: the reference's numbers for a whole process, and a head for snapshots. */
 export const DEFAULT_RETAINED_BYTES = 1024 * 1024;

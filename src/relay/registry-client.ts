@@ -146,10 +146,10 @@ export class RegistryClient {
     const { action, limits, body } = attempt;
     attempt.sent = await credentialOf(auth, limits, signal);
     const headers = {
-      'content-type': 'application/json',
-      accept: '*/*',
       ...attempt.moreHeaders,
+      'content-type': 'application/json',
       ...attempt.sent,
+      accept: '*/*',
     };
     const request = {
       url: callUrl(base, this.#options.environmentId, action),

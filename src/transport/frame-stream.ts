@@ -1,9 +1,8 @@
 import { Duplex } from 'node:stream';
-import { FAIR_TURNS } from './fair-turns.ts';
 import { FrameParser } from './frame-parser.ts';
 import { NEW_PEER_MESSAGE_BYTES, NEW_PEER_TURN_CREDIT, TURN_CREDIT } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
-import { TurnCredit } from './turn-credit.ts';
+import { ConnectionTurns, TurnCredit } from './turn-credit.ts';
 
 /** Receives the messages of a frame stream. */
 export interface FrameReceiver {
@@ -33,20 +32,14 @@ export class FrameStream extends Duplex {
   #receiver: FrameReceiver | null = null;
   /** Received bytes that are not parsed yet. */
   #rest: Buffer | null;
-  readonly #credit: TurnCredit;
+  readonly #turns: ConnectionTurns;
   #isReceiving = true;
-  #isWaiting = false;
   /** Whether the library reads too slowly. */
   #isFull = false;
   #isParsing = false;
   #isReading = false;
   #hasEnded = false;
   #isClosed = false;
-  readonly #turn = () => {
-    this.#isWaiting = false;
-    this.#credit.startTurn();
-    this.#continue();
-  };
 
   /**
    * `head` has the bytes that arrived with the upgrade request. `maxMessageBytes` 0 means no limit. Connections of one
@@ -60,7 +53,7 @@ export class FrameStream extends Duplex {
   ) {
     super({ allowHalfOpen: true });
     this.#socket = socket;
-    this.#credit = credit;
+    this.#turns = new ConnectionTurns(credit, () => this.#continue());
     this.#rest = head.length === 0 ? null : head;
     this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
     this.#parser = this.#createParser();
@@ -93,7 +86,7 @@ export class FrameStream extends Duplex {
 
   /** Lifts the limits that hold until a client has sent `initialize`. */
   trustPeer(): void {
-    this.#credit.setPerTurn(TURN_CREDIT);
+    this.#turns.credit.setPerTurn(TURN_CREDIT);
     this.#parser.maxMessageBytes = this.#maxMessageBytes;
   }
 
@@ -137,7 +130,7 @@ export class FrameStream extends Duplex {
   }
 
   override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {
-    FAIR_TURNS.remove(this.#turn, this.#credit);
+    this.#turns.stop();
     this.#rest = null;
     if (this.#isClosed) {
       destroyed(error);
@@ -148,6 +141,7 @@ export class FrameStream extends Duplex {
   }
 
   #createParser(): FrameParser {
+    const { credit } = this.#turns;
     return new FrameParser(Math.min(NEW_PEER_MESSAGE_BYTES, this.#maxMessageBytes), {
       message: (bytes, isBinary) => this.#receiver?.message(bytes, isBinary),
       begin: (expectedBytes, isBinary) => this.#receiver!.begin(expectedBytes, isBinary),
@@ -155,14 +149,14 @@ export class FrameStream extends Duplex {
       pass: (bytes) => {
         this.#isFull = !this.push(bytes);
       },
-      spend: (cost) => this.#credit.spend(cost),
-      mayContinue: () => !this.#credit.isSpent && this.#mayParse(),
+      spend: (cost) => credit.spend(cost),
+      mayContinue: () => !credit.isSpent && this.#mayParse(),
     });
   }
 
   /** At the end of the connection everything that has arrived is delivered, whether or not the receiver paused. */
   #mayParse(): boolean {
-    if (this.#receiver === null || this.#isWaiting) return false;
+    if (this.#receiver === null || this.#turns.isWaiting) return false;
     return this.#isClosed || (this.#isReceiving && !this.#isFull);
   }
 
@@ -182,16 +176,10 @@ export class FrameStream extends Duplex {
       const taken = this.#parser.take(this.#rest);
       // The receiver may have ended the connection.
       if (this.#rest !== null) this.#rest = taken === this.#rest.length ? null : this.#rest.subarray(taken);
-      if (this.#credit.isSpent) this.#endTurn();
+      this.#turns.endIfSpent();
     }
     this.#isParsing = false;
     this.#update();
-  }
-
-  #endTurn(): void {
-    if (this.#credit.renewAfterLightUse()) return;
-    this.#isWaiting = true;
-    FAIR_TURNS.add(this.#turn, this.#credit);
   }
 
   /** Reads the socket while there is nothing left to parse, and passes its end on after the last byte. */
@@ -216,8 +204,13 @@ export class FrameStream extends Duplex {
     this.#update();
   }
 
+  /** A client that ends without a close frame is gone. The library ends its side only if something is left to read or send. */
   #pushEnd(): void {
     if (this.readableEnded) return;
+    if (this.readableLength + this.writableLength + this.#socket.writableLength === 0) {
+      this.destroy();
+      return;
+    }
     this.push(null);
     // The end must not wait until the library reads.
     this.read(0);

@@ -1,4 +1,5 @@
 import { uptimeMs } from '../base/uptime.ts';
+import { FAIR_TURNS } from './fair-turns.ts';
 import { LIGHT_USE_MS, TURN_CREDIT } from './limits.ts';
 
 /**
@@ -42,5 +43,39 @@ export class TurnCredit {
     if (this.#now() - this.#turnStartedAtMs < LIGHT_USE_MS) return false;
     this.startTurn();
     return true;
+  }
+}
+
+/** The turns of one connection: it works while it has credit, and then waits until all other busy connections had a turn. */
+export class ConnectionTurns {
+  readonly credit: TurnCredit;
+  readonly #turn: () => void;
+  #isWaiting = false;
+
+  /** Calls `resume` when a turn begins. */
+  constructor(credit: TurnCredit, resume: () => void) {
+    this.credit = credit;
+    this.#turn = () => {
+      this.#isWaiting = false;
+      credit.startTurn();
+      resume();
+    };
+  }
+
+  /** Whether the connection must not work before its next turn. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
+  }
+
+  /** Ends the turn when its credit is spent. */
+  endIfSpent(): void {
+    if (!this.credit.isSpent || this.credit.renewAfterLightUse()) return;
+    this.#isWaiting = true;
+    FAIR_TURNS.add(this.#turn, this.credit);
+  }
+
+  /** Drops the turn that the connection waits for. */
+  stop(): void {
+    FAIR_TURNS.remove(this.#turn, this.credit);
   }
 }

@@ -46,16 +46,6 @@ function folder(): string {
 
 const place = (relay: TestRelay) => ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
 
-test('does not pass the credential to programs', async () => {
-  const relay = await openRelay();
-  const key = relay.token('executor');
-  stopped(startBin(place(relay), { EXEC_SERVER_API_KEY: key, CODEX_API_KEY: 'another' }));
-  const { stdout } = await run((await connect(relay)).backend, ['/usr/bin/env']);
-  const text = Buffer.from(stdout).toString();
-  expect(text).toContain('PATH=');
-  expect(text).not.toContain('API_KEY');
-});
-
 test('serves direct clients as well, and distinguishes their principals', async () => {
   const relay = await openRelay();
   const audit = join(folder(), 'audit');

@@ -21,6 +21,13 @@ export interface Row {
   readonly name: string;
 }
 
+/** Measures the event loop of a server or a relay from another process. */
+export class LoopWatch {
+  constructor(server: { readonly url: string; readonly pid: number });
+  measure(work: () => Promise<void>): Promise<Measured>;
+  close(): Promise<void>;
+}
+
 export const METHOD_REQUESTS: Readonly<Record<string, readonly { readonly name: string }[] | string>>;
 export const ROWS: readonly Row[];
 export const FLOODS: Readonly<Record<string, unknown>>;

@@ -1,4 +1,5 @@
 export { FLOODS } from './floods.mjs';
+export { LoopWatch } from './loop-watch.mjs';
 export {
   MAX_FLOOD_BLOCK_MS,
   MAX_REQUEST_BLOCK_MS,

@@ -1,6 +1,7 @@
 // A well-behaved client in its own process. It sends small requests all the time and records how long the server's event loop kept it
-// waiting. Arguments: the URL and the process id of the server. The parent sends `begin` and `end`.
+// waiting. Arguments: the URL and the process id of the server; an `http:` URL is that of a relay. The parent sends `begin` and `end`.
 import { readFileSync } from 'node:fs';
+import { Agent, get } from 'node:http';
 import WebSocket from 'ws';
 
 /** Between two requests. Short, so that nearly all of a block lies between two answers. */
@@ -40,20 +41,40 @@ function between(before, after) {
   };
 }
 
-const socket = new WebSocket(url, { perMessageDeflate: false });
-let nextId = 1;
-let answered = () => {};
-socket.on('message', () => answered());
-socket.on('close', () => process.exit(process.connected ? 1 : 0));
-socket.on('error', () => process.exit(1));
+const lost = () => process.exit(process.connected ? 1 : 0);
 process.once('disconnect', () => process.exit(0));
 
-async function call(method, params) {
-  const answer = new Promise((resolve) => {
-    answered = resolve;
-  });
-  socket.send(JSON.stringify({ id: nextId++, method, params }));
-  await answer;
+/** Opens a session and returns a function that sends a small request. */
+async function openSession() {
+  const socket = new WebSocket(url, { perMessageDeflate: false });
+  let nextId = 1;
+  let answered = () => {};
+  socket.on('message', () => answered());
+  socket.on('close', lost);
+  socket.on('error', () => process.exit(1));
+  const call = async (method, params) => {
+    const answer = new Promise((resolve) => {
+      answered = resolve;
+    });
+    socket.send(JSON.stringify({ id: nextId++, method, params }));
+    await answer;
+  };
+  await new Promise((resolve) => socket.once('open', resolve));
+  await call('initialize', { clientName: 'observer' });
+  socket.send('{"method":"initialized","params":{}}');
+  return () => call('environment/status', {});
+}
+
+/** Returns a function that sends a request over one connection. */
+function openRelay() {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  return () =>
+    new Promise((resolve) => {
+      get(`${url}/healthz`, { agent }, (response) => response.resume().once('end', resolve)).on(
+        'error',
+        lost,
+      );
+    });
 }
 
 let measuring = false;
@@ -63,9 +84,8 @@ process.on('message', (message) => {
   measuring = message === 'begin';
 });
 
-await new Promise((resolve) => socket.once('open', resolve));
-await call('initialize', { clientName: 'observer' });
-socket.send('{"method":"initialized","params":{}}');
+const ask = url.startsWith('http:') ? openRelay() : await openSession();
+await ask();
 
 let last = reading();
 let wasMeasuring = false;
@@ -74,7 +94,7 @@ for (;;) {
   const begins = measuring && !wasMeasuring;
   const ends = !measuring && wasMeasuring;
   wasMeasuring = measuring;
-  await call('environment/status', {});
+  await ask();
   const now = reading();
   if (begins) {
     worst = { blockMs: 0, stallMs: 0, wallMs: 0 };

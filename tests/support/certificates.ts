@@ -20,11 +20,11 @@ export class Certificates {
     return files;
   }
 
-  /** A certificate for 127.0.0.1, signed by an authority. */
-  signedBy(authority: CertificateFiles, name: string): CertificateFiles {
+  /** A certificate signed by an authority, by default for 127.0.0.1. */
+  signedBy(authority: CertificateFiles, name: string, subject = 'IP:127.0.0.1'): CertificateFiles {
     const files = this.#files(name);
     const [request, extensions] = [this.path(`${name}.csr`), this.path(`${name}.ext`)];
-    writeFileSync(extensions, 'subjectAltName=IP:127.0.0.1\n');
+    writeFileSync(extensions, `subjectAltName=${subject}\n`);
     this.#openssl('req', ...NEW_KEY, '-subj', `/CN=${name}`, '-keyout', files.key, '-out', request);
     this.#openssl(
       ...['x509', '-req', '-in', request, '-days', '2', '-extfile', extensions],

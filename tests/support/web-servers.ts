@@ -71,7 +71,8 @@ export function silentServer(): Promise<WebServer> {
   return listening(createTcpServer((socket) => socket.resume()) as Server, 'http');
 }
 
-async function listening(server: Server, scheme: 'http' | 'https'): Promise<WebServer> {
+/** Starts a server on a free port. */
+export async function listening(server: Server, scheme: 'http' | 'https'): Promise<WebServer> {
   const connections = new Set<Duplex>();
   let opened = 0;
   server.on('connection', (socket: Socket) => {

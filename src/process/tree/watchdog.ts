@@ -1,4 +1,4 @@
-import { WATCHDOG_EXIT_DEADLINE_MS, WATCHDOG_ROUNDS } from '../limits.ts';
+import { REMOVAL_SHELLS, REMOVALS_PER_SHELL, WATCHDOG_EXIT_DEADLINE_MS, WATCHDOG_ROUNDS } from '../limits.ts';
 import type { InputSink } from '../spawn/spawner.ts';
 import { killProcess } from './process-table.ts';
 import type { RemovalList } from './removal-list.ts';
@@ -105,7 +105,8 @@ const SHELL = '/bin/sh';
 /**
  * `$1` is the server's tag, `$2` the script that removes entries. Zombies keep their limits, but must not keep the loop running. The list
  * of removals has a NUL after each entry, and more of them where slots are unused. An entry that another server uses is locked and
- * stays. A locked entry is tried twice more: a dying server closes the pipe first and releases its own locks a moment later.
+ * stays. A locked entry is tried twice more: a dying server closes the pipe first and releases its own locks a moment later. Several
+ * shells remove entries at the same time, because each entry needs two short programs.
  */
 const WATCHDOG_SCRIPT = `
 trap '' TERM INT HUP QUIT
@@ -138,7 +139,7 @@ kill_tagged() {
 [ -z "$tag" ] || kill_tagged
 [ -e /proc/self/fd/3 ] || exit 0
 remove_all() {
-  tr -s '\\000' </proc/self/fd/3 | xargs -0 sh -c "$remove" sh
+  tr -s '\\000' </proc/self/fd/3 | xargs -0 -n ${REMOVALS_PER_SHELL} -P ${REMOVAL_SHELLS} sh -c "$remove" sh
 }
 remove_all || { sleep 0.2; remove_all; } || { sleep 1; remove_all; }
 `;

@@ -25,7 +25,7 @@ export interface KeySource {
 export function readAgentClaims(token: string): AgentClaims {
   const { claims } = decode(token);
   for (const [name, type] of Object.entries(REQUIRED_CLAIMS)) {
-    if (typeof claims[name] !== type) throw new CredentialError(`the token has no valid claim '${name}'`);
+    if (!IS_VALID[type](claims[name])) throw new CredentialError(`the token has no valid claim '${name}'`);
   }
   return {
     runtimeId: claims.agent_runtime_id as string,
@@ -54,14 +54,20 @@ const AUDIENCE = 'codex-app-server';
 const REQUIRED_CLAIMS = {
   iss: 'string',
   aud: 'string',
-  exp: 'number',
-  iat: 'number',
+  exp: 'seconds',
+  iat: 'seconds',
   agent_runtime_id: 'string',
   agent_private_key: 'string',
   account_id: 'string',
   chatgpt_user_id: 'string',
   plan_type: 'string',
   chatgpt_account_is_fedramp: 'boolean',
+} as const;
+
+const IS_VALID = {
+  string: (value: unknown) => typeof value === 'string',
+  boolean: (value: unknown) => typeof value === 'boolean',
+  seconds: (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0,
 } as const;
 
 function decode(token: string): Jwt {

@@ -16,7 +16,8 @@ export interface Placement {
 
 /**
  * Paths that must stay absent. In the sandbox of a program a mount protects them. A helper lives too long to keep mount points on the
- * host, so it compares paths, both as spelled and with links resolved. A program that swaps a link at the same moment may win the race.
+ * host, so it compares paths, both as spelled and with links resolved. A program that swaps a link between the comparison and the
+ * operation may win the race; docs/guides/sandbox.md says what it gains.
  */
 export class AbsentPaths {
   readonly #paths: readonly AbsentPath[];

@@ -1,12 +1,23 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
-import { Watchdog } from '../../../../src/process/tree/watchdog.ts';
+import { RemovalList } from '../../../../src/process/tree/removal-list.ts';
+import { type StartWatchdog, Watchdog } from '../../../../src/process/tree/watchdog.ts';
 import { childPids, command, isAlive, record, run, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -145,4 +156,44 @@ test('kills the registered groups when its pipe closes', async () => {
   await waitFor('two groups to die', () => !isAlive(second) && !isAlive(fourth));
   expect([first, third].map(isAlive)).toEqual([true, true]);
   for (const group of groups) group.kill('SIGKILL');
+});
+
+test('removes the listed entries that are empty, marked and not locked', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'watchdog-'));
+  const removals = new RemovalList(() => openSync(join(folder, 'list'), 'w+'));
+  let running: ReturnType<typeof spawn> | undefined;
+  const start: StartWatchdog = ({ path, argv, removals: list }) => {
+    const started = spawn(path, argv.slice(1), { stdio: ['pipe', 'ignore', 'ignore', list] });
+    running = started;
+    return {
+      pid: started.pid!,
+      stdin: new StreamSink(started.stdin!),
+      onExit: (listener) => started.once('exit', listener),
+    };
+  };
+  const watchdog = new Watchdog(null, start, removals);
+  const names = Array.from({ length: 300 }, (_, number) => `entry ${number}`);
+  for (const [index, name] of names.entries()) {
+    const path = join(folder, name);
+    if (index % 2 === 0) mkdirSync(path);
+    else writeFileSync(path, '');
+    chmodSync(path, 0o1555);
+    removals.add(path, index % 2 === 0 ? 'directory' : 'file');
+  }
+  const kept = ['entry 0', 'entry 1', 'entry 2', 'entry 3'];
+  chmodSync(join(folder, 'entry 0'), 0o555);
+  chmodSync(join(folder, 'entry 1'), 0o1755);
+  writeFileSync(join(folder, 'entry 1'), 'not empty');
+  // Another server uses these.
+  const script = 'exec 8<"$1" 9<"$2"; flock -x 8 && flock -x 9 && echo locked && exec sleep 1000';
+  const [directory, file] = [join(folder, 'entry 2'), join(folder, 'entry 3')];
+  const other = spawn('sh', ['-c', script, 'sh', directory, file], { stdio: ['ignore', 'pipe', 'ignore'] });
+  await once(other.stdout, 'data');
+  watchdog.ensureRunning();
+  running?.stdin?.end();
+  await once(running!, 'exit');
+  expect(readdirSync(folder).sort()).toEqual([...kept, 'list']);
+  other.kill('SIGKILL');
+  removals.close();
+  rmSync(folder, { recursive: true });
 });

@@ -132,6 +132,8 @@ describe('without a request', () => {
     ['x', 'the token is not a JSON Web Token'],
     ['a.b', 'the token is not a JSON Web Token'],
     [agentToken({ aud: ['codex-app-server'] }), "no valid claim 'aud'"],
+    [agentToken({ exp: NOW / 1_000 }), "no valid claim 'exp'"],
+    [agentToken({ iat: -1 }), "no valid claim 'iat'"],
   ])('rejects the token %#', async (token, why) => {
     const { service, signIn } = await open();
     await expect(signIn(token)).rejects.toThrow(why);
@@ -179,7 +181,7 @@ test('accepts another address if the variables agree with it', async () => {
 test.each([
   [agentToken({ iss: 'https://elsewhere.example' }), 'is not issued by'],
   [agentToken({ aud: 'other' }), 'is not for codex-app-server'],
-  [agentToken({ exp: NOW / 1_000 - 600 }), 'has expired'],
+  [agentToken({ exp: Math.floor(NOW / 1_000) - 600 }), 'has expired'],
   [agentToken({}, { kid: 'key-2' }), 'is signed with an unknown key'],
   [agentToken({}, { kid: undefined }), 'is signed with an unknown key'],
   [agentToken({}, { alg: 'RS512' }), 'is not signed with RS256'],
@@ -203,7 +205,7 @@ test.each([
 
 test('accepts a token that expired less than a minute ago, or is not yet valid', async () => {
   const { signIn } = await open();
-  const exp = NOW / 1_000 - 30;
+  const exp = Math.floor(NOW / 1_000) - 30;
   expect(await signIn(agentToken({ exp, nbf: exp + 600 }))).toHaveProperty('headers');
 });
 

@@ -72,11 +72,13 @@ export const PUBLIC_KEYS = {
 export const AGENT_SEED = createHash('sha256').update('agent-identity test key 1').digest();
 export const AGENT_PRIVATE_KEY = 'MC4CAQAwBQYDK2VwBCIEIAQqFX9ZkyIBvDYqh9fAcNjZM0oEfB6iIl+SFxMicWet';
 
+const SECONDS = Math.floor(NOW / 1_000);
+
 export const AGENT_CLAIMS = {
   iss: 'https://chatgpt.com/codex-backend/agent-identity',
   aud: 'codex-app-server',
-  exp: NOW / 1_000 + 3_600,
-  iat: NOW / 1_000,
+  exp: SECONDS + 3_600,
+  iat: SECONDS,
   agent_runtime_id: 'agent-runtime-1',
   agent_private_key: AGENT_PRIVATE_KEY,
   account_id: 'account-1',
@@ -110,7 +112,10 @@ export function readJson(path: string): unknown {
 export function chatGptJson(tokens: object = {}, more: object = {}): { tokens: Record<string, unknown> } {
   return {
     tokens: {
-      id_token: jwt({ 'https://api.openai.com/auth': { chatgpt_account_id: 'account-1' } }),
+      // Without the user's id the reference does not retry after a 401.
+      id_token: jwt({
+        'https://api.openai.com/auth': { chatgpt_account_id: 'account-1', chatgpt_user_id: 'user-1' },
+      }),
       access_token: 'access-1',
       refresh_token: 'refresh-1',
       account_id: 'account-1',

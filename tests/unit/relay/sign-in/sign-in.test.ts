@@ -22,7 +22,7 @@ const WHOAMI = {
   chatgpt_account_is_fedramp: true,
 };
 /** Not expired on the machine that runs the tests. */
-const AGENT = { exp: Date.now() / 1_000 + 3_600 };
+const AGENT = { exp: Math.floor(Date.now() / 1_000) + 3_600 };
 const REGISTRY = 'https://registry.example';
 
 type Variables = Record<string, string | undefined>;
