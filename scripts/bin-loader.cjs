@@ -22,11 +22,20 @@ const filename = join(__dirname, 'BUNDLE_NAME.js');
 const isEnabled = !process.env.NODE_DISABLE_COMPILE_CACHE;
 const cacheName = isEnabled ? `BUNDLE_NAME-${nodeIdentity()}.cache` : null;
 const userFolder = isEnabled ? findUserFolder() : null;
-const cachedData = isEnabled ? (readBuildCache() ?? readUserCache()) : undefined;
-const wrapper = `(function(exports,require,module,__filename,__dirname){${fs.readFileSync(filename, 'utf8')}\n})`;
-const script = new Script(wrapper, { filename, cachedData });
-if (userFolder !== null && (cachedData === undefined || script.cachedDataRejected)) writeAfterFirstSession();
+const script = loadScript();
 script.runInThisContext()(exports, require, module, filename, __dirname);
+
+/**
+ * The bundle is a function expression in ASCII, so that its source is in memory once, with one byte per character. The cache is
+ * referenced by nothing but this function and its memory is free after the start.
+ */
+function loadScript() {
+  const cachedData = isEnabled ? (readBuildCache() ?? readUserCache()) : undefined;
+  const compiled = new Script(fs.readFileSync(filename, 'latin1'), { filename, cachedData });
+  if (userFolder !== null && (cachedData === undefined || compiled.cachedDataRejected))
+    writeAfterFirstSession();
+  return compiled;
+}
 
 /** Writes the code cache of the functions that have run so far beside the bundle. The build calls this. */
 exports.writeBuildCache = () => writeCache(__dirname, 0o644);

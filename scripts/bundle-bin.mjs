@@ -37,7 +37,11 @@ const { outputFiles } = await build({
   minify: true,
   legalComments: 'none',
   define: { 'import.meta.url': '__bundleUrl' },
-  banner: { js: "const __bundleUrl=require('node:url').pathToFileURL(__filename).href;" },
+  charset: 'ascii',
+  banner: {
+    js: "(function(exports,require,module,__filename,__dirname){const __bundleUrl=require('node:url').pathToFileURL(__filename).href;",
+  },
+  footer: { js: '})' },
   logLevel: 'warning',
 });
 const bundle = outputFiles[0].contents;

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { uptimeMs } from '../base/uptime.ts';
 import {
   BUSY_POLL_CREDIT,
   BUSY_POLL_MAX_PAUSE_MS,
@@ -26,7 +27,7 @@ export class BusyPollClient {
   requestReceived(): void {
     if (this.#poll === null) return;
     this.#poll.stop();
-    const pauseMs = performance.now() - this.#respondedAtMs;
+    const pauseMs = uptimeMs() - this.#respondedAtMs;
     if (pauseMs < PIPELINED_PAUSE_MS) this.#credit = 0;
     else if (pauseMs < BUSY_POLL_MAX_PAUSE_MS) this.#credit = BUSY_POLL_CREDIT;
     else if (this.#credit > 0) this.#credit--;
@@ -34,7 +35,7 @@ export class BusyPollClient {
 
   responseSent(): void {
     if (this.#poll === null) return;
-    this.#respondedAtMs = performance.now();
+    this.#respondedAtMs = uptimeMs();
     if (this.#credit > 0) this.#poll.start(this.#respondedAtMs);
   }
 }
@@ -69,7 +70,7 @@ export class BusyPoll {
   }
 
   readonly #turn = (): void => {
-    this.#running = this.#turnsLeft-- > 0 && performance.now() < this.#endsAtMs;
+    this.#running = this.#turnsLeft-- > 0 && uptimeMs() < this.#endsAtMs;
     if (!this.#running) return;
     this.#yieldCpu?.();
     setImmediate(this.#turn);

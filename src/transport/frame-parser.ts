@@ -32,7 +32,7 @@ export class FrameParser {
   maxMessageBytes: number;
   readonly #events: FrameEvents;
   /** The received part of the next frame's header. */
-  readonly #header = Buffer.alloc(MAX_HEADER_BYTES);
+  readonly #header = Buffer.allocUnsafe(MAX_HEADER_BYTES);
   #headerBytes = 0;
   /** The frame whose payload is arriving; null between frames. */
   #frame: Frame | null = null;

@@ -204,8 +204,13 @@ export class FrameStream extends Duplex {
     this.#update();
   }
 
+  /** A client that ends without a close frame is gone. The library ends its side only if something is left to read or send. */
   #pushEnd(): void {
     if (this.readableEnded) return;
+    if (this.readableLength + this.writableLength + this.#socket.writableLength === 0) {
+      this.destroy();
+      return;
+    }
     this.push(null);
     // The end must not wait until the library reads.
     this.read(0);

@@ -77,8 +77,7 @@ function version(env: NodeJS.ProcessEnv = { HOME: home }): string {
 /** The code cache of another program. V8 accepts it for the bundle, because it compares only the length of the source. */
 function plant(file: string): void {
   const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
-  const { length } =
-    `(function(exports,require,module,__filename,__dirname){${readFileSync(join(dirname(bin), bundle), 'utf8')}\n})`;
+  const { length } = readFileSync(join(dirname(bin), bundle), 'latin1');
   const script = `
     const source = '(function(){process.stdout.write("planted\\\\n")'.padEnd(${length} - 2) + '})';
     const script = new (require('node:vm').Script)(source);
@@ -86,6 +85,11 @@ function plant(file: string): void {
     require('node:fs').writeFileSync(${JSON.stringify(file)}, script.createCachedData());`;
   expect(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })).toBe('planted\n');
 }
+
+test('the bundle is ASCII, because the loader reads one byte per character', () => {
+  const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
+  expect(readFileSync(join(dirname(bin), bundle)).every((byte) => byte < 0x80)).toBe(true);
+});
 
 test('the first session writes a cache that only this user can read, and the next start uses it', async () => {
   expect(version()).toBe(VERSION);

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { lookup } from 'node:dns/promises';
 import type { Socket } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -100,6 +99,8 @@ export function systemLookup(): Resolve {
   return async (name, owner = {}) => {
     const permit = await lookups.acquire(owner);
     try {
+      // Loaded with the first name: every server would hold it in memory, and most run no program with a proxy.
+      const { lookup } = await import('node:dns/promises');
       return (await lookup(name, { all: true })).map(({ address }) => address);
     } finally {
       permit.leave(owner);
