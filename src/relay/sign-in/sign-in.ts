@@ -14,6 +14,8 @@ export interface SignInOptions extends OutboundOptions {
   readonly registryUrl: string;
   /** Whether CODEX_ACCESS_TOKEN is the token of an agent. */
   readonly useAgentIdentity?: boolean;
+  /** Values that replace those of codex's config.toml, in TOML. */
+  readonly configOverrides?: Readonly<Record<string, string>>;
   readonly log: Logger;
   /** Keeps processes that renew the same login apart. Without it, a renewal logs a warning. */
   readonly fileLock?: FileLock | null;
@@ -40,7 +42,7 @@ export async function signIn(options: SignInOptions, signal: AbortSignal): Promi
   const ownKey = variable(env, OWN_KEY);
   if (ownKey !== null && !useAgentIdentity) return fixedToken(ownKey, OWN_KEY);
   const home = codexHome(env);
-  const config = await readCodexConfig(home);
+  const config = await readCodexConfig(home, options.configOverrides);
   const setting: Setting = { ...options, url, home, config, services: new AuthServices(options), signal };
   return (
     (await agentIdentity(setting)) ??
