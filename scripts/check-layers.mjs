@@ -29,6 +29,8 @@ const COLLECTED_SIGNALS = /\bAbortSignal\s*\.\s*(?:any|timeout)\b/g;
  */
 const UNDOCUMENTED =
   /\b(?:process\s*\.\s*binding|internalBinding|getOwnPropertySymbols|_handle)\b|\.\s*_(?!handle\b|(?:zod|default)\b|(?<=\bsuper\s*\.\s*_)(?:read|write|writev|final|destroy|construct|transform|flush)\b)\w+/g;
+/** Methods of sockets that Node calls itself and that code must not replace, and the event before the documented `secureConnection`. */
+const REPLACED_OR_INTERNAL = /\.\s*destroySoon\s*=(?!=)|\.\s*(?:on|once)\s*\(\s*'secure'/g;
 /** The libraries that native code may be loaded from. `null` would be the Node binary itself. */
 const LIBRARY_LOADS = /\bkoffi\s*\.\s*load\s*\((?!\s*'libc\.so\.6'\s*\))/g;
 
@@ -150,6 +152,10 @@ function* nameViolations({ path, folder, code, imports }) {
 function* undocumentedViolations({ path, code, withStrings }) {
   for (const { 0: name, index } of code.matchAll(UNDOCUMENTED)) {
     const reason = `${name.replace(/\s|^\./g, '')} is not a documented interface`;
+    yield { path, line: lineAt(code, index), reason };
+  }
+  for (const { 0: name, index } of withStrings.matchAll(REPLACED_OR_INTERNAL)) {
+    const reason = `${name.replace(/\s|^\./g, '')} does not use a documented interface`;
     yield { path, line: lineAt(code, index), reason };
   }
   for (const { index } of withStrings.matchAll(LIBRARY_LOADS)) {

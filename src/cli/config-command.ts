@@ -1,7 +1,7 @@
 import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { describeSource } from '../server/config/resolve.ts';
-import { formatConfigValue } from '../server/config/values.ts';
+import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
 import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { helpText } from './help.ts';
@@ -38,9 +38,14 @@ function settingsTable({ config, sources }: Settings): string {
 /** `{"file": path or null, "settings": {key: {value, source, detail}}}` */
 function settingsJson({ config, sources, file }: Settings): string {
   const settings = Object.fromEntries(
-    CONFIG_OPTIONS.map(({ key }) => [key, { value: config[key], ...sources[key] }]),
+    CONFIG_OPTIONS.map(({ key }) => [key, { value: jsonValue(config[key]), ...sources[key] }]),
   );
   return `${JSON.stringify({ file, settings }, null, 2)}\n`;
+}
+
+/** JSON has no infinite numbers. */
+function jsonValue(value: ConfigValue): ConfigValue {
+  return value === Number.POSITIVE_INFINITY ? 'none' : value;
 }
 
 function align(rows: readonly (readonly string[])[]): string {

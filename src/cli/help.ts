@@ -1,6 +1,6 @@
 import { CONFIG_OPTIONS, type ConfigOption } from '../server/config/config.ts';
 import { SETTING_GROUPS } from '../server/config/setting.ts';
-import { formatConfigValue } from '../server/config/values.ts';
+import { acceptsNone, formatConfigValue } from '../server/config/values.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT_CODES } from './failures.ts';
 
@@ -46,7 +46,7 @@ const COMMAND_FLAGS = [
   ),
   entry(
     '-c, --config KEY=VALUE',
-    'Set one value of the file, by its key. May be repeated. Keys of codex have no effect, which is a warning.',
+    'Set one value of the file, by its key. May be repeated. With --remote also a key of codex that decides how to sign in. Other keys of codex have no effect.',
   ),
   entry('--strict-config', 'Refuse keys and features that have no effect.'),
   entry('--transport ws|stdio|off', 'Listen on this kind of transport. A short form of --listen.'),
@@ -124,7 +124,7 @@ function flagWithValue(option: ConfigOption): string {
     case 'integer':
       return `${option.flag} N`;
     case 'duration':
-      return `${option.flag} TIME`;
+      return `${option.flag} TIME${acceptsNone(option) ? '|none' : ''}`;
     case 'bytes':
       return `${option.flag} SIZE`;
   }

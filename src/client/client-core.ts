@@ -15,7 +15,7 @@ import { CallRetries, rulesOf } from './connection/call-rules.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
 import { type PolicyHandler, PolicyRequests } from './connection/policy-requests.ts';
 import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
-import { type Capabilities, capabilitiesOf } from './connection/server-messages.ts';
+import { type Capabilities, capabilitiesOf, type DroppedProcess } from './connection/server-messages.ts';
 import type { TraceSource } from './connection/trace.ts';
 import { ClientError } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
@@ -27,6 +27,7 @@ import {
   MAX_MESSAGE_BYTES,
   MAX_PROTOCOL_ERRORS,
   RECOVERY_WINDOW_MS,
+  UNLIMITED_TTL,
 } from './limits.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
@@ -40,15 +41,15 @@ export interface SessionOptions {
   readonly clientName?: string;
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
-  /** How long the client tries to restore a lost connection. 0 fails immediately. */
-  readonly recoveryWindowMs?: number;
+  /** How long the client tries to restore a lost connection. 0 fails immediately; `none` never gives up. */
+  readonly recoveryWindowMs?: number | 'none';
   /** Resumes a session that another client has left, instead of opening a new one. */
   readonly resumeSessionId?: string;
   /**
    * How long the server keeps the session and its processes without a connection. The server caps it. 0 ends them
-   * with the connection.
+   * with the connection; `none` asks for no limit.
    */
-  readonly detachedSessionTtlMs?: number;
+  readonly detachedSessionTtlMs?: number | 'none';
   /**
    * Decides whether processes of {@link ClientCore.backend} may reach a host that no pattern of their
    * `networkProxy` allows. The server asks only where `networkProxy` has `policyDecisionTimeoutMs`. Without a
@@ -98,6 +99,7 @@ export class ClientCore {
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
   #capabilities: Capabilities = {};
+  #droppedProcesses: readonly DroppedProcess[] = [];
 
   protected constructor(source: TransportSource, options: SessionOptions) {
     this.#options = {
@@ -105,10 +107,11 @@ export class ClientCore {
       resumable: source.resumable,
       connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       initializeTimeoutMs: options.initializeTimeoutMs ?? INITIALIZE_TIMEOUT_MS,
-      recoveryWindowMs: options.recoveryWindowMs ?? RECOVERY_WINDOW_MS,
+      recoveryWindowMs:
+        durationOf(options, 'recoveryWindowMs', Number.POSITIVE_INFINITY) ?? RECOVERY_WINDOW_MS,
       maxMessageBytes: options.maxMessageBytes ?? MAX_MESSAGE_BYTES,
       clientName: options.clientName ?? 'exec-server-client',
-      detachedSessionTtlMs: options.detachedSessionTtlMs,
+      detachedSessionTtlMs: durationOf(options, 'detachedSessionTtlMs', UNLIMITED_TTL),
       trace: options.trace,
     };
     this.#policyRequests = new PolicyRequests((id) =>
@@ -170,6 +173,14 @@ export class ClientCore {
   /** The server's description of itself from the last handshake; null when it sent none. */
   get environmentInfo(): EnvironmentInfo | null {
     return this.#environmentInfo;
+  }
+
+  /**
+   * Closed processes of a resumed session that the server dropped while no client was attached, because it keeps a
+   * limited amount. Empty on servers without the capability `droppedProcesses`.
+   */
+  get droppedProcesses(): readonly DroppedProcess[] {
+    return this.#droppedProcesses;
   }
 
   /** The server's capabilities. A missing flag means false. */
@@ -297,6 +308,7 @@ export class ClientCore {
     this.#answeredBefore = link.answered;
     this.#environmentInfo = link.environmentInfo;
     this.#capabilities = capabilitiesOf(link.environmentInfo);
+    this.#droppedProcesses = link.droppedProcesses;
     this.#change('connected', null);
     if (link.end !== null) this.#lost(link, link.end);
   }
@@ -318,7 +330,7 @@ export class ClientCore {
     const livedMs = performance.now() - this.#linkSince;
     const good = livedMs >= GOOD_CONNECTION_MS || link.answered > this.#answeredBefore;
     if (good) this.#backoff.reset();
-    if (livedMs >= this.#options.recoveryWindowMs) this.#protocolErrors = 0;
+    if (livedMs >= Math.min(this.#options.recoveryWindowMs, RECOVERY_WINDOW_MS)) this.#protocolErrors = 0;
     this.#protocolErrors = end.protocolError ? this.#protocolErrors + 1 : 0;
     this.#bodies.failAll(lostConnection(end));
     this.#change('recovering', lostConnection(end));
@@ -397,6 +409,20 @@ function notRecovered(end: LinkEnd, error: unknown): ClientError {
 
 function withoutHint({ message, hint }: ClientError): string {
   return hint === null ? message : message.slice(0, -`; ${hint}`.length);
+}
+
+/** Returns an option in milliseconds, and `none` for the word none. Throws when it is neither. */
+function durationOf(
+  options: SessionOptions,
+  name: 'recoveryWindowMs' | 'detachedSessionTtlMs',
+  none: number,
+): number | undefined {
+  const value = options[name];
+  if (value === undefined || (typeof value === 'number' && value >= 0)) return value;
+  if (value === 'none') return none;
+  throw new ClientError('config', `\`${name}\` is not a number of milliseconds`, {
+    hint: "write a number from 0, or 'none'",
+  });
 }
 
 function closedByOwner(): ClientError {

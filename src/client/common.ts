@@ -3,7 +3,7 @@
 export type * from './backend.ts';
 export type { ClientState, SessionOptions, TransportSource } from './client-core.ts';
 export type { PolicyHandler, PolicyRequest } from './connection/policy-requests.ts';
-export type { Capabilities } from './connection/server-messages.ts';
+export type { Capabilities, DroppedProcess } from './connection/server-messages.ts';
 export type { TraceContext, TraceSource } from './connection/trace.ts';
 export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';

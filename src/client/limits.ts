@@ -18,6 +18,9 @@ export const STATUS_TIMEOUT_MS = 10_000;
  */
 export const RECOVERY_WINDOW_MS = 25_000;
 
+/** The protocol's number for a detached session without a TTL. */
+export const UNLIMITED_TTL = -1;
+
 /** Interval of websocket pings, and how long the server may send nothing before the connection counts as lost. */
 export const PING_INTERVAL_MS = 30_000;
 export const PEER_SILENCE_TIMEOUT_MS = 60_000;

@@ -14,6 +14,8 @@ export interface WebSocketTarget {
   readonly authToken?: string | null;
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
+  /** How long to try to resume the session after a loss. Default: the setting of the manager, else 25 s. */
+  readonly recoveryWindowMs?: number | 'none';
 }
 
 /** A program that serves on its stdin and stdout. The first use starts it. After its exit only `restart` does. */
@@ -32,6 +34,8 @@ export interface OpenerTarget extends TransportSource {
   readonly type: 'opener';
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
+  /** How long to try to resume the session after a loss. Default: the setting of the manager, else 25 s. */
+  readonly recoveryWindowMs?: number | 'none';
 }
 
 /** One environment of a provider. */
@@ -142,6 +146,11 @@ const TIMEOUT = {
   rule: `a number of milliseconds from 0 to ${MAX_TIMEOUT_SEC * 1000}`,
   test: (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT_SEC * 1000,
 };
+const RECOVERY_WINDOW = {
+  needed: false,
+  rule: `${TIMEOUT.rule}, or 'none'`,
+  test: (value: unknown) => value === 'none' || TIMEOUT.test(value),
+};
 const TIMEOUTS = { connectTimeoutMs: TIMEOUT, initializeTimeoutMs: TIMEOUT };
 const SHAPES: Readonly<Record<string, Readonly<Record<string, MemberRule>>>> = {
   websocket: {
@@ -151,6 +160,7 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, MemberRule>>>> = {
       test: (value) => typeof value === 'string' && !/^(?:none)?$/i.test(value.trim()),
     },
     authToken: TEXT,
+    recoveryWindowMs: RECOVERY_WINDOW,
   },
   stdio: {
     program: {
@@ -181,6 +191,7 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, MemberRule>>>> = {
       test: (value) => typeof value === 'function',
     },
     resumable: { needed: true, rule: 'a boolean', test: (value) => typeof value === 'boolean' },
+    recoveryWindowMs: RECOVERY_WINDOW,
   },
 };
 

@@ -90,6 +90,9 @@ export const WATCHDOG_EXIT_DEADLINE_MS = 1_000;
 export const DEFAULT_MAX_PROCESSES = 1024;
 export const DEFAULT_CLOSED_RETENTION_MS = 30_000;
 
+/** Processes dropped while no client was attached that a session remembers, to report them. A record has the id and some numbers. */
+export const DROPPED_PROCESS_RECORDS = 64;
+
 /** Default retention of each output stream: the reference's numbers for a whole process, and a head for snapshots. */
 export const DEFAULT_RETAINED_BYTES = 1024 * 1024;
 export const DEFAULT_RETAINED_CHUNKS = 50_000;

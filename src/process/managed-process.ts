@@ -155,6 +155,10 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
+  get retainedBytes(): number {
+    return this.#log.retainedBytes;
+  }
+
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
   setPaused(paused: boolean): void {
     if (paused === this.#paused) return;

@@ -41,6 +41,13 @@ export class OutputLog {
     return this.#nextSeq;
   }
 
+  /** Bytes of output that are kept. */
+  get retainedBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#streams.values()) bytes += stream.retainedBytes;
+    return bytes;
+  }
+
   /** Copies the bytes and returns their sequence number. */
   append(stream: StreamName, bytes: Buffer): number {
     const seq = this.#nextSeq++;

@@ -1,3 +1,4 @@
+import { ClosedProcesses, type ClosedProcessKeeper } from './closed-processes.ts';
 import { ProcessError } from './errors.ts';
 import { LISTED_ARGUMENT_CHARACTERS, START_BEFORE_TERMINATE_MS } from './limits.ts';
 import {
@@ -14,8 +15,10 @@ import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox }
 /** Limits of one set of processes. */
 export interface ProcessManagerOptions {
   readonly maxProcesses: number;
-  /** How long a closed process stays readable and keeps its id. */
+  /** How long a closed process stays readable and keeps its id while a client is attached. */
   readonly closedRetentionMs: number;
+  /** Limits what is kept while no client is attached; no limits when absent. */
+  readonly keeper?: ClosedProcessKeeper;
 }
 
 /** A request to start a program. */
@@ -63,8 +66,8 @@ export class ProcessManager {
   readonly #spawner: Spawner;
   readonly #options: ProcessManagerOptions;
   readonly #entries = new Map<string, Entry>();
-  /** Closed processes that are still readable, the longest closed first. */
-  readonly #closed = new Set<Entry>();
+  /** Those of them that are closed. */
+  readonly closed: ClosedProcesses;
   #started = 0;
   #paused = false;
   #closing = false;
@@ -72,6 +75,7 @@ export class ProcessManager {
   constructor(spawner: Spawner, options: ProcessManagerOptions) {
     this.#spawner = spawner;
     this.#options = options;
+    this.closed = new ClosedProcesses(options.closedRetentionMs, options.keeper ?? null);
   }
 
   /** Starts a program. Reserves the id immediately and frees it when the start fails. */
@@ -100,7 +104,7 @@ export class ProcessManager {
   async get(processId: string): Promise<ManagedProcess> {
     const entry = this.#entries.get(processId);
     await entry?.settled;
-    if (!entry?.process) throw new ProcessError('unknownProcess', `unknown process id ${processId}`);
+    if (!entry?.process) throw this.closed.unknownProcess(processId);
     return entry.process;
   }
 
@@ -124,7 +128,7 @@ export class ProcessManager {
 
   /** Whether no process runs or is being started. */
   get idle(): boolean {
-    return this.#entries.size === this.#closed.size;
+    return this.#entries.size === this.closed.size;
   }
 
   /** Stops or resumes reading the output of every process. */
@@ -153,10 +157,8 @@ export class ProcessManager {
     this.#closing = true;
     this.setPaused(false);
     const entries = [...this.#entries.values()];
-    for (const entry of entries) {
-      entry.cancel.abort();
-      clearTimeout(entry.eviction);
-    }
+    for (const entry of entries) entry.cancel.abort();
+    this.closed.close();
     await Promise.all(entries.map(({ process }) => (process?.closed ? process.forget() : process?.kill())));
     await Promise.all(entries.map((entry) => entry.starting?.catch(() => undefined)));
     this.#entries.clear();
@@ -167,7 +169,7 @@ export class ProcessManager {
       throw new ProcessError('shuttingDown', 'the session is ending; no program can be started');
     if (this.#entries.has(processId))
       throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
-    if (this.#entries.size >= this.#options.maxProcesses) this.#forgetOldestClosed();
+    if (this.#entries.size >= this.#options.maxProcesses) this.closed.evictOldest();
     if (this.#entries.size >= this.#options.maxProcesses) {
       throw new ProcessError(
         'tooManyProcesses',
@@ -183,9 +185,9 @@ export class ProcessManager {
       ...settling(),
       process: null,
       starting: null,
-      eviction: undefined,
     };
     this.#entries.set(processId, entry);
+    this.closed.idReused(processId);
     return entry;
   }
 
@@ -217,7 +219,7 @@ export class ProcessManager {
       exited: (...event) => listener.exited(...event),
       closed: (seq, reason) => {
         listener.closed(seq, reason);
-        this.#evictLater(entry);
+        this.#hasClosed(entry);
       },
     };
     return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started));
@@ -230,24 +232,18 @@ export class ProcessManager {
     this.#entries.delete(entry.processId);
   }
 
-  #evictLater(entry: Entry): void {
-    if (this.#closing) return;
-    this.#closed.add(entry);
-    entry.eviction = setTimeout(() => this.#evict(entry), this.#options.closedRetentionMs);
-    entry.eviction.unref();
-  }
-
-  #evict(entry: Entry): void {
-    clearTimeout(entry.eviction);
-    this.#closed.delete(entry);
-    if (this.#entries.get(entry.processId) === entry) this.#entries.delete(entry.processId);
-    void entry.process?.forget();
-  }
-
-  /** Evicts the process that has been closed for the longest time. */
-  #forgetOldestClosed(): void {
-    const [oldest] = this.#closed;
-    if (oldest !== undefined) this.#evict(oldest);
+  #hasClosed(entry: Entry): void {
+    const { processId, process } = entry;
+    if (this.#closing || process === null) return;
+    this.closed.add({
+      processId,
+      exitCode: process.exitCode!,
+      retainedBytes: process.retainedBytes,
+      forget: () => {
+        if (this.#entries.get(processId) === entry) this.#entries.delete(processId);
+        void process.forget();
+      },
+    });
   }
 }
 
@@ -259,7 +255,6 @@ interface Entry extends Pick<ProcessSummary, 'position' | 'processId' | 'program
   readonly settle: () => void;
   process: ManagedProcess | null;
   starting: Promise<void> | null;
-  eviction: NodeJS.Timeout | undefined;
 }
 
 /**

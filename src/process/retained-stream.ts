@@ -60,6 +60,11 @@ export class RetainedStream {
     else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
   }
 
+  /** Bytes of the head and the tail. */
+  get retainedBytes(): number {
+    return this.#retainedHead + this.#retainedTail;
+  }
+
   /** Number of readable chunks. */
   get length(): number {
     return this.#chunks.length;
@@ -90,16 +95,23 @@ export class RetainedStream {
 
   /** Head and tail, without overlap and together at most `maxBytes`. A head that is too long is cut to half of that. */
   snapshot(maxBytes: number): StreamSnapshot {
-    const retainedHead = Math.min(this.#totalBytes, this.#limits.headBytes);
-    const retainedTail = this.#totalBytes - Math.max(this.#tailFrom, retainedHead);
-    const afterHead = Math.max(0, retainedTail);
-    const headBytes = Math.min(retainedHead, Math.max(maxBytes - afterHead, Math.floor(maxBytes / 2)));
-    const tailBytes = Math.min(afterHead, maxBytes - headBytes);
+    const [retainedHead, retainedTail] = [this.#retainedHead, this.#retainedTail];
+    const headBytes = Math.min(retainedHead, Math.max(maxBytes - retainedTail, Math.floor(maxBytes / 2)));
+    const tailBytes = Math.min(retainedTail, maxBytes - headBytes);
     return {
       head: this.#head.subarray(0, headBytes),
       tail: this.#bytes(this.#totalBytes - tailBytes, this.#totalBytes),
       omittedBytes: this.#totalBytes - headBytes - tailBytes,
     };
+  }
+
+  get #retainedHead(): number {
+    return Math.min(this.#totalBytes, this.#limits.headBytes);
+  }
+
+  /** Without what is in the head. */
+  get #retainedTail(): number {
+    return Math.max(0, this.#totalBytes - Math.max(this.#tailFrom, this.#retainedHead));
   }
 
   #startOf(index: number): number {

@@ -31,6 +31,7 @@ export const CAPABILITIES = {
   processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
   processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
+  droppedProcesses: '`initialize` can request which processes were dropped while the session was detached.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',
@@ -69,7 +70,10 @@ export const EnvironmentInfo = once(() =>
     temporaryDirectories: doc(z.optional(z.array(z.string())), 'Configured temporary directories.'),
     tempDir: doc(z.optional(z.string()), 'The temporary directory in use.'),
     capabilities: Capabilities(),
-    limits: doc(z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))), 'The limits in force.'),
+    limits: doc(
+      z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))),
+      'The limits in force. `detachedSessionTtlMs` is -1 without a limit.',
+    ),
   }),
 );
 

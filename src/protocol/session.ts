@@ -1,15 +1,36 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { EnvironmentInfo } from './environment.ts';
-import { doc, Name, optional, Uint64 } from './scalars.ts';
+import { doc, Name, optional } from './scalars.ts';
+
+/** A TTL without a limit. */
+export const NO_TTL = -1;
+
+const TtlMs = once(() =>
+  z.number().check(
+    z.refine((value) => value === NO_TTL || (Number.isInteger(value) && value >= 0 && value <= 2 ** 64), {
+      error: 'expected an unsigned integer, or -1 for no limit',
+    }),
+  ),
+);
+
+const DroppedProcess = once(() =>
+  z.object({
+    processId: z.string(),
+    exitCode: z.number(),
+    closedAtMs: doc(z.number(), 'When the process closed, in Unix time.'),
+    droppedAtMs: doc(z.number(), 'When the server dropped it.'),
+    limit: doc(z.string(), 'The setting of the server that limits what it keeps.'),
+  }),
+);
 
 export const InitializeParams = once(() =>
   z.object({
     clientName: doc(z._default(Name(), ''), 'Name of the client, for logs.'),
     resumeSessionId: doc(optional(Name()), 'The session to resume after a lost connection.'),
     detachedSessionTtlMs: doc(
-      optional(Uint64()),
-      'How long the server keeps the session without a connection. The server caps it. 0 ends its processes with the connection.',
+      optional(TtlMs()),
+      "How long the server keeps the session without a connection. The server's setting caps it. 0 ends its processes with the connection; -1 asks for no limit.",
     ),
     capabilities: doc(
       optional(
@@ -17,6 +38,10 @@ export const InitializeParams = once(() =>
           lifecycleNotifications: doc(
             z._default(z.boolean(), false),
             'Send `process/started` and `process/failed`.',
+          ),
+          droppedProcesses: doc(
+            z._default(z.boolean(), false),
+            'Report processes that were dropped while the session was detached: in the result of `initialize`, and in the error of a request that names one.',
           ),
         }),
       ),
@@ -29,6 +54,10 @@ export const InitializeResult = once(() =>
   z.object({
     sessionId: doc(z.string(), 'Pass it as `resumeSessionId` to resume the session.'),
     environmentInfo: z.optional(EnvironmentInfo()),
+    droppedProcesses: doc(
+      z.optional(z.array(DroppedProcess())),
+      'The latest 64 closed processes that the server dropped while the session was detached. Absent without any, and unless requested.',
+    ),
   }),
 );
 

@@ -12,6 +12,7 @@ import {
   type RpcError,
 } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
+import { NO_TTL } from '../protocol/session.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
@@ -189,11 +190,16 @@ export class ClientConnection {
         ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
         : sessions.resume(params.resumeSessionId, accessKey(access));
     if (params.detachedSessionTtlMs != null) {
-      session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
+      const { detachedSessionTtlMs } = config;
+      session.detachedTtlMs =
+        params.detachedSessionTtlMs === NO_TTL
+          ? detachedSessionTtlMs
+          : Math.min(params.detachedSessionTtlMs, detachedSessionTtlMs);
     }
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
+    session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);
     this.#attachment = { session, tools: null };
     this.#records.attached(session.id, params.clientName, params.resumeSessionId != null);
@@ -205,7 +211,12 @@ export class ClientConnection {
       address: this.principal.address,
     });
     sessionOpened();
-    return { sessionId: session.id, environmentInfo: environmentInfo() };
+    const { reportsDropped, dropped } = session.processes.closed;
+    return {
+      sessionId: session.id,
+      environmentInfo: environmentInfo(),
+      ...(reportsDropped && dropped.length > 0 && { droppedProcesses: [...dropped] }),
+    };
   }
 
   /** Creates the tools with the first request. */

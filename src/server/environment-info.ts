@@ -7,6 +7,7 @@ import { VERSION } from '../observability/version.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { Capability } from '../protocol/environment.ts';
 import { METHODS, type ResultOf } from '../protocol/registry.ts';
+import { NO_TTL } from '../protocol/session.ts';
 import type { ExecServerConfig } from './config/config.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
@@ -57,7 +58,9 @@ export function describeEnvironment(
       retainedOutputBytesPerProcess: config.retainedOutputBytesPerProcess,
       allowDirectExec: config.allowDirectExec,
       allowPreparedExec: config.allowPreparedExec,
-      detachedSessionTtlMs: config.detachedSessionTtlMs,
+      detachedSessionTtlMs: Number.isFinite(config.detachedSessionTtlMs)
+        ? config.detachedSessionTtlMs
+        : NO_TTL,
       maxMessageBytes: config.maxMessageBytes,
     },
   };
@@ -75,6 +78,7 @@ function capabilities(
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
     processLimits: true,
     lifecycleNotifications: true,
+    droppedProcesses: true,
     fsAtomicReplace: true,
     shellSnapshotV2: true,
     networkProxyLaunch: true,

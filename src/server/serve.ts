@@ -320,6 +320,7 @@ export class ExecServer {
       connections: loads.length,
       attachedSessions: attached,
       detachedSessions: detached,
+      detachedProcesses: this.#services.sessions.detachedProcesses,
       queuedRequests: total(({ queued }) => queued),
       runningRequests: total(({ active }) => active),
       outboundBytes: total(({ outboundBytes }) => outboundBytes),

@@ -9,7 +9,8 @@ export interface ProcessEvent {
 
 /**
  * The events of one process, in any arrival order. A repeated sequence number with the same content, as after a
- * resume, counts once. With different content it is an error.
+ * resume, counts once; so does the end of a chunk whose beginning the server has evicted. With different content it
+ * is an error.
  */
 export class ProcessEvents {
   readonly processId: string;
@@ -46,7 +47,7 @@ export class ProcessEvents {
     const known = this.#bySeq.get(event.seq);
     if (known !== undefined) {
       this.repeated++;
-      if (known.kind !== event.kind || !known.bytes.equals(event.bytes)) {
+      if (known.kind !== event.kind || !endsWith(known.bytes, event.bytes)) {
         throw new Error(`process ${this.processId}: two different events have seq ${event.seq}`);
       }
       return;
@@ -92,3 +93,7 @@ const KINDS = new Map<string, ProcessEvent['kind']>([
   ['process/exited', 'exited'],
   ['process/closed', 'closed'],
 ]);
+
+function endsWith(bytes: Buffer, end: Buffer): boolean {
+  return end.length <= bytes.length && bytes.subarray(bytes.length - end.length).equals(end);
+}

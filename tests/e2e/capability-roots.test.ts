@@ -1,16 +1,18 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import {
   DiscoveryCache,
   EnvironmentManager,
+  projectSkills,
   resolveStepRoots,
   restoreSelection,
   type StepSnapshot,
   selectionMetadata,
   selectRoot,
   ThreadEnvironments,
+  ThreadStore,
 } from '../../src/environment/index.ts';
 import { startServer, TcpProxy, type TestServer } from '../../src/testing/index.ts';
 
@@ -85,6 +87,40 @@ test('a selection survives a missing executor and replaced handles', async () =>
   expect(later!.environment).toBe(second);
   expect(later!.discovered!.skills[0]!.instructions.contents).toBe('first');
   thread.dispose();
+});
+
+test('a resumed thread keeps its selection while its executor is down, and its skills appear with it', async () => {
+  put('SKILL.md', '---\nname: notes\ndescription: takes notes\n---\n');
+  const proxy = await TcpProxy.open(server.url);
+  onTestFinished(() => proxy.close());
+  proxy.interrupt();
+  const threads = await ThreadStore.open(join(folder, 'threads'));
+  await threads.create('t', { roots: [rootIn('worker')] });
+  const [name] = readdirSync(join(folder, 'threads'));
+  const firstRecord = () => readFileSync(join(folder, 'threads', name!), 'utf8').split('\n')[0];
+  const written = firstRecord();
+  manager.add('worker', { type: 'websocket', url: proxy.url });
+  const thread = new ThreadEnvironments(manager);
+  onTestFinished(() => thread.dispose());
+  thread.select([{ environmentId: 'worker', cwd: 'file:///' }]);
+  const cache = new DiscoveryCache();
+  const step = async (threadId: string) => {
+    const log = await threads.resume(threadId);
+    const { captured } = await thread.beginTurn();
+    const roots = await resolveStepRoots({ threadRoots: log.roots, captured, registry: manager });
+    const discovered = await cache.discover(roots);
+    await log.append({ roots: roots.length });
+    const { skills } = await projectSkills({ selected: log.roots, discovered, cache });
+    return skills.map(({ name, available }) => [name, available]);
+  };
+  for (let count = 0; count < 10; count++) expect(await step('t')).toEqual([]);
+  expect(firstRecord()).toBe(written);
+
+  proxy.restore();
+  expect(await step('t')).toEqual([['notes', true]]);
+  expect((await threads.resume('t')).turns).toHaveLength(11);
+  await threads.fork('t', 'sub-agent', { lastTurns: 1 });
+  expect(await step('sub-agent')).toEqual([['notes', true]]);
 });
 
 test('discovery sees an earlier write without waiting for its response', async () => {

@@ -179,6 +179,16 @@ export function processSuite(
         expect(retainedBytes).toBeLessThanOrEqual(1024 * 1024);
       });
 
+      test.skipIf(!extensions)('of one stream survives a flood on the other', async () => {
+        const process = await start('echo error >&2; head -c 3000000 /dev/zero');
+        await closed(process);
+        const events = await collect(process);
+        const errors = events.filter((event) => event.type === 'output' && event.stream === 'stderr');
+        expect(outputOf(errors)).toBe('error\n');
+        expect(events.some((event) => event.type === 'lost')).toBe(true);
+        expect(events.slice(-2).map(({ type }) => type)).toEqual(['exited', 'closed']);
+      });
+
       test('is read in pages', async () => {
         const process = await start('printf a; read go; printf bc; read go; printf d; read go', {
           pipeStdin: true,

@@ -8,7 +8,7 @@ import type { EnvironmentInfo } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
 import { CallLimit } from './call-limit.ts';
-import { protocolError, readInitializeResult } from './server-messages.ts';
+import { type DroppedProcess, protocolError, readInitializeResult } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
 
 /** Settings of a link. */
@@ -57,6 +57,7 @@ export class Link {
   #end: LinkEnd | null = null;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
+  #droppedProcesses: readonly DroppedProcess[] = [];
   #answered = 0;
   readonly #closed: Promise<void>;
 
@@ -121,6 +122,10 @@ export class Link {
     return this.#environmentInfo;
   }
 
+  get droppedProcesses(): readonly DroppedProcess[] {
+    return this.#droppedProcesses;
+  }
+
   get carriesBytes(): boolean {
     return this.#connection.carriesBytes;
   }
@@ -181,6 +186,7 @@ export class Link {
       clientName,
       resumeSessionId,
       ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
+      ...(resumeSessionId !== null && { capabilities: { droppedProcesses: true } }),
     };
     const limit = new CallLimit(
       'the handshake',
@@ -199,6 +205,7 @@ export class Link {
       }
       this.#sessionId = result.sessionId;
       this.#environmentInfo = result.environmentInfo;
+      this.#droppedProcesses = result.droppedProcesses;
       this.#connection.notify('initialized', {});
     } catch (error) {
       throw this.#handshakeError(error);

@@ -13,16 +13,40 @@ import { receivedBytes } from './bytes.ts';
 /** The capability flags of a server. */
 export type Capabilities = Readonly<Partial<Record<Capability, boolean>>>;
 
+/** A closed process that the server dropped while no client was attached. */
+export interface DroppedProcess {
+  readonly processId: string;
+  readonly exitCode: number;
+  /** When it closed and when it was dropped, in Unix time. */
+  readonly closedAtMs: number;
+  readonly droppedAtMs: number;
+  /** The setting of the server that limits what it keeps. */
+  readonly limit: string;
+}
+
 /** Parses the result of `initialize`. Throws ClientError when it is invalid. */
 export function readInitializeResult(result: unknown): {
   readonly sessionId: string;
   readonly environmentInfo: EnvironmentInfo | null;
+  readonly droppedProcesses: readonly DroppedProcess[];
 } {
-  const { sessionId, environmentInfo } = members(result);
+  const { sessionId, environmentInfo, droppedProcesses } = members(result);
   if (typeof sessionId !== 'string' || sessionId === '')
     throw protocolError('the result of `initialize` lacks a session id');
   const isObject = typeof environmentInfo === 'object' && environmentInfo !== null;
-  return { sessionId, environmentInfo: isObject ? (environmentInfo as EnvironmentInfo) : null };
+  return {
+    sessionId,
+    environmentInfo: isObject ? (environmentInfo as EnvironmentInfo) : null,
+    droppedProcesses: Array.isArray(droppedProcesses) ? droppedProcesses.flatMap(readDropped) : [],
+  };
+}
+
+/** Empty when the entry is invalid. */
+function readDropped(entry: unknown): DroppedProcess[] {
+  const { processId, exitCode, closedAtMs, droppedAtMs, limit } = members(entry);
+  if (typeof processId !== 'string' || !isExitCode(exitCode) || typeof limit !== 'string') return [];
+  if (typeof closedAtMs !== 'number' || typeof droppedAtMs !== 'number') return [];
+  return [{ processId, exitCode, closedAtMs, droppedAtMs, limit }];
 }
 
 /** Returns the capability flags of an environment. Any value but `true` counts as false. */

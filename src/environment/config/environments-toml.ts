@@ -52,6 +52,7 @@ const KEYS = [
   'registry_url',
   ...RELAY_KEYS,
   'initialize_timeout_sec',
+  'recovery_window_sec',
   'skills',
 ];
 
@@ -84,7 +85,7 @@ function parseTransport(table: TomlTable, home: string): EnvironmentTransport {
   }
   const initializeTimeoutMs = parseSeconds(table, 'initialize_timeout_sec') ?? INITIALIZE_TIMEOUT_MS;
   return table.has('url')
-    ? { ...parseWebSocket(table), initializeTimeoutMs }
+    ? { ...parseWebSocket(table), initializeTimeoutMs, ...parseRecoveryWindow(table) }
     : { ...parseCommand(table, home), initializeTimeoutMs };
 }
 
@@ -111,7 +112,7 @@ function parseRelay(table: TomlTable, id: string, relay: Relay): EnvironmentTran
   const environmentId = table.string('environment_id') ?? id;
   const target = relay({ registryUrl, environmentId, authToken, accountId: null });
   const initializeTimeoutMs = parseSeconds(table, 'initialize_timeout_sec') ?? INITIALIZE_TIMEOUT_MS;
-  return { ...target, initializeTimeoutMs };
+  return { ...target, initializeTimeoutMs, ...parseRecoveryWindow(table) };
 }
 
 function parseWebSocket(table: TomlTable): EnvironmentTransport & { readonly type: 'websocket' } {
@@ -134,6 +135,12 @@ function parseWebSocket(table: TomlTable): EnvironmentTransport & { readonly typ
 
 function parseCommand(table: TomlTable, home: string): EnvironmentTransport & { readonly type: 'stdio' } {
   refuseKeysOfOther(table, URL_KEYS, 'url');
+  if (table.has('recovery_window_sec')) {
+    throw table.error(
+      "'recovery_window_sec' is not valid together with 'program': a program ends with its connection",
+      'remove recovery_window_sec, or use url or registry_url',
+    );
+  }
   refuseKeysOfOther(table, RELAY_KEYS, 'registry_url');
   const program = table.string('program')!.trim();
   if (program === '') throw table.error("'program' is empty", 'write the name or path of a program');
@@ -161,6 +168,13 @@ function parseSeconds(table: TomlTable, key: string): number | undefined {
     throw table.error(`'${key}' is ${seconds}`, `write seconds from 0 to ${MAX_TIMEOUT_SEC}`);
   }
   return seconds * 1000;
+}
+
+/** Without the key the setting of the manager applies. */
+function parseRecoveryWindow(table: TomlTable): { recoveryWindowMs?: number | 'none' } {
+  if (table.is('recovery_window_sec', 'none')) return { recoveryWindowMs: 'none' };
+  const recoveryWindowMs = parseSeconds(table, 'recovery_window_sec');
+  return recoveryWindowMs === undefined ? {} : { recoveryWindowMs };
 }
 
 function parseSkills(table: TomlTable): readonly string[] {

@@ -31,6 +31,11 @@ export class TomlTable {
     }
   }
 
+  /** Whether the value is this string. For keys that also take values of another type. */
+  is(key: string, word: string): boolean {
+    return this.#get(key) === word;
+  }
+
   string(key: string): string | undefined {
     const value = this.#get(key);
     if (value === undefined || typeof value === 'string') return value;

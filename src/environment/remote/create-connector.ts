@@ -15,6 +15,11 @@ export interface ClientSettings {
   readonly clientName?: string;
   /** Receives what servers on stdio write to stderr. */
   readonly onStderr?: (line: string) => void;
+  /**
+   * How long to try to resume a session after a loss, where the transport does not say. 0 gives up immediately; `none` never does.
+   * Default: 25 s. A server on stdio ends with its connection.
+   */
+  readonly recoveryWindowMs?: number | 'none';
   /** Decides about connections to hosts that no pattern of the program's network proxy covers. Without it they are denied. */
   readonly onNetworkPolicyRequest?: PolicyHandler;
   /** Returns the trace context of a call. */
@@ -51,6 +56,7 @@ function webSocketConnector(target: WebSocketTarget, settings: ClientSettings): 
     connectTimeoutMs,
     ...(authToken != null && { authToken }),
     ...timeoutOf(target),
+    ...recoveryOf(target),
   };
   return {
     reconnects: true,
@@ -93,7 +99,7 @@ function commandConnector(target: CommandTarget, settings: ClientSettings): Conn
 function openerConnector(target: OpenerTarget, settings: ClientSettings): Connector {
   const { connectTimeoutMs = CONNECT_TIMEOUT_MS, resumable } = target;
   const open = (signal: AbortSignal) => target.open(signal);
-  const options = { open, resumable, connectTimeoutMs, ...timeoutOf(target) };
+  const options = { open, resumable, connectTimeoutMs, ...timeoutOf(target), ...recoveryOf(target) };
   return {
     reconnects: true,
     eager: true,
@@ -106,12 +112,20 @@ function timeoutOf({ initializeTimeoutMs }: EnvironmentTransport): { initializeT
   return initializeTimeoutMs === undefined ? {} : { initializeTimeoutMs };
 }
 
+type RecoveryOption = Pick<ClientSettings, 'recoveryWindowMs'>;
+
+function recoveryOf({ recoveryWindowMs }: RecoveryOption): RecoveryOption {
+  return recoveryWindowMs === undefined ? {} : { recoveryWindowMs };
+}
+
 async function connect(
   options: ConnectOptions,
-  { clientName = 'exec-server-environment', onNetworkPolicyRequest, trace }: ClientSettings,
+  settings: ClientSettings,
   signal: AbortSignal,
 ): Promise<Connection> {
+  const { clientName = 'exec-server-environment', onNetworkPolicyRequest, trace } = settings;
   const client = await ExecServerClient.connect({
+    ...recoveryOf(settings),
     ...options,
     clientName,
     signal,

@@ -24,7 +24,9 @@ export const SESSION_SETTINGS = {
     default: 30_000,
     min: 0,
     max: WEEK,
-    description: 'How long a session outlives its connection. 0 ends its processes with the connection.',
+    none: true,
+    description:
+      'How long a session outlives its connection. 0 ends its processes with the connection; `none` keeps the session until the server ends.',
   },
   closedProcessRetentionMs: {
     group: 'Sessions and processes',
@@ -32,7 +34,8 @@ export const SESSION_SETTINGS = {
     default: DEFAULT_CLOSED_RETENTION_MS,
     min: 0,
     max: WEEK,
-    description: 'How long a closed process stays readable and keeps its id.',
+    description:
+      'How long a closed process stays readable and keeps its id. Time without a connection does not count: a client that resumes the session has all of it.',
   },
   maxProcessesPerConnection: {
     group: 'Sessions and processes',
@@ -82,6 +85,33 @@ export const SESSION_SETTINGS = {
     min: 0,
     max: GIB,
     description: 'First bytes of each output stream of a process, always kept for `process/snapshot`.',
+  },
+  maxDetachedOutputBytesPerSession: {
+    group: 'Output',
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 0,
+    max: 64 * GIB,
+    description:
+      'Output of closed processes that a session without a connection keeps beyond `closedProcessRetentionMs`. The oldest process is dropped first.',
+  },
+  maxDetachedOutputBytes: {
+    group: 'Output',
+    type: 'bytes',
+    default: 512 * MIB,
+    min: 0,
+    max: 1024 * GIB,
+    description:
+      'The same limit for all sessions together. The client that keeps the most loses its oldest process first.',
+  },
+  maxDetachedProcesses: {
+    group: 'Output',
+    type: 'integer',
+    default: 16_384,
+    min: 0,
+    max: MAX_COUNT,
+    description:
+      'Closed processes that all sessions without a connection keep beyond `closedProcessRetentionMs`. One session keeps at most `maxProcessesPerConnection`.',
   },
   shutdownGracePeriodMs: {
     group: 'Sessions and processes',

@@ -23,6 +23,8 @@ type NumberSetting = {
   readonly default: number;
   readonly min: number;
   readonly max: number;
+  /** Whether `none` is a value too. It means no limit and is read as `Infinity`. */
+  readonly none?: boolean;
 };
 type BooleanSetting = { readonly type: 'boolean'; readonly default: boolean };
 type EnumSetting = { readonly type: 'enum'; readonly default: string; readonly values: readonly string[] };

@@ -13,6 +13,7 @@ export class ConfigValueError extends Error {
  * Throws ConfigValueError when the value has the wrong form or is out of bounds.
  */
 export function parseConfigValue(option: ConfigOption, raw: unknown): ConfigValue {
+  if (raw === 'none' && acceptsNone(option)) return Number.POSITIVE_INFINITY;
   switch (option.type) {
     case 'string':
       if (typeof raw !== 'string') throw new ConfigValueError('is not a string');
@@ -44,7 +45,7 @@ export function describeAllowed(option: ConfigOption): string {
     case 'integer':
       return `a whole number from ${range(option)}`;
     case 'duration':
-      return `milliseconds, or a number with ms, s, m or h, from ${range(option)}`;
+      return `milliseconds, or a number with ms, s, m or h, from ${range(option)}${acceptsNone(option) ? '; or none' : ''}`;
     case 'bytes':
       return `bytes, or a number with KiB, MiB or GiB, from ${range(option)}`;
   }
@@ -52,9 +53,15 @@ export function describeAllowed(option: ConfigOption): string {
 
 /** Formats a value in its short form (`30s`, `64KiB`), which parses back to the same value. */
 export function formatConfigValue(option: ConfigOption, value: ConfigValue): string {
+  if (value === Number.POSITIVE_INFINITY) return 'none';
   if (option.type === 'duration') return formatQuantity(value as number, MILLISECONDS_PER_UNIT);
   if (option.type === 'bytes') return formatQuantity(value as number, BYTES_PER_UNIT);
   return String(value);
+}
+
+/** Whether `none` is a value of the option. */
+export function acceptsNone(option: ConfigOption): boolean {
+  return 'none' in option && option.none;
 }
 
 /** Quotes a value for a one-line message: control characters escaped, long text cut. */

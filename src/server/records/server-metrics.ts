@@ -7,6 +7,8 @@ export interface ServerState {
   readonly connections: number;
   readonly attachedSessions: number;
   readonly detachedSessions: number;
+  /** Closed processes that detached sessions keep beyond their retention time. */
+  readonly detachedProcesses: { readonly processes: number; readonly bytes: number };
   /** Requests that are queued, and those that run. */
   readonly queuedRequests: number;
   readonly runningRequests: number;
@@ -149,6 +151,14 @@ export class ServerMetrics {
       { labels: { state: 'attached' }, value: state().attachedSessions },
       { labels: { state: 'detached' }, value: state().detachedSessions },
     ]);
+    metrics.gauge(
+      'exec_server_detached_processes',
+      'Closed processes that detached sessions keep beyond their retention time.',
+      () => one(state().detachedProcesses.processes),
+    );
+    metrics.gauge('exec_server_detached_output_bytes', 'Output of these processes.', () =>
+      one(state().detachedProcesses.bytes),
+    );
     metrics.gauge('exec_server_processes_active', 'Programs whose output has not ended.', () =>
       one(this.#running),
     );

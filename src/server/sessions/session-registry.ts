@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { MAX_TIMER_MS } from '../../process/limits.ts';
 import {
   effectiveLimits,
   limitsAnything,
@@ -9,6 +10,7 @@ import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
+import { DetachedProcesses } from './detached-processes.ts';
 import { Session } from './session.ts';
 
 /** The sessions of a server. A detached session can be resumed until its TTL has passed. */
@@ -17,6 +19,7 @@ export class SessionRegistry {
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
   readonly #detached = new DetachedSessions();
+  readonly #detachedProcesses: DetachedProcesses;
   /** The limits that every session gets; null is no limit. */
   readonly #limits: ResourceLimits | null;
   readonly #ending = new Set<Promise<void>>();
@@ -25,6 +28,7 @@ export class SessionRegistry {
   constructor(config: ExecServerConfig, spawner: Spawner) {
     this.#config = config;
     this.#spawner = spawner;
+    this.#detachedProcesses = new DetachedProcesses(config);
     this.#limits = sessionLimits(config);
   }
 
@@ -32,6 +36,11 @@ export class SessionRegistry {
   get counts(): { readonly attached: number; readonly detached: number } {
     const detached = this.#detached.size;
     return { attached: this.#sessions.size - detached, detached };
+  }
+
+  /** Closed processes that detached sessions keep beyond their retention time, and the bytes of their output. */
+  get detachedProcesses(): DetachedProcesses['total'] {
+    return this.#detachedProcesses.total;
   }
 
   /**
@@ -42,7 +51,11 @@ export class SessionRegistry {
     this.#refuseWhenClosing();
     if (this.#sessions.size >= this.#config.maxSessions) this.#evictIdle();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
-    const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
+    const options = {
+      maxProcesses: maxProcessesPerConnection,
+      closedRetentionMs: closedProcessRetentionMs,
+      keeper: this.#detachedProcesses.keeperFor(client),
+    };
     const limits = this.#limits === null ? null : new SessionLimits(this.#limits);
     const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, client, limits);
     this.#sessions.set(session.id, session);
@@ -119,7 +132,8 @@ export class SessionRegistry {
 
 /** The detached sessions, by the client that created them. */
 class DetachedSessions {
-  readonly #expiries = new Map<Session, NodeJS.Timeout>();
+  /** Null for a TTL that is none or longer than any timer. */
+  readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
   /** The session that was detached first comes first. */
   readonly #byClient = new Map<string, Set<Session>>();
 
@@ -129,14 +143,15 @@ class DetachedSessions {
 
   /** Adds a session. `expired` is called after its TTL. */
   add(session: Session, expired: () => void): void {
-    this.#expiries.set(session, setTimeout(expired, session.detachedTtlMs));
+    const { detachedTtlMs } = session;
+    this.#expiries.set(session, detachedTtlMs <= MAX_TIMER_MS ? setTimeout(expired, detachedTtlMs) : null);
     const sessions = this.#byClient.get(session.client);
     if (sessions === undefined) this.#byClient.set(session.client, new Set([session]));
     else sessions.add(session);
   }
 
   delete(session: Session): void {
-    clearTimeout(this.#expiries.get(session));
+    clearTimeout(this.#expiries.get(session) ?? undefined);
     this.#expiries.delete(session);
     const sessions = this.#byClient.get(session.client);
     if (sessions?.delete(session) && sessions.size === 0) this.#byClient.delete(session.client);

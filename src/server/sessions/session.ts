@@ -33,7 +33,7 @@ export class Session implements EventSink {
   readonly accessKey: string;
   /** The token or address of the client that created the session; empty if it is not known. */
   readonly client: string;
-  /** How long the session outlives its connection. */
+  /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */
   lifecycleNotifications = false;
@@ -65,6 +65,7 @@ export class Session implements EventSink {
 
   attach(peer: SessionPeer): void {
     this.#peer = peer;
+    this.processes.closed.setAttached(true);
     this.policyDecisions.flush();
     this.processes.setPaused(peer.saturated);
   }
@@ -72,6 +73,7 @@ export class Session implements EventSink {
   /** Without a client no back-pressure applies, so the processes are resumed. */
   detach(): void {
     this.#peer = null;
+    this.processes.closed.setAttached(false);
     this.processes.setPaused(false);
   }
 

@@ -145,18 +145,21 @@ test.each([
 
 test('prints an aligned table with the source of each value', async () => {
   const table = await printed('--no-native-spawn', '--snapshot-head-bytes', '2048');
-  expect(table).toContain('KEY                            VALUE             SOURCE\n');
-  expect(table).toContain('nativeSpawn                    false             flag --no-native-spawn\n');
-  expect(table).toContain('snapshotHeadBytes              2KiB              flag --snapshot-head-bytes\n');
-  expect(table).toContain('pingIntervalMs                 30s               default\n');
+  expect(table).toContain('KEY                               VALUE             SOURCE\n');
+  expect(table).toContain('nativeSpawn                       false             flag --no-native-spawn\n');
+  expect(table).toContain('snapshotHeadBytes                 2KiB              flag --snapshot-head-bytes\n');
+  expect(table).toContain('pingIntervalMs                    30s               default\n');
   expect(table.split('\n')).toHaveLength(Object.keys(DEFAULT_CONFIG).length + 2);
 });
 
 test('prints every value and its source as JSON', async () => {
   const path = workspace.file('json.toml', 'logLevel = "info"');
-  const { file, settings } = JSON.parse(await printed('--json', '--config', path));
+  const { file, settings } = JSON.parse(
+    await printed('--json', '--config', path, '--detached-session-ttl', 'none'),
+  );
   expect(file).toBe(path);
   expect(settings.logLevel).toEqual({ value: 'info', source: 'file', detail: path });
+  expect(settings.detachedSessionTtlMs).toMatchObject({ value: 'none', source: 'flag' });
   expect(settings.maxConnections).toEqual({ value: 1024, source: 'default', detail: '' });
   expect(Object.keys(settings)).toEqual(Object.keys(DEFAULT_CONFIG));
 });

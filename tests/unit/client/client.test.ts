@@ -31,6 +31,39 @@ describe('ExecServerClient.connect', () => {
     await client.close();
   });
 
+  test('asks for a session without a TTL', async () => {
+    const server = new FakeServer();
+    const client = await server.connect({ detachedSessionTtlMs: 'none' });
+    expect(server.requests('initialize')[0]!.params.detachedSessionTtlMs).toBe(-1);
+    await client.close();
+  });
+
+  test.each(['recoveryWindowMs', 'detachedSessionTtlMs'])(
+    'rejects a %s that is no duration',
+    async (name) => {
+      for (const value of [-1, Number.NaN, '1h', null]) {
+        await expect(new FakeServer().connect({ [name]: value })).rejects.toEqual(
+          kind('config', {
+            message: `\`${name}\` is not a number of milliseconds; write a number from 0, or 'none'`,
+          }),
+        );
+      }
+    },
+  );
+
+  test('reports which processes of a resumed session the server dropped', async () => {
+    const server = new FakeServer();
+    const dropped = { processId: 'p', exitCode: 3, closedAtMs: 1, droppedAtMs: 2, limit: 'someLimit' };
+    server.answers.initialize = () => ({
+      sessionId: 'session-1',
+      droppedProcesses: [dropped, { ...dropped, exitCode: 'x' }, null],
+    });
+    const client = await server.connect({ resumeSessionId: 'session-1' });
+    expect(server.requests('initialize')[0]!.params.capabilities).toEqual({ droppedProcesses: true });
+    expect(client.droppedProcesses).toEqual([dropped]);
+    await client.close();
+  });
+
   test('accepts a server that does not describe its environment', async () => {
     const server = new FakeServer();
     server.environmentInfo = undefined;

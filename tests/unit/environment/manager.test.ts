@@ -157,6 +157,7 @@ describe('add', () => {
     ['a number as a token', { ...WS, authToken: 7 }, "'authToken' is a number"],
     ['a negative timeout', { ...WS, connectTimeoutMs: -1 }, "'connectTimeoutMs' is a number"],
     ['no number as a timeout', { ...WS, initializeTimeoutMs: Number.NaN }, 'a number of milliseconds'],
+    ['no duration as a recovery window', { ...WS, recoveryWindowMs: '1h' }, "'recoveryWindowMs' is a string"],
     ['null as a timeout', { ...WS, connectTimeoutMs: null }, "'connectTimeoutMs' is null"],
     ['no program', { type: 'stdio' }, "'program' is missing"],
     ['a blank program', { type: 'stdio', program: ' ' }, "'program' is a string"],

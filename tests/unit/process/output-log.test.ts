@@ -277,13 +277,16 @@ describe.each([
 
   test('a snapshot has the exact head and tail of each stream', () => {
     check(({ limits: { headBytes, tailBytes }, log, written }) => {
+      let retained = 0;
       for (const stream of STREAMS) {
         const whole = written.bytes(stream);
         const { head, tail, omittedBytes } = log.snapshot(stream);
         expect(head).toEqual(whole.subarray(0, headBytes));
         expect(tail).toEqual(whole.subarray(Math.max(head.length, whole.length - tailBytes)));
         expect(head.length + omittedBytes + tail.length).toBe(whole.length);
+        retained += head.length + tail.length;
       }
+      expect(log.retainedBytes).toBe(retained);
     });
   });
 

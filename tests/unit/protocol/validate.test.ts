@@ -15,7 +15,11 @@ describe('errors name the field and the cause', () => {
     ['initialize', ['me'], 'params: expected object'],
     ['initialize', { clientName: 5 }, 'params.clientName: expected string'],
     ['initialize', { clientName: 'x', resumeSessionId: 5 }, 'params.resumeSessionId: expected string'],
-    ['initialize', { detachedSessionTtlMs: -1 }, 'params.detachedSessionTtlMs: expected an unsigned integer'],
+    [
+      'initialize',
+      { detachedSessionTtlMs: -2 },
+      'params.detachedSessionTtlMs: expected an unsigned integer, or -1 for no limit',
+    ],
     ['environment/info', [], 'params: this method takes no parameters'],
     ['environment/status', { a: 1 }, 'params: this method takes no parameters'],
     ['process/start', {}, 'params.processId: missing, expected string'],

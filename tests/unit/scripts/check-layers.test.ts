@@ -131,6 +131,8 @@ const violations: readonly { name: string; files: Record<string, string>; report
         'socket._write = (_chunk, _encoding, done) => done();',
         'const [hidden] = Object.getOwnPropertySymbols(socket);',
         'class Sink extends Writable { override _write(a, b, c) { super._write(a, b, c); } }',
+        'socket.destroySoon = () => socket.destroySoon();',
+        "socket.once('secure', () => server.on('secureConnection', () => {}));",
         '',
       ].join('\n'),
       'src/native/b.ts': "koffi.load('libc.so.6');\nkoffi.load(null);\nkoffi.load('libuv.so');\n",
@@ -144,6 +146,8 @@ const violations: readonly { name: string; files: Record<string, string>; report
       'src/transport/a.ts:3: _readableState is not a documented interface',
       'src/transport/a.ts:4: _write is not a documented interface',
       'src/transport/a.ts:5: getOwnPropertySymbols is not a documented interface',
+      'src/transport/a.ts:7: destroySoon= does not use a documented interface',
+      "src/transport/a.ts:8: once('secure' does not use a documented interface",
     ],
   },
   {

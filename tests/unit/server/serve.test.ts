@@ -1,5 +1,6 @@
 import { PassThrough } from 'node:stream';
-import { afterEach, describe, expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config/config.ts';
 import { ExecServer, serveStdio } from '../../../src/server/serve.ts';
 import { TestClient } from '../../../src/testing/index.ts';
@@ -90,6 +91,39 @@ describe('resuming a session', () => {
     await expect(client.request('initialize', { resumeSessionId: sessionId })).rejects.toThrow(
       'unknown session id',
     );
+  });
+});
+
+describe('the TTL that a client asks for', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test.each([
+    ['less than the setting', 1, 60_000, false],
+    ['more than the setting', 60_000, 1, false],
+    ['no limit', -1, 1, false],
+    ['no limit, as the setting', -1, Number.POSITIVE_INFINITY, true],
+    ['more than a timer can run', 2 ** 40, Number.POSITIVE_INFINITY, true],
+  ])('can be %s', async (_name, detachedSessionTtlMs, setting, kept) => {
+    const { connect } = createServer({ detachedSessionTtlMs: setting });
+    const first = connect();
+    const sessionId = await first.client.handshake({ detachedSessionTtlMs });
+    first.link.break();
+    await nextTurn();
+    vi.advanceTimersByTime(1_000);
+    const resumed = connect().client.handshake({ resumeSessionId: sessionId });
+    if (kept) expect(await resumed).toBe(sessionId);
+    else await expect(resumed).rejects.toThrow('unknown session id');
+  });
+
+  test('is described as -1 when there is no limit', async () => {
+    const { connect } = createServer({ detachedSessionTtlMs: Number.POSITIVE_INFINITY });
+    const { environmentInfo } = await connect().client.call('initialize', { clientName: 'x' });
+    expect(environmentInfo?.limits).toMatchObject({ detachedSessionTtlMs: -1 });
   });
 });
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ExecProcess, ProcessEvent } from '../../../../src/client/backend.ts';
 import type { ExecServerClient } from '../../../../src/client/client.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
@@ -47,6 +47,7 @@ describe('a lost connection', () => {
     expect(server.link.requests[0]!.params).toEqual({
       clientName: 'exec-server-client',
       resumeSessionId: 'session-1',
+      capabilities: { droppedProcesses: true },
     });
     expect(server.link.notifications).toEqual(['initialized']);
     expect(client.capabilities).toEqual({ fsWatch: true });
@@ -322,6 +323,23 @@ describe('a connection that cannot be restored', () => {
     expect(client.failure!.hint).not.toBeNull();
   });
 
+  test('is tried without a limit when the recovery window is none', async () => {
+    const { server, client } = await world([], { recoveryWindowMs: 'none' });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      server.refusal = new ClientError('connectFailed', 'down', { retryable: true });
+      server.link.break();
+      await vi.advanceTimersByTimeAsync(600_000);
+      expect(client.state).toBe('recovering');
+      server.refusal = null;
+      await vi.advanceTimersByTimeAsync(2_000);
+      await recovered(client);
+    } finally {
+      vi.useRealTimers();
+    }
+    await client.close();
+  });
+
   test('reports a timeout when the only attempt never ended', async () => {
     const { server, client } = await world([], { recoveryWindowMs: 30 });
     server.answers.initialize = () => SILENCE;
@@ -342,7 +360,7 @@ describe('a connection that cannot be restored', () => {
   });
 
   test('fails the client immediately when the transport is not resumable', async () => {
-    const { server, client, processes } = await world(['p'], { resumable: false });
+    const { server, client, processes } = await world(['p'], { resumable: false, recoveryWindowMs: 'none' });
     server.link.transport.close({ code: 1006, reason: 'the program has ended' });
     await waitFor('the end', () => client.state === 'failed');
     expect(server.attempts).toBe(1);

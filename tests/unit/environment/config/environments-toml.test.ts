@@ -41,6 +41,7 @@ describe('valid files', () => {
       auth_bearer_token = "secret"
       connect_timeout_sec = 2.5
       initialize_timeout_sec = 0
+      recovery_window_sec = "none"
       skills = { required = ["a", "b"] }
     `);
     expect(environments).toEqual([
@@ -53,6 +54,7 @@ describe('valid files', () => {
           authToken: 'secret',
           connectTimeoutMs: 2500,
           initializeTimeoutMs: 0,
+          recoveryWindowMs: 'none',
         },
       },
     ]);
@@ -75,6 +77,7 @@ describe('valid files', () => {
       environment_id = "other"
       auth_bearer_token = "secret"
       initialize_timeout_sec = 3
+      recovery_window_sec = 3600
     `;
     const { environments } = parseEnvironments(new TomlTable(FILE, '', parse(toml)), '/', relay);
     const authToken = 'secret';
@@ -86,6 +89,7 @@ describe('valid files', () => {
       type: 'websocket',
       url: 'ws://made',
       initializeTimeoutMs: 3_000,
+      recoveryWindowMs: 3_600_000,
     });
   });
 
@@ -225,7 +229,7 @@ describe('keys of an environment', () => {
     ['[[environments]]\nid = "a"\n', `it has neither 'url' nor 'program'; ${either}`],
     [
       `${URL_ENVIRONMENT}port = 1`,
-      "unknown key 'port'; the keys here are id, url, auth_bearer_token, connect_timeout_sec, program, args, env, cwd, registry_url, environment_id, initialize_timeout_sec, skills",
+      "unknown key 'port'; the keys here are id, url, auth_bearer_token, connect_timeout_sec, program, args, env, cwd, registry_url, environment_id, initialize_timeout_sec, recovery_window_sec, skills",
     ],
     ...['args = []', 'env = {}', 'cwd = "/"'].map((line) => {
       const key = line.split(' ')[0];
@@ -256,6 +260,18 @@ describe('keys of an environment', () => {
     [
       `${PROGRAM_ENVIRONMENT}initialize_timeout_sec = "5"`,
       "'initialize_timeout_sec' is a string, not a number; write initialize_timeout_sec = 10, without quotes",
+    ],
+    [
+      `${URL_ENVIRONMENT}recovery_window_sec = "1h"`,
+      "'recovery_window_sec' is a string, not a number; write recovery_window_sec = 10, without quotes",
+    ],
+    [
+      `${URL_ENVIRONMENT}recovery_window_sec = -1`,
+      "'recovery_window_sec' is -1; write seconds from 0 to 2147483",
+    ],
+    [
+      `${PROGRAM_ENVIRONMENT}recovery_window_sec = 60`,
+      "'recovery_window_sec' is not valid together with 'program': a program ends with its connection; remove recovery_window_sec, or use url or registry_url",
     ],
     [
       `${URL_ENVIRONMENT}auth_bearer_token = 2020-01-01`,

@@ -2,13 +2,22 @@ import { afterEach, expect, it, vi } from 'vitest';
 import type { DiscoveredRoot } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import type { Environment } from '../../../../src/environment/environment.ts';
-import { MAX_MCP_SERVERS, MCP_RETRY_MS } from '../../../../src/environment/limits.ts';
+import {
+  MAX_MCP_SERVERS,
+  MCP_RESTART_FIRST_DELAY_MS,
+  MCP_RESTARTS,
+  MCP_RETRY_MS,
+  MCP_STABLE_MS,
+  MCP_START_TIMEOUT_MS,
+} from '../../../../src/environment/limits.ts';
 import { McpRuntime } from '../../../../src/environment/mcp/mcp-runtime.ts';
+import type { McpConnect } from '../../../../src/environment/mcp/supervised-server.ts';
 import { rootIn } from '../capability-roots/support.ts';
 
 const runtimes: McpRuntime<unknown>[] = [];
 afterEach(async () => {
   vi.restoreAllMocks();
+  vi.useRealTimers();
   for (const runtime of runtimes.splice(0)) await runtime.dispose();
 });
 
@@ -48,8 +57,45 @@ class FailingExecutor {
   }
 }
 
-function newRuntime(): McpRuntime<unknown> {
-  const runtime = new McpRuntime<unknown>({ connect: (transport) => transport.start() });
+/** An executor whose programs exit when their stdin is closed, or when the test says so. */
+class ProgramExecutor {
+  starts = 0;
+  exit = () => {};
+  readonly #order: string[];
+
+  constructor(order: string[] = []) {
+    this.#order = order;
+  }
+
+  readonly backend = {
+    start: async () => {
+      this.starts++;
+      this.#order.push('start');
+      const exited = new Promise<void>((resolve) => {
+        this.exit = resolve;
+      });
+      return {
+        state: { exitCode: 0 },
+        closeStdin: async () => {
+          this.#order.push('stdin is closed');
+          // The exit takes a while.
+          setImmediate(() => {
+            this.#order.push('exit');
+            this.exit();
+          });
+        },
+        terminate: async () => true,
+        async *events() {
+          await exited;
+          yield { type: 'closed', seq: 1 };
+        },
+      };
+    },
+  };
+}
+
+function newRuntime(connect: McpConnect<unknown> = (transport) => transport.start()): McpRuntime<unknown> {
+  const runtime = new McpRuntime<unknown>({ connect });
   runtimes.push(runtime);
   return runtime;
 }
@@ -98,38 +144,45 @@ it('tries a failed server again through another handle', async () => {
 
 it('starts a server after the end of its predecessor', async () => {
   const order: string[] = [];
-  const runtime = new McpRuntime<unknown>({
-    connect: async (transport, { name }) => {
-      order.push(`${name} starts`);
-      await transport.start();
-    },
+  const runtime = newRuntime();
+  const [first, second] = [new ProgramExecutor(order), new ProgramExecutor(order)];
+  await runtime.update(stepWith(['one'], first));
+  await runtime.update(stepWith(['one'], second));
+  expect(order).toEqual(['start', 'stdin is closed', 'exit', 'start']);
+});
+
+it('does not count the restarts of a server that ran for a minute', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  const executor = new ProgramExecutor();
+  const runtime = newRuntime();
+  const step = stepWith(['one'], executor);
+  for (let run = 1; run <= MCP_RESTARTS * 2; run++) {
+    expect((await runtime.update(step)).servers).toMatchObject([{ state: 'ready' }]);
+    expect(executor.starts).toBe(run);
+    await vi.advanceTimersByTimeAsync(MCP_STABLE_MS);
+    executor.exit();
+    // The delay begins after the exit was noticed.
+    for (let tick = 0; tick < 4; tick++) await vi.advanceTimersByTimeAsync(MCP_RESTART_FIRST_DELAY_MS / 2);
+  }
+});
+
+it('ends a server that does not answer', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  const order: string[] = [];
+  const runtime = newRuntime(async (transport) => {
+    await transport.start();
+    await new Promise(() => {});
   });
-  runtimes.push(runtime);
-  const executor = () => {
-    let end = () => {};
-    const ended = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    const process = {
-      state: { exitCode: 0 },
-      async closeStdin() {
-        order.push('stdin is closed');
-        // The exit takes a while.
-        setImmediate(() => {
-          order.push('it exits');
-          end();
-        });
+  const step = runtime.update(stepWith(['one'], new ProgramExecutor(order)));
+  await vi.advanceTimersByTimeAsync(MCP_START_TIMEOUT_MS);
+  expect((await step).servers).toMatchObject([
+    {
+      state: 'starting',
+      error: {
+        kind: 'timeout',
+        message: "MCP server 'one' of plugin 'tools' in environment 'worker': it did not answer within 60 s",
       },
-      terminate: async () => true,
-      async *events() {
-        await ended;
-        yield { type: 'closed', seq: 1 };
-      },
-    };
-    return { backend: { start: async () => process } };
-  };
-  await runtime.update(stepWith(['one'], executor()));
-  await runtime.update(stepWith(['one'], executor()));
-  expect(order).toEqual(['one starts', 'stdin is closed', 'it exits', 'one starts']);
-  await runtime.dispose();
+    },
+  ]);
+  expect(order).toEqual(['start', 'stdin is closed', 'exit']);
 });

@@ -63,6 +63,20 @@ it('applies the configured time limits', async () => {
   });
 });
 
+it.each([
+  ['the transport', { recoveryWindowMs: 0 }, { recoveryWindowMs: 'none' }],
+  ['the settings of the manager', {}, { recoveryWindowMs: 0 }],
+] as const)('takes the recovery window from %s', async (_name, target, settings) => {
+  const executor = new FakeServer();
+  const opener = { type: 'opener', resumable: true, open: executor.open } as const;
+  for (const transport of [{ type: 'websocket', url } as const, opener]) {
+    const { client } = await createConnector({ ...transport, ...target }, settings).connect(never);
+    for (const socket of server.clients) socket.terminate();
+    executor.links[0]?.break();
+    await waitFor('the end', () => client.state === 'failed');
+  }
+});
+
 it('retries a known executor for the connect timeout', () => {
   expect(createConnector({ type: 'websocket', url, connectTimeoutMs: 7 }).retryWindowMs).toBe(7);
   expect(createConnector({ type: 'websocket', url }).retryWindowMs).toBe(10_000);

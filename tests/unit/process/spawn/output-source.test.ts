@@ -112,6 +112,22 @@ describe.each(KINDS)('on a %s', (_, io) => {
     child.release();
   });
 
+  test('a drain that a pause has stopped is done when the source is destroyed', async () => {
+    const transcript = record(await spawner.spawn(shell('echo text', io)), { paused: true });
+    await transcript.exited;
+    let drained = 0;
+    for (const source of transcript.child.outputs) source.drainReadable(() => drained++);
+    // Nothing is readable on stderr, which is known without reading.
+    expect(drained).toBe(transcript.child.outputs.length - 1);
+    for (const source of transcript.child.outputs) source.destroy();
+    await transcript.ended;
+    expect(drained).toBe(transcript.child.outputs.length);
+    for (const source of transcript.child.outputs) source.drainReadable(() => drained++);
+    expect(drained).toBe(2 * transcript.child.outputs.length);
+    expect(transcript.bytes(stream)).toBe(0);
+    transcript.child.release();
+  });
+
   test('reads nothing after a resume that is followed by a pause in the same turn', async () => {
     const transcript = record(await spawner.spawn(shell('echo text', io)), { paused: true });
     await transcript.exited;

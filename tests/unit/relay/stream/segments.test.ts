@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ByteBudget } from '../../../../src/base/byte-budget.ts';
 import { forwardStream } from '../../../../src/relay/forward/forward-stream.ts';
 import { type DataBody, decodeFrame, encodeFrame, type Segment } from '../../../../src/relay/frames/frame.ts';
@@ -10,6 +10,7 @@ import {
   RECORD_BYTES,
   REORDER_MAX_BYTES,
   REORDER_MAX_DISTANCE,
+  RETRANSMIT_MAX_MS,
 } from '../../../../src/relay/limits.ts';
 import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
 import { InboundMessages } from '../../../../src/relay/stream/inbound-messages.ts';
@@ -332,6 +333,61 @@ test('retransmits a segment with its numbers', async () => {
   harness.transport.close({ code: CloseCode.normal, reason: '' });
   await events.untilClosed();
 });
+
+test('a segmented message arrives whole and in order when frames are dropped, doubled and delayed', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const fault = fc.constantFrom<'pass' | 'drop' | 'double' | 'delay'>(
+    'pass',
+    'pass',
+    'drop',
+    'double',
+    'delay',
+  );
+  const sizes = fc.array(fc.constantFrom(10, 70_000, 200_000), { minLength: 2, maxLength: 6 });
+  await fc.assert(
+    fc.asyncProperty(sizes, fc.array(fault, { minLength: 10, maxLength: 20 }), async (lengths, faults) => {
+      const { harness, harnessPipe, executor, executorPipe, served, events } = await connectLinks();
+      harnessPipe.fault = segmenting;
+      harness.transport.send(LARGE);
+      await served.events.untilMessages(1);
+      executorPipe.fault = faulty(faults);
+      const sent = lengths.map((length, index) => String(index).repeat(length));
+      for (const message of sent) served.transport.send(message);
+      for (let round = 0; events.messages.length < sent.length && round < 30; round++) {
+        await settle();
+        await vi.advanceTimersByTimeAsync(RETRANSMIT_MAX_MS);
+      }
+      expect(events.messages.map((message) => message.length)).toEqual(sent.map(({ length }) => length));
+      expect(events.messages).toEqual(sent);
+      const isSplit = lengths.some((length) => length > RECORD_BYTES);
+      expect(segmentsOf(executorPipe).some((segment) => segment !== undefined)).toBe(isSplit);
+      executor.link.close({ code: CloseCode.goingAway, reason: '' });
+      await events.untilClosed();
+    }),
+    { numRuns: 25 },
+  );
+});
+
+/**
+ * Applies a list of faults to the records in order. A delayed record arrives after the next frame. At most three in a row do not arrive:
+ * a peer that hears nothing for long gives up.
+ */
+function faulty(faults: readonly ('pass' | 'drop' | 'double' | 'delay')[]): Fault {
+  let next = 0;
+  let missing = 0;
+  let late: Uint8Array[] = [];
+  return (frame) => {
+    const fault = decodeFrame(frame).body.kind === 'data' ? (faults[next++] ?? 'pass') : 'pass';
+    const action = missing === 3 ? 'pass' : fault;
+    missing = action === 'drop' || action === 'delay' ? missing + 1 : 0;
+    if (action === 'delay') late.push(frame);
+    if (missing > 0) return [];
+    const frames = [frame, ...(action === 'double' ? [frame] : []), ...late];
+    late = [];
+    return frames;
+  };
+}
 
 test('a gap of 65 records ends a segmented message and its stream', async () => {
   const { harness, harnessPipe, served, events } = await connectLinks({ harness: { offerAcks: false } });

@@ -53,6 +53,15 @@ test('chooses the source of each key separately', () => {
   expect(sources.requireWriteId).toEqual({ source: 'flag', detail: '--require-write-id' });
 });
 
+test.each<[string, Partial<ConfigInputs>]>([
+  ['flag', { flags: { detachedSessionTtlMs: 'none' } }],
+  ['variable', { env: { EXEC_SERVER_DETACHED_SESSION_TTL_MS: 'none' } }],
+  ['file', { toml: file({ detachedSessionTtlMs: 'none' }) }],
+])('reads none from a %s as no limit', (_name, inputs) => {
+  const { config } = resolveConfig({ ...NOTHING, ...inputs });
+  expect(config.detachedSessionTtlMs).toBe(Number.POSITIVE_INFINITY);
+});
+
 test('ignores empty variables and variables with another prefix', () => {
   const variables = { EXEC_SERVER_LISTEN: '', EXEC_SERVERX: '1', PATH: '/bin', EXEC_SERVER_GONE: undefined };
   expect(resolveConfig({ ...NOTHING, env: variables }).config).toEqual(DEFAULT_CONFIG);
@@ -74,6 +83,18 @@ test.each<[Partial<ConfigInputs>, string, string]>([
     'pingIntervalMs',
     "pingIntervalMs (environment EXEC_SERVER_PING_INTERVAL_MS): 'soon' is not a duration; " +
       'allowed: milliseconds, or a number with ms, s, m or h, from 10ms to 168h',
+  ],
+  [
+    { flags: { closedProcessRetentionMs: 'none' } },
+    'closedProcessRetentionMs',
+    "closedProcessRetentionMs (flag --closed-process-retention): 'none' is not a duration; " +
+      'allowed: milliseconds, or a number with ms, s, m or h, from 0 to 168h',
+  ],
+  [
+    { flags: { detachedSessionTtlMs: 'never' } },
+    'detachedSessionTtlMs',
+    "detachedSessionTtlMs (flag --detached-session-ttl): 'never' is not a duration; " +
+      'allowed: milliseconds, or a number with ms, s, m or h, from 0 to 168h; or none',
   ],
   [
     { toml: file({ maxMessageBytes: '1TiB' }) },

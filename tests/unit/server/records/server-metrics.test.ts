@@ -6,6 +6,7 @@ const STATE = {
   connections: 0,
   attachedSessions: 0,
   detachedSessions: 0,
+  detachedProcesses: { processes: 2, bytes: 300 },
   queuedRequests: 0,
   runningRequests: 0,
   outboundBytes: 0,

@@ -127,6 +127,91 @@ describe('a detached session', () => {
   });
 });
 
+describe('a detached session without a TTL', () => {
+  test('is kept until the server ends', async () => {
+    const { registry, attached, run } = createRegistry({ detachedSessionTtlMs: Number.POSITIVE_INFINITY });
+    const session = attached();
+    const child = await run(session);
+    registry.detach(session);
+    expect(registry.counts).toEqual({ attached: 0, detached: 1 });
+    expect(vi.getTimerCount()).toBe(0);
+    vi.advanceTimersByTime(2 ** 31);
+    expect(registry.resume(session.id)).toBe(session);
+    registry.detach(session);
+    const closed = registry.close(null, 0);
+    await vi.advanceTimersByTimeAsync(0);
+    await closed;
+    expect(child.killed).toBe(1);
+  });
+
+  test('is evicted like others when the server has the maximum number of sessions', () => {
+    const { registry, attached } = createRegistry({
+      maxSessions: 1,
+      detachedSessionTtlMs: Number.POSITIVE_INFINITY,
+    });
+    const session = attached();
+    registry.detach(session);
+    expect(attached()).toBeDefined();
+    expect(isKnown(registry, session.id)).toBe(false);
+  });
+});
+
+describe('processes that end in a detached session', () => {
+  const HOUR_MS = 3_600_000;
+  const SESSIONS = { detachedSessionTtlMs: 2 * HOUR_MS };
+  const end = async (child: FakeChild, output: string) => {
+    child.stdout.write(output);
+    child.finish(0);
+    await settled();
+  };
+  const listed = (session: Session) => [...session.processes.list()].map(({ processId }) => processId);
+
+  test('are readable after any time, and for the whole retention time after a client came back', async () => {
+    const { registry, attached, run } = createRegistry(SESSIONS);
+    const session = attached();
+    const child = await run(session);
+    registry.detach(session);
+    await end(child, 'result');
+    vi.advanceTimersByTime(HOUR_MS);
+    expect(registry.detachedProcesses).toEqual({ processes: 1, bytes: 6 });
+    registry.resume(session.id).attach(PEER);
+    expect(registry.detachedProcesses).toEqual({ processes: 0, bytes: 0 });
+    vi.advanceTimersByTime(DEFAULT_CONFIG.closedProcessRetentionMs - 1);
+    expect(listed(session)).toEqual(['p']);
+    vi.advanceTimersByTime(1);
+    expect(listed(session)).toEqual([]);
+  });
+
+  test('are no longer counted when the session ends', async () => {
+    const { registry, attached, run } = createRegistry(SESSIONS);
+    const session = attached();
+    const child = await run(session);
+    registry.detach(session);
+    await end(child, 'result');
+    vi.advanceTimersByTime(2 * HOUR_MS);
+    await settled();
+    expect(isKnown(registry, session.id)).toBe(false);
+    expect(registry.detachedProcesses).toEqual({ processes: 0, bytes: 0 });
+  });
+
+  test.each([
+    ['maxDetachedOutputBytesPerSession', 12],
+    ['maxDetachedOutputBytes', 12],
+    ['maxDetachedProcesses', 2],
+  ] as const)('are dropped at %s, the oldest first', async (limit, value) => {
+    const { registry, attached, run } = createRegistry({ ...SESSIONS, [limit]: value });
+    const session = attached();
+    const children = [await run(session, 'a'), await run(session, 'b'), await run(session, 'c')];
+    registry.detach(session);
+    for (const child of children) await end(child, 'result');
+    vi.advanceTimersByTime(DEFAULT_CONFIG.closedProcessRetentionMs - 1);
+    expect(listed(session)).toEqual(['a', 'b', 'c']);
+    vi.advanceTimersByTime(1);
+    expect(listed(session)).toEqual(['b', 'c']);
+    expect(session.processes.closed.dropped).toMatchObject([{ processId: 'a', exitCode: 0, limit }]);
+  });
+});
+
 describe('with the maximum number of sessions', () => {
   const full = expect.objectContaining({
     code: -32001,

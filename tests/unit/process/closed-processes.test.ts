@@ -1,0 +1,138 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ClosedProcesses, type KeptProcess } from '../../../src/process/closed-processes.ts';
+import { DROPPED_PROCESS_RECORDS } from '../../../src/process/limits.ts';
+
+const RETENTION_MS = 30_000;
+const HOUR_MS = 3_600_000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.UTC(2026, 0, 1) });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function create() {
+  const kept = new Set<KeptProcess>();
+  const closed = new ClosedProcesses(RETENTION_MS, {
+    keep: (process) => kept.add(process),
+    release: (process) => kept.delete(process),
+  });
+  const forgotten: string[] = [];
+  const add = (processId: string, exitCode = 0) =>
+    closed.add({ processId, exitCode, retainedBytes: 10, forget: () => forgotten.push(processId) });
+  return { closed, kept, forgotten, add };
+}
+
+describe('while no client is attached', () => {
+  test('nothing expires, whether it closed before or after the detach', () => {
+    const { closed, kept, forgotten, add } = create();
+    add('before');
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    closed.setAttached(false);
+    add('after');
+    vi.advanceTimersByTime(HOUR_MS);
+    expect(forgotten).toEqual([]);
+    expect([...kept]).toMatchObject([{ retainedBytes: 10 }, { retainedBytes: 10 }]);
+    expect(closed.size).toBe(2);
+  });
+
+  test('a process is offered to the keeper when its retention has ended, not earlier', () => {
+    const { closed, kept, add } = create();
+    closed.setAttached(false);
+    add('p');
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    expect(kept.size).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(kept.size).toBe(1);
+  });
+});
+
+describe('a client that attaches', () => {
+  test('has the whole retention time for every closed process', () => {
+    const { closed, kept, forgotten, add } = create();
+    closed.setAttached(false);
+    add('old');
+    vi.advanceTimersByTime(HOUR_MS);
+    add('new');
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    closed.setAttached(true);
+    expect(kept.size).toBe(0);
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    expect(forgotten).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(forgotten).toEqual(['old', 'new']);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('and detaches again loses nothing', () => {
+    const { closed, forgotten, add } = create();
+    add('p');
+    for (let round = 0; round < 5; round++) {
+      closed.setAttached(false);
+      vi.advanceTimersByTime(HOUR_MS);
+      closed.setAttached(true);
+      vi.advanceTimersByTime(RETENTION_MS - 1);
+    }
+    expect(forgotten).toEqual([]);
+  });
+});
+
+describe('a dropped process', () => {
+  function drop(reportsDropped: boolean) {
+    const fixture = create();
+    fixture.closed.reportsDropped = reportsDropped;
+    fixture.closed.setAttached(false);
+    fixture.add('p', 7);
+    vi.advanceTimersByTime(RETENTION_MS);
+    [...fixture.kept][0]!.drop('someLimit');
+    return fixture;
+  }
+
+  test('is forgotten, released and recorded', () => {
+    const { closed, kept, forgotten } = drop(true);
+    expect([forgotten, kept.size, closed.size]).toEqual([['p'], 0, 0]);
+    const closedAtMs = Date.UTC(2026, 0, 1);
+    const droppedAtMs = closedAtMs + RETENTION_MS;
+    expect(closed.dropped).toEqual([
+      { processId: 'p', exitCode: 7, closedAtMs, droppedAtMs, limit: 'someLimit' },
+    ]);
+  });
+
+  test('is named in the error for its id, if the client asked for that', () => {
+    expect(drop(true).closed.unknownProcess('p').message).toBe(
+      'process p exited with code 7 and closed at 2026-01-01T00:00:00.000Z; its output was dropped at 2026-01-01T00:00:30.000Z, while no client was attached (someLimit)',
+    );
+    expect(drop(true).closed.unknownProcess('q').message).toBe('unknown process id q');
+    expect(drop(false).closed.unknownProcess('p').message).toBe('unknown process id p');
+  });
+
+  test('is no longer reported when its id is used again', () => {
+    const { closed } = drop(true);
+    closed.idReused('p');
+    expect(closed.dropped).toEqual([]);
+    expect(closed.unknownProcess('p').message).toBe('unknown process id p');
+  });
+
+  test('is reported until many others were dropped', () => {
+    const { closed, kept, add } = create();
+    closed.setAttached(false);
+    for (let index = 0; index <= DROPPED_PROCESS_RECORDS; index++) add(`p${index}`);
+    vi.advanceTimersByTime(RETENTION_MS);
+    for (const process of kept) process.drop('someLimit');
+    expect(closed.dropped).toHaveLength(DROPPED_PROCESS_RECORDS);
+    expect(closed.dropped[0]!.processId).toBe('p1');
+  });
+});
+
+test('closing stops the timers and releases what is kept', () => {
+  const { closed, kept, forgotten, add } = create();
+  closed.setAttached(false);
+  add('kept');
+  vi.advanceTimersByTime(RETENTION_MS);
+  add('recent');
+  closed.close();
+  expect([kept.size, closed.size, vi.getTimerCount()]).toEqual([0, 0, 0]);
+  expect(forgotten).toEqual([]);
+});

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest';
+import type { ClosedProcessKeeper, KeptProcess } from '../../../../src/process/closed-processes.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
+import { DetachedProcesses } from '../../../../src/server/sessions/detached-processes.ts';
+
+function create(limits: Partial<ExecServerConfig> = {}) {
+  const detached = new DetachedProcesses({ ...DEFAULT_CONFIG, ...limits });
+  const dropped: string[] = [];
+  let now = 0;
+  const keep = (keeper: ClosedProcessKeeper, name: string, retainedBytes: number, closedAtMs = ++now) => {
+    const process: KeptProcess = {
+      retainedBytes,
+      closedAtMs,
+      drop: (limit) => {
+        dropped.push(`${name}: ${limit}`);
+        keeper.release(process);
+      },
+    };
+    keeper.keep(process);
+    return process;
+  };
+  return { detached, dropped, keep };
+}
+
+test('keeps everything within the limits and counts it', () => {
+  const { detached, dropped, keep } = create();
+  const [a, b] = [detached.keeperFor('x'), detached.keeperFor('y')];
+  const first = keep(a, 'a1', 100);
+  keep(a, 'a2', 20);
+  keep(b, 'b1', 3);
+  expect(detached.total).toEqual({ processes: 3, bytes: 123 });
+  a.release(first);
+  a.release(first);
+  expect(detached.total).toEqual({ processes: 2, bytes: 23 });
+  expect(dropped).toEqual([]);
+});
+
+test('drops the oldest processes of a session with too many bytes, and of no other', () => {
+  const { detached, dropped, keep } = create({ maxDetachedOutputBytesPerSession: 100 });
+  const [a, b] = [detached.keeperFor('x'), detached.keeperFor('x')];
+  keep(b, 'b1', 100);
+  for (const name of ['a1', 'a2', 'a3']) keep(a, name, 30);
+  keep(a, 'a4', 45);
+  expect(dropped).toEqual(['a1', 'a2'].map((name) => `${name}: maxDetachedOutputBytesPerSession`));
+  keep(a, 'a5', 101);
+  expect(dropped.slice(2)).toEqual(
+    ['a3', 'a4', 'a5'].map((name) => `${name}: maxDetachedOutputBytesPerSession`),
+  );
+  expect(detached.total).toEqual({ processes: 1, bytes: 100 });
+});
+
+describe.each([
+  ['bytes', { maxDetachedOutputBytes: 40 }, 'maxDetachedOutputBytes'],
+  ['processes', { maxDetachedProcesses: 4 }, 'maxDetachedProcesses'],
+] as const)('with too many %s in all sessions', (_what, limits, limit) => {
+  test('drops the process that closed first, whatever its session', () => {
+    const { detached, dropped, keep } = create(limits);
+    const [a, b] = [detached.keeperFor('x'), detached.keeperFor('x')];
+    keep(a, 'a1', 10, 3);
+    keep(b, 'b1', 10, 1);
+    keep(a, 'a2', 10, 4);
+    keep(b, 'b2', 10, 2);
+    expect(dropped).toEqual([]);
+    keep(a, 'a3', 10, 5);
+    keep(a, 'a4', 10, 6);
+    keep(a, 'a5', 10, 7);
+    expect(dropped).toEqual(['b1', 'b2', 'a1'].map((name) => `${name}: ${limit}`));
+  });
+
+  test('no client displaces the processes of others, even with many sessions', () => {
+    const { detached, dropped, keep } = create(limits);
+    keep(detached.keeperFor('quiet'), 'quiet', 10);
+    for (let index = 0; index < 10; index++) keep(detached.keeperFor('greedy'), `greedy${index}`, 10);
+    expect(dropped).toHaveLength(7);
+    expect(dropped.filter((text) => text.startsWith('quiet'))).toEqual([]);
+  });
+});
