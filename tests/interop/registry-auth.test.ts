@@ -31,6 +31,9 @@ interface Scenario {
   readonly env?: Variables;
   readonly args?: readonly string[];
   readonly stdin?: string;
+  /** Follows the address of the registry. */
+  readonly base?: string;
+  readonly environmentId?: string;
   /** The answers of the registry before it refuses. */
   readonly answers?: readonly FakeAnswer[];
 }
@@ -74,10 +77,16 @@ const SERVICES: Readonly<Record<string, unknown>> = {
   },
 };
 
-async function observe(
-  kind: Kind,
-  { files = {}, env = {}, args = [], stdin, answers = [] }: Scenario,
-): Promise<Observed> {
+async function observe(kind: Kind, scenario: Scenario): Promise<Observed> {
+  const {
+    files = {},
+    env = {},
+    args = [],
+    stdin,
+    answers = [],
+    base = '',
+    environmentId = 'env-1',
+  } = scenario;
   const [registry, service] = await Promise.all([FakeRegistry.open(), FakeAuthService.open()]);
   const waiting = [...answers];
   registry.answer = () => waiting.shift() ?? { status: 403, body: '' };
@@ -98,7 +107,7 @@ async function observe(
     ...env,
     ...(env.OPENAI_IDENTITY_TOKEN_FILE && { OPENAI_IDENTITY_TOKEN_FILE: join(home, 'identity') }),
   };
-  const place = ['--remote', registry.url, '--environment-id', 'env-1', ...args];
+  const place = ['--remote', `${registry.url}${base}`, '--environment-id', environmentId, ...args];
   const program =
     kind === 'reference'
       ? startProgram(binary as string, ['exec-server', ...place], { env: variables })
@@ -205,6 +214,28 @@ describe.skipIf(skipped)('a registry sees the same requests as from the referenc
     [
       'a credential pipe',
       { args: ['--executor-credential-stdin'], env: { CODEX_API_KEY: 'key-1' }, stdin: credential() },
+    ],
+    [
+      'a piped credential that the registry refuses',
+      {
+        args: ['--executor-credential-stdin'],
+        stdin: credential(),
+        answers: [{ status: 401, body: '' }],
+      },
+    ],
+    [
+      'a registration that is refused for a moment',
+      {
+        env: { CODEX_API_KEY: 'key-1' },
+        answers: [
+          { status: 503, body: { error: { code: 'registration_conflict' } } },
+          { status: 502, body: { detail: { code: 'authentication_service_unavailable' } } },
+        ],
+      },
+    ],
+    [
+      'a path in the URL, and an environment id with other characters',
+      { env: { CODEX_API_KEY: 'key-1' }, base: '/some/base/', environmentId: ' ä b=~! ' },
     ],
     [
       'two credentials in one write',
