@@ -83,6 +83,7 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     environmentId,
     credentialStdin: flags['executor-credential-stdin'] === true,
     agentIdentity: flags['use-agent-identity-auth'] === true,
+    configOverrides: codex.signIn,
   };
   const log = createLogger('warn', (line) => host.stderr.write(line));
   const { auth: opening, ended, tls, settled } = await openAuth(registry, host, log, stop.signal);

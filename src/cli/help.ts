@@ -46,7 +46,7 @@ const COMMAND_FLAGS = [
   ),
   entry(
     '-c, --config KEY=VALUE',
-    'Set one value of the file, by its key. May be repeated. Keys of codex have no effect, which is a warning.',
+    'Set one value of the file, by its key. May be repeated. With --remote also a key of codex that decides how to sign in. Other keys of codex have no effect.',
   ),
   entry('--strict-config', 'Refuse keys and features that have no effect.'),
   entry('--transport ws|stdio|off', 'Listen on this kind of transport. A short form of --listen.'),

@@ -1,4 +1,5 @@
 import type { AwsSigning } from '../relay/direct/direct-executor.ts';
+import { CODEX_CONFIG_KEYS } from '../relay/sign-in/codex-config.ts';
 import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/config.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { Host } from './commands.ts';
@@ -63,19 +64,26 @@ export interface CodexFlags {
   readonly file: string | null;
   /** Settings of `--config KEY=VALUE`, by the key of the settings file, without quotes. */
   readonly overrides: Readonly<Partial<Record<ConfigKey, string>>>;
+  /** Values of `--config KEY=VALUE` for the sign-in at a registry, by the key of codex's config.toml. */
+  readonly signIn: Readonly<Record<string, string>>;
   /** What is accepted and has no effect. */
   readonly warnings: readonly string[];
 }
 
 /**
  * Reads the flags that set something of codex. Accepts what has no effect on a server, with a warning. Throws UsageError or RunError for
- * what would change who may use the server or what a sandbox allows, and with --strict-config for everything without an effect.
+ * what would change what a sandbox allows, and with --strict-config for everything without an effect.
  */
 export function codexFlags(given: Given, command: string | null = null): CodexFlags {
   const flags = given as GivenFlags<typeof CODEX_FLAGS>;
   const isServer = command === null;
   checkProcessNamespace(flags['linux-sandbox-pid-namespace'], isServer, command);
-  const { file, overrides, foreign } = configValues(flags.config ?? [], isServer ? SETTINGS : NONE, command);
+  const { file, overrides, signIn, foreign } = configValues(
+    flags.config ?? [],
+    isServer ? SETTINGS : NONE,
+    'remote' in given && !('aws-sigv4' in given) ? SIGN_IN : NONE,
+    command,
+  );
   const warnings = foreign.map((key) => `-c ${key} has no effect: it is not a setting of this program`);
   for (const name of [...(flags.enable ?? []), ...(flags.disable ?? [])]) {
     warnings.push(
@@ -84,7 +92,7 @@ export function codexFlags(given: Given, command: string | null = null): CodexFl
   }
   if (flags['strict-config'] && warnings.length > 0) throw new RunError(`--strict-config: ${warnings[0]}`);
   if (flags['proxy-private-ips-via-upstream']) warnings.push(noUpstream('--proxy-private-ips-via-upstream'));
-  return { file, overrides, warnings };
+  return { file, overrides, signIn, warnings };
 }
 
 /** Prints what was accepted and has no effect. */
@@ -119,15 +127,18 @@ function checkProcessNamespace(mode = 'isolate', hasSandboxes: boolean, command:
   );
 }
 
-/** Settings of codex that decide which credential is used, or where it is sent. To ignore them would not be safe. */
-const CREDENTIAL_KEYS =
-  /^(?:forced_login_method|forced_chatgpt_workspace_id|cli_auth_credentials_store|chatgpt_base_url)$/;
-
 const SETTINGS: ReadonlySet<string> = new Set(CONFIG_OPTIONS.map(({ key }) => key));
+const SIGN_IN: ReadonlySet<string> = new Set(CODEX_CONFIG_KEYS);
 const NONE: ReadonlySet<string> = new Set();
 
-/** Divides the values of --config into a file, values of these settings, and keys of codex. */
-function configValues(values: readonly string[], settings: ReadonlySet<string>, command: string | null) {
+/** Divides the values of --config into a file, values of these settings, values for the sign-in, and other keys. */
+function configValues(
+  values: readonly string[],
+  settings: ReadonlySet<string>,
+  signInKeys: ReadonlySet<string>,
+  command: string | null,
+) {
+  const signIn: Record<string, string> = {};
   const overrides: Partial<Record<ConfigKey, string>> = {};
   const foreign: string[] = [];
   let file: string | null = null;
@@ -139,13 +150,11 @@ function configValues(values: readonly string[], settings: ReadonlySet<string>, 
       file = value;
     } else if (settings.has(key)) {
       overrides[key as ConfigKey] = text!.trim().replace(/^(['"])(.*)\1$/s, '$2');
-    } else if (CREDENTIAL_KEYS.test(key)) {
-      throw new RunError(
-        `-c ${key} is not supported: it decides which credential is used; set it in codex's config.toml`,
-      );
+    } else if (signInKeys.has(key)) {
+      signIn[key] = text!.trim();
     } else {
       foreign.push(key);
     }
   }
-  return { file, overrides, foreign };
+  return { file, overrides, signIn, foreign };
 }

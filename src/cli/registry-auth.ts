@@ -13,6 +13,8 @@ export interface RegistryFlags {
   readonly environmentId: string;
   readonly credentialStdin: boolean;
   readonly agentIdentity: boolean;
+  /** Values that replace those of codex's config.toml, in TOML. */
+  readonly configOverrides: Readonly<Record<string, string>>;
 }
 
 /** Where credentials come from. */
@@ -54,9 +56,12 @@ export async function openAuth(
     return { auth: frames.ready.then(() => frames), ended: frames.ended, tls, settled: async () => {} };
   }
   const { loadFileLock } = await import('./file-lock.ts');
-  const { remote: registryUrl, agentIdentity: useAgentIdentity } = flags;
+  const { remote: registryUrl, agentIdentity: useAgentIdentity, configOverrides } = flags;
   const fileLock = await loadFileLock();
-  const auth = signIn({ registryUrl, useAgentIdentity, env: variables, tls, log, fileLock }, signal);
+  const auth = signIn(
+    { registryUrl, useAgentIdentity, configOverrides, env: variables, tls, log, fileLock },
+    signal,
+  );
   auth.catch(() => {});
   const settled = () => auth.then((open) => open.settled?.()).catch(() => {});
   return { auth, ended: new Promise(() => {}), tls, settled };

@@ -19,7 +19,13 @@ type RuntimeFiles = Pick<ServerArguments, 'urlFile' | 'pidFile'>;
 type RunFlags = RuntimeFiles &
   Pick<
     ServerArguments,
-    'remote' | 'name' | 'signing' | 'executorCredentialStdin' | 'useAgentIdentityAuth' | 'exitOnStdinClose'
+    | 'remote'
+    | 'name'
+    | 'signing'
+    | 'executorCredentialStdin'
+    | 'useAgentIdentityAuth'
+    | 'codexConfig'
+    | 'exitOnStdinClose'
   >;
 
 /**
@@ -134,13 +140,15 @@ const UNIX_FAILURES: Readonly<Record<string, string>> = {
 async function joinRelay(
   server: RunningServer,
   { config }: Settings,
-  { name, signing, executorCredentialStdin: credentialStdin, useAgentIdentityAuth: agentIdentity }: RunFlags,
+  given: RunFlags,
   remote: string,
   host: Host,
 ): Promise<RunningServer> {
   const { serveRemotely } = await import('./remote-mode.ts');
   const { environmentId } = config;
-  const flags = { remote, name, environmentId, credentialStdin, agentIdentity, signing };
+  const { name, signing, executorCredentialStdin: credentialStdin } = given;
+  const { useAgentIdentityAuth: agentIdentity, codexConfig: configOverrides } = given;
+  const flags = { remote, name, environmentId, credentialStdin, agentIdentity, configOverrides, signing };
   return serveRemotely(server, flags, config, host);
 }
 

@@ -19,6 +19,8 @@ export interface ServerArguments {
   readonly settings: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
   readonly transport: TransportName | null;
   readonly configFile: string | null;
+  /** Values that replace those of codex's config.toml, in TOML. */
+  readonly codexConfig: Readonly<Record<string, string>>;
   /** What was accepted and has no effect. */
   readonly warnings: readonly string[];
   readonly urlFile: string | null;
@@ -101,6 +103,7 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
     settings: settingsOf(flags, codex),
     transport: asTransport(flags.transport),
     configFile: codex.file,
+    codexConfig: codex.signIn,
     warnings: codex.warnings,
     urlFile: asText('url-file', flags),
     pidFile: asText('pid-file', flags),

@@ -36,6 +36,26 @@ test('programs of a client over the direct transport do not inherit the keys', a
   expect(await once(executor.child, 'exit')).toEqual([0, null]);
 });
 
+test('asks the credential_process again for each connection, also after programs have run', async () => {
+  const client = await DirectClient.open();
+  const workspace = new Workspace();
+  onTestFinished(() => workspace.close());
+  const keys = '{"Version":1,"AccessKeyId":"K%s","SecretAccessKey":"s"}';
+  const command = `echo >> runs; printf '${keys}' $(wc -l < runs)`;
+  const config = workspace.file('config', `[profile ci]\ncredential_process = ${command}\n`);
+  const args = ['--remote', `http://${client.host}`, '--environment-id', 'env-1', ...DIRECT];
+  workspace.start([...args, '--aws-profile', 'ci'], { ...KEYS, AWS_CONFIG_FILE: config });
+  const connection = await client.connection();
+  await connection.handshake();
+  const program = { argv: ['true'], cwd: 'file:///', env: {}, tty: false };
+  await connection.call('process/start', { processId: 'p', ...program });
+  await connection.closedProcess('p');
+  await connection.close();
+  await (await client.connection()).handshake();
+  const used = client.requests.map(({ headers }) => /Credential=(\w+)/.exec(headers.authorization!)?.[1]);
+  expect(used).toEqual(['K1', 'K2', 'K3']);
+});
+
 test('ends with the end of stdin', async () => {
   const client = await DirectClient.open();
   const executor = start(client, '--exit-on-stdin-close');

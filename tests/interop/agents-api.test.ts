@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createHome, ensureReference } from '../../scripts/reference.mjs';
 import { run } from '../../src/client/process/run.ts';
 import { relayTransport } from '../../src/environment/config/relay-transport.ts';
@@ -19,8 +19,11 @@ import { AgentsApi } from './agents-api.ts';
 import { CodexRun } from './codex-client.ts';
 
 const require = createRequire(import.meta.url);
-const binary: string | Error = await ensureReference().catch((error: Error) => error);
+/** Long, because each start and each recovery may happen on a busy machine. */
 const START_LIMIT_MS = 60_000;
+vi.setConfig({ testTimeout: 4 * START_LIMIT_MS });
+
+const binary: string | Error = await ensureReference().catch((error: Error) => error);
 
 async function openApi(): Promise<AgentsApi> {
   const api = await AgentsApi.open();
@@ -65,7 +68,9 @@ async function untilConnected(api: AgentsApi): Promise<void> {
 
 async function connect(api: AgentsApi) {
   await untilConnected(api);
-  const client = await connectRemote(api.harness);
+  // On a busy machine a recovery takes longer than usual.
+  const limits = { recoveryWindowMs: START_LIMIT_MS, detachedSessionTtlMs: START_LIMIT_MS };
+  const client = await connectRemote({ ...api.harness, ...limits });
   onTestFinished(() => client.close());
   return client;
 }

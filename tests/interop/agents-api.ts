@@ -11,7 +11,8 @@ import { type Asked, type FakeAnswer, FakeRegistry } from '../unit/relay/fake-re
  * and has no support for acks. It records whatever a codex executor would not do.
  */
 export class AgentsApi {
-  readonly environmentId = `ccarenv_${randomHex()}`;
+  /** Longer than the ids of this project's relay. */
+  readonly environmentId = `ccarenv_b64_${randomHex()}${randomHex()}`;
   readonly environmentKey = `sk-environment-${randomHex()}`;
   /** A key without the scope of an environment. */
   readonly projectKey = `sk-project-${randomHex()}`;

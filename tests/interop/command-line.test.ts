@@ -14,10 +14,11 @@ const [reference, skipped] = await ensureReference().then(
 const home = temporaryFolder('command-line-');
 afterAll(() => rmSync(home, { recursive: true }));
 
-function run(command: string, args: readonly string[]) {
-  const env = { PATH: process.env.PATH, HOME: home, CODEX_HOME: home };
+function run(command: string, args: readonly string[], more: Readonly<Record<string, string>> = {}) {
+  const env = { PATH: process.env.PATH, HOME: home, CODEX_HOME: home, ...more };
   return spawnSync(command, args, { encoding: 'utf8', env, input: '', timeout: 60_000 });
 }
+const REMOTE = ['--remote', 'http://127.0.0.1:9', '--environment-id', 'e'];
 const codex = (...args: string[]) => run(reference, ['exec-server', ...args]);
 const ours = (...args: string[]) => run(process.execPath, [BIN, ...args]);
 
@@ -127,7 +128,18 @@ describe.skipIf(skipped !== null)('the command line of codex exec-server', () =>
     expect(mine).toEqual(theirs);
   });
 
-  const REMOTE = ['--remote', 'http://127.0.0.1:9', '--environment-id', 'e'];
+  test.each(['chatgpt', '"chatgpt"'])('-c forced_login_method=%s rules an API key out', (method) => {
+    const args = [...REMOTE, '-c', `forced_login_method=${method}`];
+    const key = { CODEX_API_KEY: 'sk-key' };
+    for (const { status, stderr } of [
+      run(reference, ['exec-server', ...args], key),
+      run(process.execPath, [BIN, ...args], key),
+    ]) {
+      expect(status).toBe(1);
+      expect(stderr).toContain('registration requires ChatGPT authentication or API key authentication');
+    }
+  });
+
   const DIRECT = [...REMOTE, '--remote-transport', 'direct'];
   const FORWARD = ['forward', '--connect', 'ws://127.0.0.1:9'];
   test.each<[string[], number]>([

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { onTestFinished } from 'vitest';
@@ -16,6 +17,12 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
+/** Certificate and key of a server, as PEM texts. */
+interface ServerTls {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** The registry of a direct transport, and the client that accepts the executor's websocket. */
 export class DirectClient {
   readonly requests: ReceivedRequest[] = [];
@@ -26,10 +33,12 @@ export class DirectClient {
   readonly #accepted: WebSocket[] = [];
   readonly #upgrader = new WebSocketServer({ noServer: true });
   readonly #server: Server;
+  readonly #isSecure: boolean;
   #connected: () => void = () => {};
 
-  private constructor() {
-    this.#server = createServer((request, response) => {
+  private constructor(tls: ServerTls | null) {
+    this.#isSecure = tls !== null;
+    const listener: RequestListener = (request, response) => {
       const parts: Buffer[] = [];
       request.on('data', (part: Buffer) => parts.push(part));
       request.on('end', () => {
@@ -37,12 +46,14 @@ export class DirectClient {
         const { status, body } = this.registrations.shift() ?? { status: 200, body: this.registration() };
         response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
       });
-    });
+    };
+    this.#server = tls === null ? createServer(listener) : createSecureServer(tls, listener);
     this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
-  static async open(): Promise<DirectClient> {
-    const client = new DirectClient();
+  /** Listens on a free port of 127.0.0.1, with TLS if a certificate is given. */
+  static async open(tls: ServerTls | null = null): Promise<DirectClient> {
+    const client = new DirectClient(tls);
     client.#server.listen(0, '127.0.0.1');
     await once(client.#server, 'listening');
     onTestFinished(async () => {
@@ -54,8 +65,12 @@ export class DirectClient {
     return client;
   }
 
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
   get host(): string {
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `127.0.0.1:${this.port}`;
   }
 
   /** The answer to a registration. */
@@ -64,7 +79,7 @@ export class DirectClient {
       environment_id: 'env-1',
       transport: 'direct_jsonrpc_v1',
       registration_id: 'registration-1',
-      url: `ws://${this.host}/direct/ws?b=2&a=1%20x&sig=a/b`,
+      url: `${this.#isSecure ? 'wss' : 'ws'}://${this.host}/direct/ws?b=2&a=1%20x&sig=a/b`,
       ...changes,
     };
   }

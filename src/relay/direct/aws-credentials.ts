@@ -1,4 +1,7 @@
-import { exec } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { onAbort } from '../../base/abort.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
 import { AWS_CREDENTIAL_PROCESS_TIMEOUT_MS, MAX_AWS_ANSWER_BYTES } from '../limits.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
 import { CredentialError } from '../registry-auth.ts';
@@ -99,25 +102,45 @@ function unsupported(what: string): CredentialError {
 
 /** Runs a command that prints keys as JSON. Its output may contain secrets and is not shown. */
 function runCredentialProcess(command: string, env: Variables, signal: AbortSignal): Promise<AwsCredentials> {
-  const options = {
-    env,
-    signal,
-    timeout: AWS_CREDENTIAL_PROCESS_TIMEOUT_MS,
-    maxBuffer: MAX_AWS_ANSWER_BYTES,
-    windowsHide: true,
-  };
-  return new Promise((resolve, reject) => {
-    exec(command, options, (error, stdout) => {
-      try {
-        if (signal.aborted) throw signal.reason;
-        if (error !== null) {
-          const how = error.killed ? 'did not end in time' : `failed (${error.code ?? error.signal})`;
-          throw new CredentialError(`the credential_process of the AWS profile ${how}`);
-        }
-        resolve(parseCredentials('credential_process', stdout));
-      } catch (problem) {
-        reject(problem);
-      }
-    });
+  return TimeLimit.run(AWS_CREDENTIAL_PROCESS_TIMEOUT_MS, signal, async (limited) => {
+    const [status, text] = await outputOf(command, env, limited);
+    if (signal.aborted) throw signal.reason;
+    const how = limited.aborted ? 'did not end in time' : status === 0 ? null : `failed (${status})`;
+    if (how !== null) throw new CredentialError(`the credential_process of the AWS profile ${how}`);
+    return parseCredentials('credential_process', text);
   });
+}
+
+/** Runs a shell command and returns its exit status and output. Kills everything that it started when the signal aborts. */
+async function outputOf(
+  command: string,
+  env: Variables,
+  signal: AbortSignal,
+): Promise<[number | string, string]> {
+  signal.throwIfAborted();
+  // A process group of its own, so that the shell's children can be killed with it.
+  const child = spawn(command, { shell: true, detached: true, env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const kill = () => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL');
+    } catch {}
+  };
+  const stop = onAbort(signal, kill);
+  const parts: Buffer[] = [];
+  let length = 0;
+  child.stdout.on('data', (part: Buffer) => {
+    length += part.length;
+    if (length <= MAX_AWS_ANSWER_BYTES) parts.push(part);
+    else kill();
+  });
+  try {
+    const [code, killedBy] = (await once(child, 'close')) as [number | null, string | null];
+    return [code ?? killedBy ?? '', Buffer.concat(parts).toString()];
+  } catch (error) {
+    throw new CredentialError(
+      `cannot run the credential_process of the AWS profile: ${(error as Error).message}`,
+    );
+  } finally {
+    stop();
+  }
 }

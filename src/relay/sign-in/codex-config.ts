@@ -32,15 +32,30 @@ export function openAiService(chatgptBaseUrl: string): 'production' | 'staging' 
 
 export const DEFAULT_CHATGPT_BASE_URL = 'https://chatgpt.com/backend-api';
 
-/** Reads config.toml in the folder of codex. Rejects with CredentialError when it is not valid. */
-export async function readCodexConfig(home: string): Promise<CodexConfig> {
+/** The keys of config.toml that are read. */
+export const CODEX_CONFIG_KEYS: readonly string[] = [
+  'forced_login_method',
+  'forced_chatgpt_workspace_id',
+  'chatgpt_base_url',
+  'cli_auth_credentials_store',
+];
+
+/**
+ * Reads config.toml in the folder of codex. `overrides` has values that replace those of the file, in TOML, or as text that is not TOML.
+ * Rejects with CredentialError when it is not valid.
+ */
+export async function readCodexConfig(
+  home: string,
+  overrides: Readonly<Record<string, string>> = {},
+): Promise<CodexConfig> {
   const path = join(home, 'config.toml');
   const text = await readSmallFile(path, MAX_CODEX_CONFIG_BYTES).catch((error: Error) => {
     throw new CredentialError(error.message);
   });
-  const table = text === null ? {} : await parseToml(path, text);
+  const file = text === null ? {} : await parseToml(path, text);
+  const table = { ...file, ...(await parseValues(overrides)) };
   const invalid = (key: string, expected: string) =>
-    new CredentialError(`${path}: ${key} must be ${expected}`);
+    new CredentialError(`${key in overrides ? '-c' : `${path}:`} ${key} must be ${expected}`);
   const choice = <T extends string>(key: string, choices: readonly T[]): T | null => {
     const value = table[key];
     if (value === undefined) return null;
@@ -69,6 +84,19 @@ async function parseToml(path: string, text: string): Promise<Readonly<Record<st
     const problem = error.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
     throw new CredentialError(`${path}:${error.line}:${error.column}: not valid TOML: ${problem}`);
   }
+}
+
+async function parseValues(texts: Readonly<Record<string, string>>): Promise<Record<string, unknown>> {
+  const { parse } = await import('smol-toml');
+  const values: Record<string, unknown> = {};
+  for (const [key, text] of Object.entries(texts)) {
+    try {
+      values[key] = parse(`value = ${text}`).value;
+    } catch {
+      values[key] = text;
+    }
+  }
+  return values;
 }
 
 /** Null for no restriction, undefined for an invalid value. */

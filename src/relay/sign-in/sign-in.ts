@@ -14,9 +14,11 @@ export interface SignInOptions extends OutboundOptions {
   readonly registryUrl: string;
   /** Whether CODEX_ACCESS_TOKEN is the token of an agent. */
   readonly useAgentIdentity?: boolean;
+  /** Values that replace those of codex's config.toml, in TOML. */
+  readonly configOverrides?: Readonly<Record<string, string>>;
   readonly log: Logger;
-  /** Keeps processes that renew the same login apart. Null where the system has no such locks. */
-  readonly fileLock: FileLock | null;
+  /** Keeps processes that renew the same login apart. Without it, a renewal logs a warning. */
+  readonly fileLock?: FileLock | null;
 }
 
 /** Variables with credentials. A program that signs in removes them from its environment, so that its children do not inherit them. */
@@ -40,7 +42,7 @@ export async function signIn(options: SignInOptions, signal: AbortSignal): Promi
   const ownKey = variable(env, OWN_KEY);
   if (ownKey !== null && !useAgentIdentity) return fixedToken(ownKey, OWN_KEY);
   const home = codexHome(env);
-  const config = await readCodexConfig(home);
+  const config = await readCodexConfig(home, options.configOverrides);
   const setting: Setting = { ...options, url, home, config, services: new AuthServices(options), signal };
   return (
     (await agentIdentity(setting)) ??
@@ -107,7 +109,7 @@ async function accessToken(setting: Setting): Promise<RegistryAuth | null> {
 }
 
 async function storedLogin(setting: Setting): Promise<RegistryAuth> {
-  const { config, home, log, fileLock, url } = setting;
+  const { config, home, log, fileLock = null, url } = setting;
   if (config.store === 'keyring') throw missing(`${KEYRING}; ${KEYRING_FIX}`);
   if (config.store === 'ephemeral') throw missing('cli_auth_credentials_store is ephemeral');
   const file = new AuthFile(home, fileLock, log);

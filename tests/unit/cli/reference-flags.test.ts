@@ -48,10 +48,6 @@ test.each<[string[], RegExp]>([
     ['--linux-sandbox-pid-namespace', 'inherit'],
     /inherit is not supported: a sandboxed program could see and signal/,
   ],
-  [
-    ['-c', 'forced_login_method="api"'],
-    /^-c forced_login_method is not supported: it decides which credential/,
-  ],
   [['--strict-config', '-c', 'model=o3'], /^--strict-config: -c model has no effect/],
   [['--strict-config', '--enable', 'hooks'], /^--strict-config: the feature 'hooks' has no effect/],
 ])('%j is refused', (argv, message) => {
@@ -82,4 +78,17 @@ test('flags without an effect are accepted with a warning', () => {
     expect.stringMatching(/^--proxy-private-ips-via-upstream has no effect: the proxy of a program connects/),
   ]);
   expect(parseServerArguments(['--strict-config', '-c', 'logLevel=info']).warnings).toEqual([]);
+});
+
+test('-c sets the keys of codex that decide how to sign in', () => {
+  const values = ['-c', 'forced_login_method="api"', '-c', 'chatgpt_base_url = https://chatgpt.com'];
+  const { codexConfig, warnings } = parseServerArguments([...REMOTE, ...values]);
+  expect(codexConfig).toEqual({
+    forced_login_method: '"api"',
+    chatgpt_base_url: 'https://chatgpt.com',
+  });
+  expect(warnings).toEqual([]);
+  for (const argv of [values, [...DIRECT, ...values]]) {
+    expect(parseServerArguments(argv)).toMatchObject({ codexConfig: {}, warnings: { length: 2 } });
+  }
 });

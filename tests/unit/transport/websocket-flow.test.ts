@@ -243,6 +243,35 @@ test.each(['end', 'resetAndDestroy'] as const)(
   },
 );
 
+test('a peer that ends its side gets everything that was sent before', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  const events = RecordedEvents.of(transport);
+  client.pause();
+  const part = Buffer.alloc(SEND_WINDOW_BYTES / 4, 'x');
+  let sent = 1;
+  while (transport.send(part)) {
+    sent++;
+    await new Promise(setImmediate);
+  }
+  const socket = server.sockets[0]!;
+  const ended = once(socket, 'end');
+  client.end();
+  await ended;
+  // The end is handled in a later turn.
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+  expect(socket.writableLength).toBeGreaterThan(0);
+  let received = 0;
+  client.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  client.resume();
+  await once(client, 'end');
+  expect(received).toBeGreaterThan(sent * part.length);
+  expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+});
+
 test('asks to wait while the peer does not read', async () => {
   const { client, transport, events } = await pair();
   client.pause();

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { awsCredentials, awsRegion } from '../../../../src/relay/direct/aws-credentials.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 type Env = Readonly<Record<string, string>>;
 
@@ -94,6 +95,31 @@ test('the files may be elsewhere', async () => {
 
 test('runs the credential_process of a profile', async () => {
   expect(await keys(home(FILES), 'process')).toEqual(FROM_JSON);
+});
+
+test('an abort kills everything that a credential_process started', async () => {
+  const { HOME, ...env } = home();
+  const pidFile = join(HOME!, 'pid');
+  const command = `sleep 1000 & echo $! > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; wait`;
+  writeFileSync(join(HOME!, '.aws', 'config'), `[profile slow]\ncredential_process = ${command}\n`);
+  const stop = new AbortController();
+  const source = { profile: 'slow', region: 'r', env: { ...env, HOME: HOME! } };
+  const asking = awsCredentials(source, stop.signal);
+  const pid = Number(
+    await waitFor('the program', () => existsSync(pidFile) && readFileSync(pidFile, 'utf8')),
+  );
+  stop.abort(new Error('stopped'));
+  await expect(asking).rejects.toThrow('stopped');
+  await waitFor('its end', () => !existsSync(`/proc/${pid}`) || isZombie(pid));
+});
+
+function isZombie(pid: number): boolean {
+  return / Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+}
+
+test('refuses a credential_process that prints too much', async () => {
+  const env = home({ config: '[profile loud]\ncredential_process = head -c 1000000 /dev/zero\n' });
+  await expect(keys(env, 'loud')).rejects.toThrow(/^the credential_process of the AWS profile failed \(SIG/);
 });
 
 test.each([

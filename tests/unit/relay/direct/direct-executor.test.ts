@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { DirectExecutor, type DirectExecutorOptions } from '../../../../src/relay/direct/direct-executor.ts';
 import { TestClient } from '../../../../src/testing/index.ts';
 import { DirectClient } from '../../../support/direct-client.ts';
 import { waitFor } from '../../../support/wait-for.ts';
+import { proxyServer } from '../../../support/web-servers.ts';
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'AK', AWS_SECRET_ACCESS_KEY: 'very-secret', AWS_SESSION_TOKEN: 'session' };
 
@@ -143,4 +145,37 @@ test('does not connect again while draining', async () => {
   await connection.close();
   await executor.ended;
   expect(client.log()).toEqual([REGISTER, UPGRADE]);
+});
+
+const fixture = (name: string) =>
+  readFileSync(new URL(`../../../fixtures/localhost-${name}.pem`, import.meta.url), 'utf8');
+const CERTIFICATE = { cert: fixture('cert'), key: fixture('key') };
+
+test('connects over TLS, and sends nothing to a server that it does not trust', async () => {
+  const client = await DirectClient.open(CERTIFICATE);
+  const registryUrl = `https://${client.host}/base`;
+  const { executor } = start(client, { registryUrl });
+  await expect(executor.ended).rejects.toThrow(/^cannot reach the registry 127\.0\.0\.1:\d+: self-signed/);
+  expect(client.log()).toEqual([]);
+  start(client, { registryUrl, tls: { ca: CERTIFICATE.cert } });
+  await client.connection();
+  expect(client.log()).toEqual([REGISTER, UPGRADE]);
+});
+
+test('connects through a proxy', async () => {
+  const proxy = await proxyServer();
+  onTestFinished(() => proxy.close());
+  const client = await DirectClient.open(CERTIFICATE);
+  // Not a loopback address, so that the proxy is used.
+  const host = `0.0.0.0:${client.port}`;
+  client.registrations.push({ status: 200, body: client.registration({ url: `wss://${host}/direct/ws` }) });
+  start(client, {
+    registryUrl: `https://${host}/base`,
+    env: { ...KEYS, HTTPS_PROXY: proxy.url },
+    tls: { rejectUnauthorized: false },
+  });
+  await client.connection();
+  expect(client.log()).toEqual([REGISTER, UPGRADE]);
+  expect(client.requests[1]!.headers.host).toBe(host);
+  expect(proxy.seen).toHaveLength(2);
 });
