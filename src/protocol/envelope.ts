@@ -117,7 +117,7 @@ export function encodeNotification(method: string, params?: unknown): string {
   return JSON.stringify({ method, params });
 }
 
-/** Encodes a request. */
+/** Encodes a request. Throws when a string is not valid Unicode: the receiver would end the connection. */
 export function encodeRequest(
   id: RequestId,
   method: string,
@@ -125,9 +125,15 @@ export function encodeRequest(
   trace: Trace | null = null,
 ): string {
   const tail = params === undefined ? '' : `,"params":${JSON.stringify(params)}`;
+  if (tail.includes('\\ud') && LONE_SURROGATE.test(tail)) {
+    throw new Error('a string in the params is not valid Unicode: it has half of a surrogate pair');
+  }
   const mark = trace === null ? '' : `,"trace":${JSON.stringify(trace)}`;
   return `{"id":${id},"method":${JSON.stringify(method)}${tail}${mark}}`;
 }
+
+/** JSON.stringify escapes a surrogate only if it is alone. `\\ud800` is an escaped backslash and text. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
 /** Returns a numeric counter as a request id. */
 export function numericId(value: number): RequestId {

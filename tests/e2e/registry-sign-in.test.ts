@@ -11,6 +11,7 @@ import {
   chatGptJson,
   codexFolder,
   FakeAuthService,
+  fileLock,
   jwt,
   type Reply,
 } from '../unit/relay/sign-in/auth-fixture.ts';
@@ -88,6 +89,26 @@ test('waits for a renewal before it exits, so that the new refresh token is not 
   expect(JSON.parse(readFileSync(join(home, 'auth.json'), 'utf8'))).toMatchObject({
     tokens: { refresh_token: 'refresh-2' },
   });
+});
+
+test.skipIf(fileLock === null)('several processes share a login, and renew it once', async () => {
+  const [registry, service] = await Promise.all([FakeRegistry.open(), FakeAuthService.open()]);
+  registry.answer = () => ({ status: 403, body: '' });
+  let issued = 1;
+  service.answer = ({ text }) => {
+    // The service accepts each refresh token once.
+    if (JSON.parse(text).refresh_token !== `refresh-${issued}`) return { status: 401 };
+    issued++;
+    return { body: { access_token: fresh, refresh_token: `refresh-${issued}` } };
+  };
+  const home = codexFolder({ 'auth.json': chatGptJson({ access_token: expired }) });
+  const env = { CODEX_HOME: home, CODEX_REFRESH_TOKEN_URL_OVERRIDE: service.url };
+  const programs = Array.from({ length: 3 }, () => start(registry.url, env));
+  await Promise.all(programs.map(({ exited }) => exited));
+  expect(service.asked).toHaveLength(1);
+  expect(registry.asked.map(({ headers }) => headers.authorization)).toEqual(
+    Array(3).fill(`Bearer ${fresh}`),
+  );
 });
 
 test('a signal ends the program while it signs in', async () => {

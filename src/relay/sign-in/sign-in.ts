@@ -17,8 +17,8 @@ export interface SignInOptions extends OutboundOptions {
   /** Values that replace those of codex's config.toml, in TOML. */
   readonly configOverrides?: Readonly<Record<string, string>>;
   readonly log: Logger;
-  /** Keeps processes that renew the same login apart. Null where the system has no such locks. */
-  readonly fileLock: FileLock | null;
+  /** Keeps processes that renew the same login apart. Without it, a renewal logs a warning. */
+  readonly fileLock?: FileLock | null;
 }
 
 /** Variables with credentials. A program that signs in removes them from its environment, so that its children do not inherit them. */
@@ -109,7 +109,7 @@ async function accessToken(setting: Setting): Promise<RegistryAuth | null> {
 }
 
 async function storedLogin(setting: Setting): Promise<RegistryAuth> {
-  const { config, home, log, fileLock, url } = setting;
+  const { config, home, log, fileLock = null, url } = setting;
   if (config.store === 'keyring') throw missing(`${KEYRING}; ${KEYRING_FIX}`);
   if (config.store === 'ephemeral') throw missing('cli_auth_credentials_store is ephemeral');
   const file = new AuthFile(home, fileLock, log);

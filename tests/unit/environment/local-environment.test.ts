@@ -18,6 +18,15 @@ it('has one backend under two names', () => {
   expect(environment.getExecBackend()).toBe(environment.backend);
 });
 
+it('rejects text that is not valid Unicode, and running programs continue', async () => {
+  const running = run(environment.backend, ['cat'], { input: 'unaffected' });
+  await expect(run(environment.backend, ['echo', '\ud800'])).rejects.toMatchObject({
+    kind: 'invalidInput',
+    message: expect.stringContaining('a string in the params is not valid Unicode'),
+  });
+  expect((await running).text.stdout).toBe('unaffected');
+});
+
 it('is ready immediately', async () => {
   expect(environment).toMatchObject({ id: 'local', kind: 'local', startupFinished: true });
   expect(environment.readiness).toEqual({ ready: true });

@@ -18,6 +18,23 @@ test('the package exports these names', () => {
   ]);
 });
 
+test('a provider of credentials needs only headers', async () => {
+  const simple: relay.RegistryAuth = { headers: () => ({ authorization: 'Bearer t' }) };
+  const whole: relay.RegistryAuth = {
+    headers: async () => ({ authorization: 'Bearer t' }),
+    refreshAfterUnauthorized: async (refused) => refused.authorization === 'Bearer t',
+    settled: async () => {},
+    revealedIn: (text) => text.includes('t'),
+  };
+  // @ts-expect-error: `headers` is required.
+  const none: relay.RegistryAuth = {};
+  expect([await simple.headers(), await whole.headers(), none]).toEqual([
+    { authorization: 'Bearer t' },
+    { authorization: 'Bearer t' },
+    {},
+  ]);
+});
+
 test('the configuration of a remote environment requires these members', () => {
   const place = { registryUrl: 'https://h', environmentId: 'e' };
   const auth = relay.bearerAuth('t');

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { MAX_REGISTRY_ANSWER_BYTES } from '../../../src/relay/limits.ts';
 import { type AuthHeaders, bearerAuth, type RegistryAuth } from '../../../src/relay/registry-auth.ts';
 import {
@@ -9,7 +9,7 @@ import {
   RegistryClient,
   type RegistryError,
 } from '../../../src/relay/registry-client.ts';
-import { proxyServer } from '../../support/web-servers.ts';
+import { proxyServer, webServer } from '../../support/web-servers.ts';
 import { type FakeAnswer, FakeRegistry } from './fake-registry.ts';
 import { executorIdentity, harnessIdentity } from './link-fixture.ts';
 
@@ -179,6 +179,30 @@ test('aborts the request with the signal', async () => {
   const asking = client.connect(harnessKey, giveUp.signal);
   giveUp.abort(new Error('enough'));
   await expect(asking).rejects.toThrow();
+});
+
+test('limits a registration to 10 s, the body included', async () => {
+  let begun = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const server = await webServer((_request, response) => {
+    response.writeHead(200).write('{');
+    begun();
+  });
+  onTestFinished(() => server.close());
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const url = parseRegistryUrl(server.url);
+  const client = new RegistryClient({ url, environmentId: 'env-1', auth: bearerAuth('token-1'), env: {} });
+  const ended = vi.fn();
+  const registering = client.register(executorKey, signal).finally(ended);
+  const failing = expect(registering).rejects.toThrow('no answer within 10 s');
+  await beginning;
+  await vi.advanceTimersByTimeAsync(9_999);
+  expect(ended).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  await failing;
 });
 
 test('aborts while waiting for a credential', async () => {

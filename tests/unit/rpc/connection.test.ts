@@ -282,6 +282,29 @@ test('a call that cannot be encoded takes no slot', async () => {
   await expect(call).rejects.toThrow(ConnectionClosedError);
 });
 
+test.each(['\ud800', 'x\udc00', '\ud800\ud800\udc00', '\\\ud800', '"\udfff'])(
+  'a call with the invalid text %j is rejected before it is sent',
+  async (text) => {
+    const { connection, received } = connect();
+    const error = 'a string in the params is not valid Unicode';
+    await expect(connection.call('m', { text })).rejects.toThrow(error);
+    await expect(connection.call('m', { [text]: 1 })).rejects.toThrow(error);
+    connection.call('last').catch(() => {});
+    await received.untilMessages(1);
+    expect(received.messages.map((message) => JSON.parse(message).method)).toEqual(['last']);
+  },
+);
+
+test.each(['\ud83d\udca1', '\\ud800', '\\\\udfff', 'ud800', '\ufffd'])(
+  'a call with the text %j is sent',
+  async (text) => {
+    const { connection, received } = connect();
+    connection.call('m', { text }).catch(() => {});
+    await received.untilMessages(1);
+    expect(JSON.parse(received.messages[0]!).params).toEqual({ text });
+  },
+);
+
 test('abandon ends the connection immediately, whatever the transport does', async () => {
   const { peer, connection, recorder, received } = connect();
   const call = connection.call('m');

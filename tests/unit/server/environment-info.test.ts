@@ -2,13 +2,22 @@ import { hostname } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
-import { describeEnvironment } from '../../../src/server/environment-info.ts';
+import { describeEnvironment, environmentDescriber } from '../../../src/server/environment-info.ts';
 
 const EVERYTHING = { terminals: true, sandbox: true };
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.unstubAllEnvs();
+});
+
+test('is described again only when the facilities have changed', () => {
+  const describe = environmentDescriber(DEFAULT_CONFIG);
+  const first = describe({ ...EVERYTHING });
+  expect(describe({ ...EVERYTHING })).toBe(first);
+  const without = describe({ terminals: false, sandbox: true });
+  expect(without.capabilities).toMatchObject({ pty: false });
+  expect(describe({ ...EVERYTHING })).toEqual(first);
 });
 
 test.each([

@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { uptimeMs } from '../../../src/base/uptime.ts';
 import { SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
 import { connectWebSocket, WebSocketTransport } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -18,6 +19,35 @@ test('answers a ping with its payload', async () => {
   client.ping('are you there');
   const [payload] = (await once(client, 'pong')) as [Buffer];
   expect(payload.toString()).toBe('are you there');
+});
+
+test('confirms what was sent with the next sign of the peer, and pings a silent peer once', async () => {
+  const { client, transport } = await pair();
+  let [pings, confirmed] = [0, 0];
+  client.on('ping', () => {
+    pings++;
+    client.pong();
+  });
+  const sentAt = uptimeMs();
+  const confirm = () => transport.confirmReceived?.(sentAt, () => confirmed++);
+  confirm();
+  confirm();
+  expect(confirmed).toBe(0);
+  await waitFor('the pong', () => confirmed === 2);
+  expect(pings).toBe(1);
+  confirm();
+  expect(confirmed).toBe(3);
+  client.terminate();
+});
+
+test('never confirms anything when the peer does not answer', async () => {
+  const { client, transport, events } = await pair();
+  let confirmed = 0;
+  transport.confirmReceived?.(uptimeMs(), () => confirmed++);
+  await once(client, 'ping');
+  client.terminate();
+  await events.untilClosed();
+  expect(confirmed).toBe(0);
 });
 
 test('answers only the latest of many pings, and sends one pong at a time to a peer that does not read', async () => {
@@ -212,6 +242,35 @@ test.each(['end', 'resetAndDestroy'] as const)(
     expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   },
 );
+
+test('a peer that ends its side gets everything that was sent before', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  const events = RecordedEvents.of(transport);
+  client.pause();
+  const part = Buffer.alloc(SEND_WINDOW_BYTES / 4, 'x');
+  let sent = 1;
+  while (transport.send(part)) {
+    sent++;
+    await new Promise(setImmediate);
+  }
+  const socket = server.sockets[0]!;
+  const ended = once(socket, 'end');
+  client.end();
+  await ended;
+  // The end is handled in a later turn.
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+  expect(socket.writableLength).toBeGreaterThan(0);
+  let received = 0;
+  client.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  client.resume();
+  await once(client, 'end');
+  expect(received).toBeGreaterThan(sent * part.length);
+  expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+});
 
 test('asks to wait while the peer does not read', async () => {
   const { client, transport, events } = await pair();

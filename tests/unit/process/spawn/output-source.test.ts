@@ -295,6 +295,37 @@ test('does not read a terminal again after its end, when another file may have i
   closeSync(readEnd);
 });
 
+describe('a drain of a stream that is refilled after every read', () => {
+  /** Reads never find the stream empty. */
+  const refilled: ReadCalls = { ...libc, readNow: (_fd, buffer, offset) => buffer.length - offset };
+
+  test.each([
+    ['a pipe', 1, 1],
+    ['a pipe', OUTPUT_READ_BYTES, 1],
+    ['a pipe', OUTPUT_READ_BYTES + 1, 2],
+    ['a terminal', 1, 1],
+  ])('ends on %s with %s readable bytes after %s full reads', async (kind, readable, reads) => {
+    const calls = { ...refilled, readable: () => readable };
+    const { readEnd, writeEnd } = libc.createPipe();
+    const { master, slavePath } = libc.openTerminal(24, 80);
+    const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
+    const source = kind === 'a pipe' ? pipeSource('stdout', readEnd, calls) : terminalSource(master, calls);
+    const sizes: number[] = [];
+    const ended = new Promise<void>((resolve) => source.listen((bytes) => sizes.push(bytes.length), resolve));
+    source.resume();
+    let drained = false;
+    source.drainReadable(() => {
+      drained = true;
+    });
+    expect([drained, sizes]).toEqual([true, Array(reads).fill(OUTPUT_READ_BYTES)]);
+    source.destroy();
+    await ended;
+    closeSync(kind === 'a pipe' ? master : readEnd);
+    closeSync(writeEnd);
+    closeSync(slave);
+  });
+});
+
 describe('the pipe of a program that floods it', () => {
   let widened = 0;
   const calls: ReadCalls = {

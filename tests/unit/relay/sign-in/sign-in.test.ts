@@ -86,6 +86,12 @@ describe('precedence', () => {
     await expect(start({ ...env, CODEX_ACCESS_TOKEN: 'at-1' })).rejects.toThrow(why);
   });
 
+  test('workload identity signs in at the start', async () => {
+    const { start } = await open(ALL_FILES);
+    const env = { OPENAI_FEDERATION_RULE_ID: 'rule-1', OPENAI_IDENTITY_TOKEN_FILE: '/nowhere/token' };
+    await expect(start(env)).rejects.toThrow('/nowhere/token does not exist');
+  });
+
   test('CODEX_API_KEY comes next', async () => {
     const { headers } = await open(ALL_FILES);
     expect(await headers(variables, LOOPBACK)).toEqual(bearer('key-1'));
