@@ -5,6 +5,7 @@ import { type ConfigValue, formatConfigValue } from '../server/config/values.ts'
 import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { helpText } from './help.ts';
+import { reportIgnored } from './reference-flags.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 import { loadSettings, type Settings } from './settings.ts';
 
@@ -16,11 +17,12 @@ export function configCommand(argv: readonly string[], host: Host): Promise<Comm
 /** Prints what the arguments ask for: help, the version or the settings. */
 export async function printSettings(
   args: ServerArguments,
-  { env }: Pick<Host, 'env'>,
+  host: Pick<Host, 'env' | 'stderr'>,
 ): Promise<CommandResult> {
   if (args.command === 'help') return printed(helpText());
   if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
-  const settings = await loadSettings(args, env);
+  reportIgnored(args.warnings, host);
+  const settings = await loadSettings(args, host.env);
   await refuseBadHttpSettings(settings.config);
   return printed(args.json ? settingsJson(settings) : settingsTable(settings));
 }

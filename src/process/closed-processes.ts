@@ -1,5 +1,12 @@
+import { uptimeMs } from '../base/uptime.ts';
 import { ProcessError } from './errors.ts';
 import { DROPPED_PROCESS_RECORDS } from './limits.ts';
+
+/** The attached client. */
+export interface AttachedClient {
+  /** Calls back when the client has received what was sent before that time (see `uptimeMs`); never when it is gone. */
+  confirmReceived(sentBeforeMs: number, confirmed: () => void): void;
+}
 
 /** A closed process that is kept beyond its retention time because no client is attached. */
 export interface KeptProcess {
@@ -39,7 +46,8 @@ interface ClosedProcess {
 /**
  * The closed processes of one session. Each stays readable for the retention time while a client is attached. Without a client none
  * expires, but the keeper may drop some. When a client attaches, every closed process stays readable for the whole retention time, so
- * that the client can read what it missed.
+ * that the client can read what it missed. A client that is attached but gone, such as a laptop that sleeps, counts as none: a process
+ * expires only when the client has been heard from since it closed.
  */
 export class ClosedProcesses {
   /** Whether {@link unknownProcess} says that a process was dropped. */
@@ -50,7 +58,7 @@ export class ClosedProcesses {
   readonly #closed = new Set<Entry>();
   /** The first dropped first. */
   readonly #dropped = new Map<string, DroppedProcess>();
-  #attached = true;
+  #client: AttachedClient | null = ALWAYS_THERE;
 
   /** Without a keeper nothing is dropped. */
   constructor(retentionMs: number, keeper: ClosedProcessKeeper | null) {
@@ -73,20 +81,26 @@ export class ClosedProcesses {
       retainedBytes: process.retainedBytes,
       closedAtMs: Date.now(),
       drop: (limit) => this.#drop(entry, limit),
+      closedAtUptimeMs: uptimeMs(),
       expiry: undefined,
+      expired: false,
     };
     this.#closed.add(entry);
     this.#startRetention(entry);
   }
 
-  setAttached(attached: boolean): void {
-    if (attached && !this.#attached) {
-      for (const entry of this.#closed) {
-        this.#release(entry);
-        this.#startRetention(entry);
-      }
+  attach(client: AttachedClient): void {
+    this.#client = client;
+    for (const entry of this.#closed) {
+      this.#release(entry);
+      this.#startRetention(entry);
     }
-    this.#attached = attached;
+  }
+
+  detach(): void {
+    if (this.#client === null) return;
+    this.#client = null;
+    for (const entry of [...this.#closed]) if (entry.expired) this.#keeper?.keep(entry);
   }
 
   evictOldest(): void {
@@ -114,13 +128,18 @@ export class ClosedProcesses {
   }
 
   #startRetention(entry: Entry): void {
+    entry.expired = false;
     entry.expiry = setTimeout(() => this.#expire(entry), this.#retentionMs);
     entry.expiry.unref();
   }
 
   #expire(entry: Entry): void {
-    if (this.#attached) this.#evict(entry);
-    else this.#keeper?.keep(entry);
+    const client = this.#client;
+    entry.expired = true;
+    if (client === null) this.#keeper?.keep(entry);
+    client?.confirmReceived(entry.closedAtUptimeMs, () => {
+      if (this.#client === client && entry.expired && this.#closed.has(entry)) this.#evict(entry);
+    });
   }
 
   #drop(entry: Entry, limit: string): void {
@@ -146,9 +165,15 @@ export class ClosedProcesses {
 
 interface Entry extends KeptProcess {
   readonly process: ClosedProcess;
+  readonly closedAtUptimeMs: number;
   /** Ends the retention time. */
   expiry: NodeJS.Timeout | undefined;
+  /** Whether the retention time has ended. */
+  expired: boolean;
 }
+
+/** Before the first client attaches. */
+const ALWAYS_THERE: AttachedClient = { confirmReceived: (_sentBeforeMs, confirmed) => confirmed() };
 
 function describe({ exitCode, closedAtMs, droppedAtMs, limit }: DroppedProcess): string {
   const [closedAt, droppedAt] = [closedAtMs, droppedAtMs].map((ms) => new Date(ms).toISOString());

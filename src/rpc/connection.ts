@@ -208,6 +208,12 @@ export class RpcConnection {
     this.#transport.probe?.();
   }
 
+  /** Calls back when the peer has received what was sent before that time. Assumes it where the transport does not know. */
+  confirmReceived(sentBeforeMs: number, confirmed: () => void): void {
+    if (this.#transport.confirmReceived === undefined) confirmed();
+    else this.#transport.confirmReceived(sentBeforeMs, confirmed);
+  }
+
   /** The peer has sent a valid `initialize`: its transport may lift the limits for new peers. */
   peerInitialized(): void {
     this.#transport.peerInitialized?.();

@@ -29,8 +29,9 @@ export function createSandbox(
   const { arch } = process;
   const { sandboxCalls: calls } = spawner;
   if (calls == null || (arch !== 'x64' && arch !== 'arm64')) {
+    const reason = spawner.pty.available ? '' : ` (${spawner.pty.reason})`;
     throw unenforceable(
-      'programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn',
+      `programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn${reason}`,
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch, bwrapPath);

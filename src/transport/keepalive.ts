@@ -30,6 +30,10 @@ export class Keepalive {
   #timer: NodeJS.Timeout | null = null;
   #probe: NodeJS.Timeout | null = null;
   #lastReceivedAt = uptimeMs();
+  /** When the last whole message or control frame arrived. */
+  #lastMessageAt = this.#lastReceivedAt;
+  /** Called with the next message or control frame. */
+  #confirmations: (() => void)[] = [];
   #nextTickAt = 0;
   #tickMs = 0;
   #bytesSeen: number | undefined;
@@ -58,8 +62,22 @@ export class Keepalive {
     }
   }
 
+  /** A message has arrived. */
   received(): void {
-    this.#lastReceivedAt = uptimeMs();
+    this.#lastMessageAt = uptimeMs();
+    this.#alive();
+    if (this.#confirmations.length === 0) return;
+    for (const confirmed of this.#confirmations.splice(0)) confirmed();
+  }
+
+  /** Calls back when a message arrived after that time. Pings a peer that has sent none. */
+  confirmReceived(sentBeforeMs: number, confirmed: () => void): void {
+    if (this.#lastMessageAt > sentBeforeMs) {
+      confirmed();
+      return;
+    }
+    // One ping serves all that wait.
+    if (this.#confirmations.push(confirmed) === 1 && this.#ws.readyState === WebSocket.OPEN) this.#ws.ping();
   }
 
   /** Pings the peer and drops it if nothing arrives in time. A peer is kept while receiving is paused. */
@@ -78,6 +96,7 @@ export class Keepalive {
   stop(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
     if (this.#probe !== null) clearTimeout(this.#probe);
+    this.#confirmations = [];
   }
 
   /**
@@ -101,11 +120,15 @@ export class Keepalive {
     this.received();
   }
 
+  #alive(): void {
+    this.#lastReceivedAt = uptimeMs();
+  }
+
   #checkBytesRead(): void {
     const bytesRead = this.#peer.bytesRead;
     if (bytesRead === this.#bytesSeen) return;
     this.#bytesSeen = bytesRead;
-    this.received();
+    this.#alive();
   }
 
   #tick(): void {
@@ -114,7 +137,7 @@ export class Keepalive {
     // If this process was stopped or busy for long, what the peer has sent meanwhile is not read yet.
     const wasLate = nowMs - this.#nextTickAt > this.#silenceMs / 2;
     this.#nextTickAt = nowMs + this.#tickMs;
-    if (!this.#peer.isReading || wasLate) this.received();
+    if (!this.#peer.isReading || wasLate) this.#alive();
     const silentMs = nowMs - this.#lastReceivedAt;
     if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
       this.#ws.terminate();

@@ -79,6 +79,11 @@ export interface Transport {
    * Checks that the peer is alive, and drops it when it does not answer in time. Absent where this is impossible.
    */
   probe?(): void;
+  /**
+   * Calls `confirmed` as soon as the peer has received what was sent before `sentBeforeMs` (see `uptimeMs`): immediately
+   * when it was heard from since then. Never calls it when the peer is gone. Absent where this cannot be known.
+   */
+  confirmReceived?(sentBeforeMs: number, confirmed: () => void): void;
   /** The peer has sent a valid `initialize`: lifts the stricter limits for new peers, where there are any. */
   peerInitialized?(): void;
   /** Stops or resumes receiving messages, which creates back-pressure for the peer. */

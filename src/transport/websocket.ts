@@ -164,6 +164,10 @@ export class WebSocketTransport implements Transport {
     this.#keepalive.probe();
   }
 
+  confirmReceived(sentBeforeMs: number, confirmed: () => void): void {
+    this.#keepalive.confirmReceived(sentBeforeMs, confirmed);
+  }
+
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close frame must be read.
     const isOpen = receiving || this.#closing;

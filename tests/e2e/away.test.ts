@@ -117,6 +117,21 @@ describe('a job that ends while its client is away', () => {
     expect(await gauge('detached_processes')).toBe(0);
   });
 
+  test('is kept although the server believes that the client is there', async () => {
+    const { proxy, gauge } = await quickServer();
+    const client = await connectTo(proxy.url);
+    onTestFinished(() => client.close());
+    const job = await client.backend.start(shell('job', 'echo started; sleep 0.2'));
+    await waitFor('the first output', () => job.revision > 0);
+    // Like a laptop that sleeps: nothing arrives, and nothing is sent.
+    proxy.setStalled(true);
+    await waitFor('the end of the job', async () => (await gauge('processes_active')) === 0);
+    // Much longer than the retention time.
+    await delay(500);
+    proxy.interrupt();
+    await waitFor('the detached session', async () => (await gauge('detached_processes')) === 1);
+  });
+
   const LONG = { timeout: 180_000 };
   test(
     'arrives after 40 seconds with one setting on each side, over a websocket and a relay',

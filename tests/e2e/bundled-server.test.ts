@@ -1,6 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -141,6 +150,22 @@ describe('a bundle of the server in a folder without the package', () => {
     const files = new RemoteFileSystem(await connect({ ripgrepPath }));
     expect(await files.search(uri(''), 'needle')).toMatchObject({ engine: 'ripgrep', matches: [] });
     expect(existsSync(join(folder, 'used'))).toBe(true);
+  });
+
+  test('refuses sandboxes and terminals without the native library, and names it', async () => {
+    const modules = join(folder, 'node_modules');
+    renameSync(modules, `${modules}.away`);
+    try {
+      const client = await connect({});
+      const { text } = await run(client.backend, program('echo plain'));
+      expect(text.stdout).toBe('plain\n');
+      for (const extra of [{ sandbox: sandbox() }, { tty: true }]) {
+        const refused = client.backend.start(program('echo', { processId: 'q', ...extra }));
+        await expect(refused).rejects.toThrow(/could not be loaded \(Cannot find module 'koffi'\)/);
+      }
+    } finally {
+      renameSync(`${modules}.away`, modules);
+    }
   });
 
   test('reports what is missing: at the start when it is configured, else at the first use', async () => {

@@ -44,6 +44,29 @@ describe('process/closeStdin', () => {
   });
 });
 
+describe('process/exec', () => {
+  test('starts a program like process/start', async () => {
+    expect(await client.request('process/exec', shell('exec', 'echo started'))).toMatchObject({
+      processId: 'exec',
+    });
+    expect((await client.closedProcess('exec')).text()).toBe('started\n');
+  });
+
+  test('starts nothing when file descriptors are to be passed', async () => {
+    for (const method of ['process/start', 'process/exec']) {
+      const params = { ...shell('with-fds', 'echo started'), inheritedFds: [3] };
+      await expect(client.request(method, params)).rejects.toMatchObject({
+        code: -32602,
+        message: expect.stringContaining(
+          'params.inheritedFds: file descriptors of a client cannot be passed',
+        ),
+      });
+    }
+    const { processes } = await client.call('process/list', {});
+    expect(processes.map(({ processId }) => processId)).not.toContain('with-fds');
+  });
+});
+
 describe('pipelined requests', () => {
   test.each([false, true])('are carried out in order (tty: %s)', async (tty) => {
     const processId = `together-${tty}`;

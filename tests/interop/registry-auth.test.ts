@@ -1,19 +1,23 @@
 import { createPublicKey, verify } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createHome, ensureReference } from '../../scripts/reference.mjs';
+import { AuthFile } from '../../src/relay/sign-in/auth-file.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { startBin, startProgram } from '../support/relay.ts';
 import { tlsInterceptor } from '../support/tls-interceptor.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type FakeAnswer, FakeRegistry } from '../unit/relay/fake-registry.ts';
 import {
   agentToken,
   chatGptJson,
   FakeAuthService,
+  fileLock,
   jwt,
   PUBLIC_KEYS,
+  recordedLog,
 } from '../unit/relay/sign-in/auth-fixture.ts';
 
 const binary: string | Error = await ensureReference().catch((error: Error) => error);
@@ -353,6 +357,33 @@ describe.skipIf(skipped)('exits like the reference', () => {
     const { ours, reference } = await observeBoth({ args });
     expect([ours.exitCode, reference.exitCode]).toEqual([2, 2]);
   });
+});
+
+test.skipIf(skipped || fileLock === null)('the reference waits for the lock of this project', async () => {
+  const [registry, service] = await Promise.all([FakeRegistry.open(), FakeAuthService.open()]);
+  registry.answer = () => ({ status: 403, body: '' });
+  service.answer = () => ({ body: SERVICES['/refresh'] });
+  const login = JSON.stringify(chatGptJson({ access_token: expired }, recently));
+  const home = createHome({ 'auth.json': login });
+  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
+  const file = new AuthFile(home, fileLock, recordedLog().log);
+  const program = await file.locked(async () => {
+    const place = ['--remote', registry.url, '--environment-id', 'env-1'];
+    const env = { HOME: home, CODEX_HOME: home, CODEX_REFRESH_TOKEN_URL_OVERRIDE: service.url };
+    const started = startProgram(binary as string, ['exec-server', ...place], { env });
+    onTestFinished(() => started.stop());
+    const inode = String(statSync(join(home, 'auth.lock')).ino);
+    // The kernel marks processes that wait for a lock with an arrow.
+    const waiting = () =>
+      readFileSync('/proc/locks', 'utf8')
+        .split('\n')
+        .some((line) => line.includes('-> FLOCK') && line.includes(`:${inode} `));
+    await waitFor('the reference to wait for the lock', waiting);
+    expect(readFileSync(file.path, 'utf8')).toBe(login);
+    return started;
+  });
+  expect(await program.exited).toBe(1);
+  expect(authJsonOf(home)).toMatchObject({ tokens: { refresh_token: 'refresh-2' } });
 });
 
 function isWhoami(request: object): boolean {

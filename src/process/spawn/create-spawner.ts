@@ -29,7 +29,8 @@ export async function createSpawner(options: SpawnerOptions = {}): Promise<Spawn
     if (options.protectServer) protectServer(libc);
     return new NativeSpawner(libc, undefined, options.openCached);
   } catch (error) {
-    const cause = error instanceof Error ? error.message : String(error);
+    // Node adds lines about the importing files to the message.
+    const [cause] = (error instanceof Error ? error.message : String(error)).split('\n', 1);
     return new NodeSpawner(`terminals are not available: the native library could not be loaded (${cause})`);
   }
 }

@@ -62,7 +62,8 @@ export class AuthFile {
     const path = await realpath(this.path);
     try {
       await replaceFile(path, text);
-    } catch {
+    } catch (error) {
+      if (DISK_FAILURES.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
       await overwriteFile(path, text);
     }
   }
@@ -96,6 +97,9 @@ export class AuthFile {
     return null;
   }
 }
+
+/** After these the file must not be touched: overwriting could fail halfway. */
+const DISK_FAILURES: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO']);
 
 const OWNER_ONLY = 0o600;
 const MODE_BITS = 0o7777;

@@ -108,6 +108,11 @@ export class NoiseStream implements Transport, FrameSource {
     if (this.#endReason === null) this.#reliability?.probe();
   }
 
+  confirmReceived(_sentBeforeMs: number, confirmed: () => void): void {
+    if (this.#reliability === null) confirmed();
+    else this.#reliability.whenSettled(confirmed);
+  }
+
   setReceiving(receiving: boolean): void {
     if (this.#endReason !== null) return;
     this.#inbound.setReceiving(receiving);

@@ -37,6 +37,7 @@ export class Reliability {
   /** Runs while the peer is disconnected. */
   #window: NodeJS.Timeout | null = null;
   #resuming = false;
+  #settledCallbacks: (() => void)[] = [];
   /** Runs while a probe is unanswered. */
   #probe: NodeJS.Timeout | null = null;
 
@@ -58,6 +59,12 @@ export class Reliability {
   /** Whether the peer has acknowledged all records. */
   get settled(): boolean {
     return this.#buffer.empty;
+  }
+
+  /** Calls back when the peer is connected and has acknowledged all records. */
+  whenSettled(settled: () => void): void {
+    if (this.settled && !this.waiting) settled();
+    else this.#settledCallbacks.push(settled);
   }
 
   /** Starts waiting for the peer to reconnect. */
@@ -103,6 +110,7 @@ export class Reliability {
     if (body.kind === 'resume') this.#resume(body.nextSeq, frame);
     // Zeros carry no ack. The ack of record 0 alone is a separate frame.
     else if (body.kind === 'ack' || ack > 0 || ackBits > 0) this.#acknowledged(ack, ackBits);
+    if (this.settled && !this.waiting) for (const settled of this.#settledCallbacks.splice(0)) settled();
   }
 
   /** Acknowledges a received record. */
@@ -147,6 +155,7 @@ export class Reliability {
     this.#endWindow();
     this.#endProbe();
     this.#acks.stop();
+    this.#settledCallbacks = [];
   }
 
   #resume(nextSeq: number, frame: ReceivedFrame): void {

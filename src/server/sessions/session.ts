@@ -15,6 +15,8 @@ interface SessionPeer extends PolicyRequestPeer {
   readonly sendBulkBytes?: EventSink['sendBulkBytes'];
   /** Closes the connection soon if its client is gone. */
   probe(): void;
+  /** Calls back when the client has received what was sent before that time. */
+  confirmReceived(sentBeforeMs: number, confirmed: () => void): void;
 }
 
 /**
@@ -65,7 +67,7 @@ export class Session implements EventSink {
 
   attach(peer: SessionPeer): void {
     this.#peer = peer;
-    this.processes.closed.setAttached(true);
+    this.processes.closed.attach(peer);
     this.policyDecisions.flush();
     this.processes.setPaused(peer.saturated);
   }
@@ -73,7 +75,7 @@ export class Session implements EventSink {
   /** Without a client no back-pressure applies, so the processes are resumed. */
   detach(): void {
     this.#peer = null;
-    this.processes.closed.setAttached(false);
+    this.processes.closed.detach();
     this.processes.setPaused(false);
   }
 

@@ -66,6 +66,16 @@ describe('on a machine where sandboxes do not work', () => {
     expect(text).not.toContain('Escape attempts');
   });
 
+  test('examines the programs that the settings name, not those on the PATH', async () => {
+    const { text } = await doctorCommand([], {
+      ...process.env,
+      EXEC_SERVER_BWRAP_PATH: '/nowhere/bwrap',
+      EXEC_SERVER_RIPGREP_PATH: '/opt/rg',
+    });
+    expect(text).toMatch(/^ {2}✗ bwrap {2,}\/nowhere\/bwrap \(bwrapPath\) is not an executable file$/m);
+    expect(text).toMatch(/^ {2}✓ ripgrep {2,}\/opt\/rg$/m);
+  });
+
   test('names the command that allows user namespaces', async () => {
     const message = 'bwrap: Creating new namespace failed: Operation not permitted';
     const script = `#!/bin/sh\n[ "$1" = --version ] && exec /usr/bin/bwrap "$@"\necho "${message}" >&2; exit 1\n`;

@@ -207,6 +207,12 @@ test('reports flags without an effect, and serves', async () => {
   ]);
 });
 
+test('config shows what -c sets, and reports what has no effect', async () => {
+  const { code, stdout, stderr } = await workspace.run(['config', '-c', 'logLevel=error', '-c', 'model=o3']);
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag --log-level$/m)]);
+  expect(stderr).toContain('-c model has no effect');
+});
+
 test('help prints the help of a command', async () => {
   const [help, forward, unknown] = await Promise.all(
     [['help'], ['help', 'forward'], ['help', 'nothing']].map((args) => workspace.run(args)),

@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterAll, expect, test } from 'vitest';
 import { printSettings } from '../../../src/cli/config-command.ts';
 import { userConfigPath } from '../../../src/cli/config-file.ts';
@@ -18,7 +19,8 @@ const load = (argv: readonly string[], env: Record<string, string> = {}) =>
 /** What `exec-server config` prints. */
 async function printed(...argv: string[]): Promise<string> {
   const env = { HOME: join(workspace.path, 'no-home') };
-  return (await printSettings(parseServerArguments(['config', ...argv]), { env })).text;
+  return (await printSettings(parseServerArguments(['config', ...argv]), { env, stderr: new PassThrough() }))
+    .text;
 }
 
 test.each([

@@ -4,6 +4,7 @@ import { DROPPED_PROCESS_RECORDS } from '../../../src/process/limits.ts';
 
 const RETENTION_MS = 30_000;
 const HOUR_MS = 3_600_000;
+const PRESENT = { confirmReceived: (_sentBeforeMs: number, confirmed: () => void) => confirmed() };
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.UTC(2026, 0, 1) });
@@ -30,7 +31,7 @@ describe('while no client is attached', () => {
     const { closed, kept, forgotten, add } = create();
     add('before');
     vi.advanceTimersByTime(RETENTION_MS - 1);
-    closed.setAttached(false);
+    closed.detach();
     add('after');
     vi.advanceTimersByTime(HOUR_MS);
     expect(forgotten).toEqual([]);
@@ -40,7 +41,7 @@ describe('while no client is attached', () => {
 
   test('a process is offered to the keeper when its retention has ended, not earlier', () => {
     const { closed, kept, add } = create();
-    closed.setAttached(false);
+    closed.detach();
     add('p');
     vi.advanceTimersByTime(RETENTION_MS - 1);
     expect(kept.size).toBe(0);
@@ -52,12 +53,12 @@ describe('while no client is attached', () => {
 describe('a client that attaches', () => {
   test('has the whole retention time for every closed process', () => {
     const { closed, kept, forgotten, add } = create();
-    closed.setAttached(false);
+    closed.detach();
     add('old');
     vi.advanceTimersByTime(HOUR_MS);
     add('new');
     vi.advanceTimersByTime(RETENTION_MS - 1);
-    closed.setAttached(true);
+    closed.attach(PRESENT);
     expect(kept.size).toBe(0);
     vi.advanceTimersByTime(RETENTION_MS - 1);
     expect(forgotten).toEqual([]);
@@ -70,12 +71,43 @@ describe('a client that attaches', () => {
     const { closed, forgotten, add } = create();
     add('p');
     for (let round = 0; round < 5; round++) {
-      closed.setAttached(false);
+      closed.detach();
       vi.advanceTimersByTime(HOUR_MS);
-      closed.setAttached(true);
+      closed.attach(PRESENT);
       vi.advanceTimersByTime(RETENTION_MS - 1);
     }
     expect(forgotten).toEqual([]);
+  });
+});
+
+describe('a client that is attached but silent', () => {
+  function silent() {
+    const confirmations: (() => void)[] = [];
+    const fixture = create();
+    fixture.closed.attach({ confirmReceived: (_sentBeforeMs, confirmed) => confirmations.push(confirmed) });
+    fixture.add('p');
+    vi.advanceTimersByTime(HOUR_MS);
+    return { ...fixture, confirmations };
+  }
+
+  test('keeps its processes until it is heard from', () => {
+    const { closed, forgotten, confirmations } = silent();
+    expect([forgotten, closed.size, confirmations.length]).toEqual([[], 1, 1]);
+    confirmations[0]!();
+    expect([forgotten, closed.size]).toEqual([['p'], 0]);
+  });
+
+  test('keeps them when it turns out to be gone, and when it comes back', () => {
+    const { closed, kept, forgotten, confirmations } = silent();
+    closed.detach();
+    expect(kept.size).toBe(1);
+    confirmations[0]!();
+    closed.attach(PRESENT);
+    confirmations[0]!();
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    expect([forgotten, kept.size]).toEqual([[], 0]);
+    vi.advanceTimersByTime(1);
+    expect(forgotten).toEqual(['p']);
   });
 });
 
@@ -83,7 +115,7 @@ describe('a dropped process', () => {
   function drop(reportsDropped: boolean) {
     const fixture = create();
     fixture.closed.reportsDropped = reportsDropped;
-    fixture.closed.setAttached(false);
+    fixture.closed.detach();
     fixture.add('p', 7);
     vi.advanceTimersByTime(RETENTION_MS);
     [...fixture.kept][0]!.drop('someLimit');
@@ -117,7 +149,7 @@ describe('a dropped process', () => {
 
   test('is reported until many others were dropped', () => {
     const { closed, kept, add } = create();
-    closed.setAttached(false);
+    closed.detach();
     for (let index = 0; index <= DROPPED_PROCESS_RECORDS; index++) add(`p${index}`);
     vi.advanceTimersByTime(RETENTION_MS);
     for (const process of kept) process.drop('someLimit');
@@ -128,7 +160,7 @@ describe('a dropped process', () => {
 
 test('closing stops the timers and releases what is kept', () => {
   const { closed, kept, forgotten, add } = create();
-  closed.setAttached(false);
+  closed.detach();
   add('kept');
   vi.advanceTimersByTime(RETENTION_MS);
   add('recent');

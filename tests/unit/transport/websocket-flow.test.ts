@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { uptimeMs } from '../../../src/base/uptime.ts';
 import { SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
 import { connectWebSocket, WebSocketTransport } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -18,6 +19,35 @@ test('answers a ping with its payload', async () => {
   client.ping('are you there');
   const [payload] = (await once(client, 'pong')) as [Buffer];
   expect(payload.toString()).toBe('are you there');
+});
+
+test('confirms what was sent with the next sign of the peer, and pings a silent peer once', async () => {
+  const { client, transport } = await pair();
+  let [pings, confirmed] = [0, 0];
+  client.on('ping', () => {
+    pings++;
+    client.pong();
+  });
+  const sentAt = uptimeMs();
+  const confirm = () => transport.confirmReceived?.(sentAt, () => confirmed++);
+  confirm();
+  confirm();
+  expect(confirmed).toBe(0);
+  await waitFor('the pong', () => confirmed === 2);
+  expect(pings).toBe(1);
+  confirm();
+  expect(confirmed).toBe(3);
+  client.terminate();
+});
+
+test('never confirms anything when the peer does not answer', async () => {
+  const { client, transport, events } = await pair();
+  let confirmed = 0;
+  transport.confirmReceived?.(uptimeMs(), () => confirmed++);
+  await once(client, 'ping');
+  client.terminate();
+  await events.untilClosed();
+  expect(confirmed).toBe(0);
 });
 
 test('answers only the latest of many pings, and sends one pong at a time to a peer that does not read', async () => {

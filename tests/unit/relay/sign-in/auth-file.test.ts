@@ -1,6 +1,7 @@
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { AuthFile } from '../../../../src/relay/sign-in/auth-file.ts';
 import { codexFolder, fileLock, recordedLog } from './auth-fixture.ts';
 
@@ -16,6 +17,19 @@ test('overwrites the file where no file can be created beside it', async () => {
   await file.write({ short: 1 });
   expect(readFileSync(file.path, 'utf8')).toBe('{\n  "short": 1\n}\n');
   expect(statSync(file.path).ino).toBe(before);
+});
+
+test('keeps the file, and leaves nothing behind, when the disk is full', async () => {
+  const { folder, file } = open({ 'auth.json': { before: 1 } });
+  const handle = await openFile(file.path);
+  const prototype = Object.getPrototypeOf(handle) as typeof handle;
+  await handle.close();
+  const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+  const writing = vi.spyOn(prototype, 'writeFile').mockRejectedValueOnce(full);
+  onTestFinished(() => writing.mockRestore());
+  await expect(file.write({ after: 1 })).rejects.toThrow('no space left');
+  expect(readFileSync(file.path, 'utf8')).toBe('{"before":1}');
+  expect(readdirSync(folder)).toEqual(['auth.json']);
 });
 
 test.each([

@@ -56,7 +56,7 @@ export class FakeAuthService {
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** A token whose signature nobody checks. */
+/** A token whose signature is not checked. */
 export function jwt(claims: object): string {
   return `${part({ alg: 'none' })}.${part(claims)}.c2ln`;
 }

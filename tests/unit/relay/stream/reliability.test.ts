@@ -204,6 +204,24 @@ describe('a peer that does not reconnect', () => {
   });
 });
 
+describe('confirmReceived', () => {
+  test('waits for the ack of what was sent', async () => {
+    const { harnessPipe, served } = await connectLinks();
+    let confirmed = 0;
+    const confirm = () => served.transport.confirmReceived?.(0, () => confirmed++);
+    confirm();
+    expect(confirmed).toBe(1);
+    served.transport.send('closed');
+    confirm();
+    expect(confirmed).toBe(1);
+    await vi.waitFor(() => expect(confirmed).toBe(2));
+    harnessPipe.cut();
+    confirm();
+    await settle();
+    expect(confirmed).toBe(2);
+  });
+});
+
 describe('probe', () => {
   test('ends the stream of a disconnected peer immediately', async () => {
     const { harnessPipe, served, executor, harness, events } = await connectLinks();

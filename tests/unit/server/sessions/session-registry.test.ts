@@ -11,6 +11,7 @@ const PEER = {
   sendBulk: () => undefined,
   call: async () => undefined,
   probe: () => undefined,
+  confirmReceived: (_sentBeforeMs: number, confirmed: () => void) => confirmed(),
 };
 
 beforeEach(() => {
