@@ -9,7 +9,7 @@ const PAGES = [
   ...readdirSync(docs, { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`),
 ]
   .filter((page) => page.endsWith('.md') && !page.startsWith('docs/decisions/'))
-  .filter((page) => docBlocks(page).some(({ language }) => language === 'ts' || language === 'console'));
+  .filter((page) => docBlocks(page).some(({ language }) => ['ts', 'js', 'console'].includes(language)));
 
 describe('the commands and programs of', () => {
   test.each(PAGES)('%s run and print what the page shows', async (page) => {

@@ -86,8 +86,10 @@ class DocRunner {
 
   async run(block: DocBlock, output: DocBlock | null): Promise<void> {
     const file = block.flags.find((flag) => flag.startsWith('file='))?.slice('file='.length);
+    // Examples in TypeScript have no type annotations, so Node 20 runs them too.
+    const isProgram = block.language === 'ts' || block.language === 'js';
     if (block.language === 'console') await this.#runConsole(block);
-    else if (block.language === 'ts') await this.#runProgram(block, file ?? 'example.mjs', output);
+    else if (isProgram) await this.#runProgram(block, file ?? 'example.mjs', output);
     else if (file !== undefined) writeFileSync(join(this.#folder, file), this.#adapt(block.text));
   }
 

@@ -164,7 +164,7 @@ describe('memory', () => {
       for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
       return log;
     });
-    expect(kept).toBeLessThan(100_000);
+    expect(kept).toBeLessThan(1_000_000);
   });
 });
 
@@ -269,11 +269,11 @@ const runs = (maxLimit: number, maxSize: number): fc.Arbitrary<Run> => {
 };
 
 describe.each([
-  ['small', 60, 30],
-  ['larger than the first ring buffer', 20_000, 5_000],
-])('any writes on two streams, %s', (_name, maxLimit, maxSize) => {
+  ['small', 60, 30, 300],
+  ['larger than the first ring buffer', 20_000, 5_000, 50],
+])('any writes on two streams, %s', (_name, maxLimit, maxSize, numRuns) => {
   const check = (property: (run: Run, afterSeq: number) => void) =>
-    fc.assert(fc.property(runs(maxLimit, maxSize), fc.nat(60), property), { numRuns: 300 });
+    fc.assert(fc.property(runs(maxLimit, maxSize), fc.nat(60), property), { numRuns });
 
   test('a snapshot has the exact head and tail of each stream', () => {
     check(({ limits: { headBytes, tailBytes }, log, written }) => {
@@ -354,7 +354,7 @@ describe.each([
           index = all.findIndex(({ seq }) => seq === chunks.at(-1)!.seq) + 1;
         }
       }),
-      { numRuns: 200 },
+      { numRuns },
     );
   });
 });
