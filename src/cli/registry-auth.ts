@@ -53,7 +53,10 @@ export async function openAuth(
   if (flags.credentialStdin) {
     const { CredentialFrames } = await import('../relay/sign-in/credential-frames.ts');
     const frames = new CredentialFrames(stdin, environmentId);
-    return { auth: frames.ready.then(() => frames), ended: frames.ended, tls, settled: async () => {} };
+    const auth = frames.ready.then(() => frames);
+    // A program that is stopped before does not wait for it.
+    auth.catch(() => {});
+    return { auth, ended: frames.ended, tls, settled: async () => {} };
   }
   const { loadFileLock } = await import('./file-lock.ts');
   const { remote: registryUrl, agentIdentity: useAgentIdentity, configOverrides } = flags;
