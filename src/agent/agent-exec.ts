@@ -49,6 +49,7 @@ export interface ExecContext {
   /** The id of the call in all events of the program. */
   readonly callId: string;
   readonly turnId?: string;
+  /** Any string. Programs see it as CODEX_THREAD_ID; they see CODEX_TOOL_CALL_ID too unless it is not a UUID. */
   readonly threadId?: string;
   readonly agentSessionId?: string;
   /** The targets of this call, instead of the configured ones. */

@@ -68,6 +68,15 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     expect(printed(events)).toBe(answer.structured.output);
   });
 
+  test.each(['01a1e096-8bbf-7dc1-a264-983df3779297', 'thread/1 of "x"'])(
+    'gives a program the thread id %s',
+    async (threadId) => {
+      const { exec } = await opened(open);
+      const answer = await exec.execCommand({ cmd: 'echo "$CODEX_THREAD_ID"' }, { callId: 'c1', threadId });
+      expect(answer.structured.output).toBe(`${threadId}\n`);
+    },
+  );
+
   test('writes to and reads from a program on a terminal', async () => {
     const { exec, events } = await opened(open);
     const question = await exec.execCommand(

@@ -55,11 +55,13 @@ export function programEnvironment(
   };
 }
 
-/** Identifiers for the executor, which accepts only a UUID as the thread id. */
-export function programMetadata({ callId, threadId }: Caller): NonNullable<StartParams['metadata']> {
-  return threadId !== undefined && UUID.test(threadId)
-    ? { toolCallId: callId, threadId }
-    : { toolCallId: callId };
+/**
+ * Identifiers for the executor. It accepts only a UUID as the thread id, and metadata without one removes CODEX_THREAD_ID from the
+ * environment. Another thread id is therefore sent without metadata; the program then has no CODEX_TOOL_CALL_ID.
+ */
+export function programMetadata({ callId, threadId }: Caller): StartParams['metadata'] {
+  if (threadId === undefined) return { toolCallId: callId };
+  return UUID.test(threadId) ? { toolCallId: callId, threadId } : null;
 }
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;

@@ -50,10 +50,10 @@ describe('the started program', () => {
     expect(Object.keys(FIXED_ENVIRONMENT)).toHaveLength(10);
   });
 
-  test('has no thread id in the metadata unless it is a UUID', async () => {
+  test('has no metadata when the thread id is not a UUID, because metadata would remove it', async () => {
     const fixture = new AgentFixture();
     await fixture.exec({}, { threadId: 'thread-1' });
-    expect(fixture.backend.last.params.metadata).toEqual({ toolCallId: 'call-1' });
+    expect(fixture.backend.last.params.metadata).toBe(null);
     expect(fixture.backend.last.params.env.CODEX_THREAD_ID).toBe('thread-1');
   });
 
