@@ -241,10 +241,6 @@ describe.skipIf(skipped)('a registry sees the same requests as from the referenc
       'a path in the URL, and an environment id with other characters',
       { env: { CODEX_API_KEY: 'key-1' }, base: '/some/base/', environmentId: ' ä b=~! ' },
     ],
-    [
-      'two credentials in one write',
-      { args: ['--executor-credential-stdin'], stdin: credential() + credential({ token: 'token-2' }) },
-    ],
   ])('with %s', async (_what, scenario) => {
     const { ours, reference } = await observeBoth(scenario);
     expect(reference.registry.length).toBeGreaterThan(0);

@@ -23,6 +23,8 @@ const WHOAMI = {
 };
 /** Not expired on the machine that runs the tests. */
 const AGENT = { exp: Math.floor(Date.now() / 1_000) + 3_600 };
+/** A login that is not due for a renewal on the machine that runs the tests. */
+const recentLogin = (tokens: object = {}) => chatGptJson(tokens, { last_refresh: new Date().toISOString() });
 const REGISTRY = 'https://registry.example';
 
 type Variables = Record<string, string | undefined>;
@@ -55,7 +57,7 @@ const bearer = (token: string, account?: string) => ({
 });
 const personal = { ...bearer('at-1', 'account-3'), 'x-openai-fedramp': 'true' };
 const LOOPBACK = { registryUrl: 'http://127.0.0.1:1' };
-const ALL_FILES = { 'auth.json': chatGptJson() };
+const ALL_FILES = { 'auth.json': recentLogin() };
 const WORKLOAD = { OPENAI_FEDERATION_RULE_ID: 'rule-1' };
 const NO_CREDENTIAL =
   /^remote exec-server registration requires ChatGPT authentication or API key authentication; run `codex login` or set CODEX_API_KEY/;
@@ -204,13 +206,13 @@ test.each([
 
 describe('auth.json', () => {
   test.each([
-    [{ OPENAI_API_KEY: 'key-1', ...chatGptJson() }, bearer('key-1')],
-    [{ auth_mode: 'chatgpt', OPENAI_API_KEY: 'key-1', ...chatGptJson() }, bearer('access-1', 'account-1')],
-    [{ auth_mode: 'chatgptAuthTokens', ...chatGptJson() }, bearer('access-1', 'account-1')],
+    [{ OPENAI_API_KEY: 'key-1', ...recentLogin() }, bearer('key-1')],
+    [{ auth_mode: 'chatgpt', OPENAI_API_KEY: 'key-1', ...recentLogin() }, bearer('access-1', 'account-1')],
+    [{ auth_mode: 'chatgptAuthTokens', ...recentLogin() }, bearer('access-1', 'account-1')],
     [{ auth_mode: 'apikey', OPENAI_API_KEY: 'key-1', personal_access_token: 'at-1' }, bearer('key-1')],
     [{ personal_access_token: 'at-1', OPENAI_API_KEY: 'key-1' }, personal],
     [{ auth_mode: 'personalAccessToken', personal_access_token: 'at-1' }, personal],
-    [{ ...chatGptJson(), agent_identity: { agent_runtime_id: 'x' } }, bearer('access-1', 'account-1')],
+    [{ ...recentLogin(), agent_identity: { agent_runtime_id: 'x' } }, bearer('access-1', 'account-1')],
   ])('selects its own credential: %#', async (json, expected) => {
     const { headers } = await open({ 'auth.json': json });
     expect(await headers({}, LOOPBACK)).toEqual(expected);
@@ -219,7 +221,7 @@ describe('auth.json', () => {
   test.each([
     ['{', 'is not a JSON object'],
     [{}, 'its tokens are missing or not valid'],
-    [chatGptJson({ id_token: 'x' }), 'its tokens are missing or not valid'],
+    [recentLogin({ id_token: 'x' }), 'its tokens are missing or not valid'],
     [{ auth_mode: 'apikey' }, 'it has no OPENAI_API_KEY'],
     [{ auth_mode: 'personalAccessToken' }, 'it has no personal_access_token'],
     [{ auth_mode: 'bedrockApiKey' }, 'its auth_mode "bedrockApiKey" is not supported'],
@@ -234,7 +236,7 @@ describe('auth.json', () => {
     const env = { CODEX_HOME: '', HOME: home };
     await expect(start(env)).rejects.toThrow(NO_CREDENTIAL);
     mkdirSync(join(home, '.codex'));
-    writeFileSync(join(home, '.codex', 'auth.json'), JSON.stringify(chatGptJson()));
+    writeFileSync(join(home, '.codex', 'auth.json'), JSON.stringify(recentLogin()));
     expect(await headers(env)).toEqual(bearer('access-1', 'account-1'));
   });
 });
@@ -330,7 +332,7 @@ test('a credential that is not valid in a header is named, not shown', async () 
 test('logs no secret', async () => {
   const secret = jwt({ secret: 1 });
   const { headers, lines, service } = await open({
-    'auth.json': chatGptJson({ access_token: jwt({ exp: 1 }), refresh_token: secret }),
+    'auth.json': recentLogin({ access_token: jwt({ exp: 1 }), refresh_token: secret }),
   });
   service.answer = () => ({ status: 400, body: { error: secret } });
   await headers({});
