@@ -22,6 +22,7 @@ it('the environments.toml of the page is valid', () => {
 it('the page mentions every export', () => {
   const names = [
     'ClientError',
+    'ConfigError',
     'DiscoveryCache',
     'EnvironmentManager',
     'LOCAL_ENVIRONMENT_ID',
