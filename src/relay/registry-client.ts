@@ -253,7 +253,7 @@ export function refusal(
   text: string,
   sent: AuthHeaders,
 ): RegistryError {
-  const { code, message } = revealsCredential(text, sent) ? { code: null, message: '' } : errorOf(text);
+  const { code, message } = errorOf(text, sent);
   const offline = status === 409 && code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
   const detail = [code, message].filter(Boolean).join(': ');
@@ -261,24 +261,25 @@ export function refusal(
   return new RegistryError(what, { status, code, retryable });
 }
 
-/** Whether a response repeats the credential that it was sent. Its text must not be shown then. */
-function revealsCredential(text: string, { authorization = '' }: AuthHeaders): boolean {
+/** Reads `{"error":{"code","message"}}`, or the same below `detail`. Any other body is shown as it is. Hides the credential. */
+function errorOf(
+  text: string,
+  { authorization = '' }: AuthHeaders,
+): { readonly code: string | null; readonly message: string } {
   const secret = authorization.slice(authorization.indexOf(' ') + 1);
-  return secret !== '' && text.includes(secret);
-}
-
-/** Reads `{"error":{"code","message"}}`, or the same below `detail`. Any other body is shown as it is. */
-function errorOf(text: string): { readonly code: string | null; readonly message: string } {
+  // Before the text is truncated, which could leave a part of the credential.
+  const shown = (part: string) =>
+    printable(secret === '' ? part : part.replaceAll(secret, '***'), MAX_REGISTRY_MESSAGE_CHARS);
   try {
     const body = JSON.parse(text) as { readonly error?: Answer; readonly detail?: Answer };
     const { code, message } = body.error ?? (body.detail as Answer);
     if (code === undefined && message === undefined) throw new TypeError('not an error');
     return {
-      code: typeof code === 'string' ? printable(code, MAX_REGISTRY_MESSAGE_CHARS) : null,
-      message: typeof message === 'string' ? printable(message, MAX_REGISTRY_MESSAGE_CHARS) : '',
+      code: typeof code === 'string' ? shown(code) : null,
+      message: typeof message === 'string' ? shown(message) : '',
     };
   } catch {
-    return { code: null, message: printable(text.trim(), MAX_REGISTRY_MESSAGE_CHARS) };
+    return { code: null, message: shown(text.trim()) };
   }
 }
 

@@ -38,6 +38,8 @@ export interface DirectExecutorOptions extends Partial<OutboundOptions> {
   /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
+  /** Called after each connection to the client. */
+  onConnected?(): void;
   /** Largest message that the client may send. */
   readonly maxMessageBytes: number;
   /** Serves the client at the other end. Resolves when the connection is closed. */
@@ -143,6 +145,7 @@ export class DirectExecutor {
     const served = accept(transport);
     if (this.#stop.signal.aborted) this.close();
     log.info('connected to the client', { client });
+    this.#options.onConnected?.();
     const { code, reason } = await served;
     this.#transport = null;
     if (performance.now() - connectedAt >= STABLE_CONNECTION_MS) this.#backoff.reset();

@@ -34,6 +34,8 @@ export interface ExecutorOptions extends Partial<OutboundOptions> {
   /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
+  /** Called after each connection to the rendezvous. */
+  onConnected?(): void;
   /** Receives the stream of an authorized harness. */
   accept(transport: Transport, peer: RelayPeer): void;
 }
@@ -152,6 +154,7 @@ export class RunningExecutor {
       if (signal.aborted) return false;
       const connectedAt = this.#now();
       log.info('connected to the rendezvous', { rendezvous: withoutQuery(url) });
+      this.#options.onConnected?.();
       const { code = null, reason = '' } = (await lost) ?? {};
       // A rendezvous that accepts connections only to close them must not be asked every second.
       if (this.#now() - connectedAt >= EXECUTOR_STABLE_MS) this.#backoff.reset();

@@ -17,10 +17,14 @@ export interface ConfigSource {
   readonly detail: string;
 }
 
-/** The sources of a configuration. `program` holds what a program passes to the library, `flags` the command line's values by key. */
+/**
+ * The sources of a configuration. `program` holds what a program passes to the library. `flags` and `overrides` hold the command line's
+ * values by key; `overrides` those of `-c KEY=VALUE`.
+ */
 export interface ConfigInputs {
   readonly program?: ServerSettings;
   readonly flags: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
+  readonly overrides: Readonly<Partial<Record<ConfigKey, string>>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly toml: { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null;
 }
@@ -66,7 +70,7 @@ export function configOf(settings: ServerSettings, defaults = DEFAULT_CONFIG): E
       `the settings of a server are ${quoteValue(settings)}; pass an object`,
     );
   }
-  return resolveConfig({ program: settings, flags: {}, env: {}, toml: null }, defaults).config;
+  return resolveConfig({ program: settings, flags: {}, overrides: {}, env: {}, toml: null }, defaults).config;
 }
 
 const PROGRAM: ConfigSource = { source: 'program', detail: '' };
@@ -98,12 +102,16 @@ export function resolveConfig(inputs: ConfigInputs, defaults = DEFAULT_CONFIG): 
 /** The values given for one option, weakest source first. */
 function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown; source: ConfigSource }[] {
   const found: { raw: unknown; source: ConfigSource }[] = [];
-  const { program, flags, env, toml } = inputs;
+  const { program, flags, overrides, env, toml } = inputs;
   if (toml !== null && Object.hasOwn(toml.values, option.key)) {
     found.push({ raw: toml.values[option.key], source: { source: 'file', detail: toml.path } });
   }
   if (env[option.env]) {
     found.push({ raw: env[option.env], source: { source: 'environment', detail: option.env } });
+  }
+  const override = overrides[option.key];
+  if (override !== undefined) {
+    found.push({ raw: override, source: { source: 'flag', detail: `-c ${option.key}` } });
   }
   const flag = flags[option.key];
   if (flag !== undefined) {
