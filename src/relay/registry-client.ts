@@ -22,7 +22,7 @@ import {
 } from './outbound/http-exchange.ts';
 import { isLoopbackHost, type OutboundOptions } from './outbound/proxy.ts';
 import type { AuthHeaders, RegistryAuth } from './registry-auth.ts';
-import { revealsSecret, secretsOf } from './secrets.ts';
+import { secretsOf, withoutSecrets } from './secrets.ts';
 import type { HarnessClaim } from './stream/executor-link.ts';
 
 /** The registry, the environment and the credentials. */
@@ -263,8 +263,8 @@ function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Pr
 }
 
 /**
- * Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. The error does not show
- * the text of a registry that repeats a secret.
+ * Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. The error hides
+ * secrets that the registry repeats.
  */
 export function refusal(
   action: string,
@@ -278,10 +278,9 @@ export function refusal(
   const answer = errorOf(text);
   const offline = status === 409 && answer.code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
-  // Tests the text as it was sent, and the parts that would be shown.
-  const reveals = [text, answer.code ?? '', answer.message].some((part) => revealsSecret(part, secrets));
-  const shown = (part: string) => (reveals ? '' : printable(part, MAX_REGISTRY_MESSAGE_CHARS));
-  const code = answer.code === null || reveals ? null : shown(answer.code);
+  // Before the text is truncated, which could leave a part of a secret.
+  const shown = (part: string) => printable(withoutSecrets(part, secrets), MAX_REGISTRY_MESSAGE_CHARS);
+  const code = answer.code === null ? null : shown(answer.code) || null;
   const detail = [code, shown(answer.message)].filter(Boolean).join(': ');
   const what = `the registry ${host} answered ${action} with HTTP ${status}${detail === '' ? '' : ` (${detail})`}`;
   return new RegistryError(what, { status, code, retryable });

@@ -1,9 +1,16 @@
 import type { AuthHeaders } from './registry-auth.ts';
 
 /**
- * Whether a text repeats a secret: as it is, escaped (JSON, percent, HTML), or as base64, base64url or hex. Ignores case and blanks.
- * The texts of services must pass this before they are shown.
+ * Makes a service's text safe to show: replaces secrets by `***`. Returns an empty text when it still repeats one in another form, as
+ * {@link revealsSecret} finds.
  */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  const longestFirst = secrets.filter((secret) => secret !== '').sort((a, b) => b.length - a.length);
+  const shown = longestFirst.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+  return revealsSecret(shown, secrets) ? '' : shown;
+}
+
+/** Whether a text repeats a secret: as it is, escaped (JSON, percent, HTML), or as base64, base64url or hex. Ignores case and blanks. */
 export function revealsSecret(text: string, secrets: readonly string[]): boolean {
   const needles = secrets.flatMap(formsOf);
   return decodings(text).some((form) => needles.some((needle) => form.includes(needle)));
@@ -21,11 +28,6 @@ export function secretsOf(headers: AuthHeaders): string[] {
 /** The secrets in the query of a URL. Short values are not secrets. */
 export function secretsOfUrl(url: string): string[] {
   return [...new URL(url).searchParams.values()].filter((value) => value.length >= MIN_URL_SECRET_CHARS);
-}
-
-/** A peer's close reason for a log; empty when it repeats a secret. */
-export function shownReason(reason: string, secrets: readonly string[]): string {
-  return revealsSecret(reason, secrets) ? '' : reason;
 }
 
 const PUBLIC_HEADERS: ReadonlySet<string> = new Set([

@@ -17,7 +17,7 @@ import { type OutboundOptions, openTunnel } from '../outbound/proxy.ts';
 import { withoutQuery } from '../outbound/rendezvous.ts';
 import type { AuthHeaders } from '../registry-auth.ts';
 import { checkedEnvironmentId, parseRegistryUrl, RegistryError } from '../registry-client.ts';
-import { secretsOf, secretsOfUrl, shownReason } from '../secrets.ts';
+import { secretsOf, secretsOfUrl, withoutSecrets } from '../secrets.ts';
 import { awsCredentials, awsRegion } from './aws-credentials.ts';
 import { registerDirect, type Sign } from './direct-registry.ts';
 import { signRequest } from './sigv4.ts';
@@ -40,6 +40,8 @@ export interface DirectExecutorOptions extends Partial<OutboundOptions> {
   /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
+  /** Called after each connection to the client. */
+  onConnected?(): void;
   /** Largest message that the client may send. */
   readonly maxMessageBytes: number;
   /** Serves the client at the other end. Resolves when the connection is closed. */
@@ -148,8 +150,9 @@ export class DirectExecutor {
     const served = accept(transport);
     if (this.#stop.signal.aborted) this.close();
     log.info('connected to the client', { client });
+    this.#options.onConnected?.();
     const { code, reason: given } = await served;
-    const reason = shownReason(given, secrets);
+    const reason = withoutSecrets(given, secrets);
     this.#transport = null;
     if (performance.now() - connectedAt >= STABLE_CONNECTION_MS) this.#backoff.reset();
     if (!this.#stop.signal.aborted) log.warn('lost the connection to the client', { client, code, reason });

@@ -98,16 +98,18 @@ test.each([302, 401, 403, 429, 500, 503])('ends when the registration gets HTTP 
 });
 
 test.each([
-  ['the session token', 'x-amz-security-token:SESSION/TOKEN+1=='],
-  ['the session token, percent-encoded', 'X-Amz-Security-Token=SESSION%2fTOKEN%2B1%3D%3D'],
-  ['the signature', null],
-])('does not show a refusal that repeats %s', async (_what, text) => {
+  ['the session token', 'x-amz-security-token:SESSION/TOKEN+1==', ' (should be x-amz-security-token:***)'],
+  ['the session token, percent-encoded', 'X-Amz-Security-Token=SESSION%2fTOKEN%2B1%3D%3D', ''],
+  ['the signature', null, ' (should be ***)'],
+])('hides in a refusal %s', async (_what, text, shown) => {
   const client = await DirectClient.open();
   const body = ({ authorization }: IncomingHttpHeaders) =>
-    `the canonical string should have been ${text ?? /Signature=(\w+)/.exec(authorization!)![1]}`;
+    `should be ${text ?? /Signature=(\w+)/.exec(authorization!)![1]}`;
   client.registrations.push({ status: 403, body });
   const { executor } = start(client, { env: { ...KEYS, AWS_SESSION_TOKEN: 'SESSION/TOKEN+1==' } });
-  await expect(executor.ended).rejects.toThrow(/answered direct\/register with HTTP 403$/);
+  await expect(executor.ended).rejects.toMatchObject({
+    message: `the registry ${client.host} answered direct/register with HTTP 403${shown}`,
+  });
 });
 
 test('does not log a close reason that repeats the session token', async () => {
