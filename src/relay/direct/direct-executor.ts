@@ -155,7 +155,8 @@ export class DirectExecutor {
     const reason = withoutSecrets(given, secrets);
     this.#transport = null;
     if (performance.now() - connectedAt >= STABLE_CONNECTION_MS) this.#backoff.reset();
-    if (!this.#stop.signal.aborted) log.warn('lost the connection to the client', { client, code, reason });
+    const isExpected = this.#draining || this.#stop.signal.aborted;
+    if (!isExpected) log.warn('lost the connection to the client', { client, code, reason });
     return false;
   }
 
