@@ -22,6 +22,7 @@ import {
   RegistryClient,
   RegistryError,
 } from '../registry-client.ts';
+import { secretsOfUrl, withoutSecrets } from '../secrets.ts';
 import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
 import { rejectStream } from '../stream/noise-stream.ts';
 
@@ -155,7 +156,8 @@ export class RunningExecutor {
       const connectedAt = this.#now();
       log.info('connected to the rendezvous', { rendezvous: withoutQuery(url) });
       this.#options.onConnected?.();
-      const { code = null, reason = '' } = (await lost) ?? {};
+      const { code = null, reason: given = '' } = (await lost) ?? {};
+      const reason = withoutSecrets(given, secretsOfUrl(url));
       // A rendezvous that accepts connections only to close them must not be asked every second.
       if (this.#now() - connectedAt >= EXECUTOR_STABLE_MS) this.#backoff.reset();
       if (!signal.aborted) {
