@@ -173,7 +173,7 @@ describe('output', () => {
   });
 
   test('reports lost output, and throws when the process can no longer be followed', async () => {
-    const lost: LostEvent = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null };
+    const lost: LostEvent = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null, streamBytes: null };
     const failure = new Error('gone');
     const events: unknown[] = [
       { type: 'output', seq: 1, stream: 'stdout', bytes: Buffer.from('61c3', 'hex') },
@@ -197,7 +197,7 @@ describe('output', () => {
     expect(losses).toEqual([lost]);
     const pieces: number[] = [];
     const plain = (async () => {
-      for await (const { bytes } of outputOf(process)) pieces.push(bytes.length);
+      for await (const { bytes } of outputOf(process, { onLost: () => {} })) pieces.push(bytes.length);
     })();
     await expect(plain).rejects.toBe(failure);
     expect(pieces).toEqual([2, 2]);
