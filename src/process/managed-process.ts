@@ -381,7 +381,15 @@ export class ManagedProcess {
       streamBytes: { stdout: bytesOf('stdout'), stderr: bytesOf('stderr'), pty: bytesOf('pty') },
       exitSeq: exitIsBehind ? null : this.#exitSeq,
     };
-    const page = { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied, position };
+    const page = {
+      chunks,
+      nextSeq,
+      exitCode: this.#exitCode,
+      closed: this.#closed,
+      reason,
+      denied,
+      position,
+    };
     if (!endsEarly || maxBytes !== null) return page;
     return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }

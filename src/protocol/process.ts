@@ -211,7 +211,7 @@ const ReadPosition = once(() =>
   z.object({
     streamBytes: doc(
       z.object({ stdout: StreamPosition(), stderr: StreamPosition(), pty: StreamPosition() }),
-      'How many bytes each stream had before the seq `nextSeq`, including evicted ones. Null when only a later page can tell.',
+      'How many bytes each stream had before the seq `nextSeq`, including evicted ones. Null when only a later page reports it.',
     ),
     exitSeq: doc(z.nullable(Seq()), 'The seq of the exit; null when it is not before `nextSeq`.'),
   }),
@@ -233,7 +233,10 @@ export const ProcessReadResult = once(() =>
     failure: doc(z.nullable(z.string()), 'Servers always send null.'),
     sandboxDenied: z.optional(z.boolean()),
     reason: Reason(),
-    position: doc(z.optional(ReadPosition()), 'Present with `withPosition`. Lost output can be counted with it.'),
+    position: doc(
+      z.optional(ReadPosition()),
+      'Present with `withPosition`. Lost output can be counted with it.',
+    ),
   }),
 );
 

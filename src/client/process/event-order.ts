@@ -81,7 +81,8 @@ export class EventOrder {
     const events = this.#sized(this.#completed(page, position?.exitSeq), position);
     for (const seq of [...this.#pending.keys()]) if (seq <= target) this.#forget(seq);
     for (const event of events) if (!this.#ended) this.#advance(event);
-    for (const stream of STREAMS) this.#positions[stream] = position?.streamBytes[stream] ?? this.#positions[stream];
+    for (const stream of STREAMS)
+      this.#positions[stream] = position?.streamBytes[stream] ?? this.#positions[stream];
     this.#drain();
   }
 
@@ -105,7 +106,13 @@ export class EventOrder {
     }
     const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
     const missesExit = page.exited && !exitKnown;
-    if (missesExit && exitSeq !== null && exitSeq > this.#lastSeq && exitSeq <= target && !known.has(exitSeq)) {
+    if (
+      missesExit &&
+      exitSeq !== null &&
+      exitSeq > this.#lastSeq &&
+      exitSeq <= target &&
+      !known.has(exitSeq)
+    ) {
       known.set(exitSeq, exitOf(page, exitSeq));
       return fillGaps([...known.values()], this.#lastSeq, target);
     }
@@ -194,7 +201,8 @@ function insertClosed(known: Map<number, SequencedEvent>, page: ReadPage, target
 function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
   const index = events.findLastIndex((event) => event.type === 'lost');
   const gap = events[index];
-  if (gap?.type !== 'lost') throw new InconsistentPageError('the process has exited, but no event is missing');
+  if (gap?.type !== 'lost')
+    throw new InconsistentPageError('the process has exited, but no event is missing');
   const { toSeq: seq, fromSeq } = gap;
   const exited = exitOf(page, seq);
   return events.toSpliced(index, 1, ...(fromSeq < seq ? [lost(fromSeq, seq - 1), exited] : [exited]));

@@ -32,7 +32,8 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the invalid answer
 
   test('leaves the size of lost output unknown', async () => {
     const server = new FakeServer();
-    (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processReadPosition = true;
+    (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processReadPosition =
+      true;
     const client = await server.connect();
     const process = await client.backend.start(startParams());
     server.answers['process/read'] = () => ({ ...wirePage(9, [8]), position: answer });

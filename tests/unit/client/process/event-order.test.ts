@@ -8,6 +8,7 @@ import {
   type OrderedEvent,
   type SequencedEvent,
 } from '../../../../src/client/process/event-order.ts';
+import { OutputLog } from '../../../../src/process/output-log.ts';
 
 const output = (seq: number, text = `<${seq}>`): SequencedEvent => ({
   type: 'output',
@@ -289,13 +290,7 @@ describe('evicted output', () => {
       { streamBytes: { stdout: null, stderr: 2, pty: 0 }, exitSeq: null },
     );
     subject.merge(page(10, [9]), { streamBytes: { stdout: 57, stderr: 2, pty: 0 }, exitSeq: null });
-    expect(published).toMatchObject([
-      { seq: 1 },
-      lost(2, 4, 0),
-      { seq: 5 },
-      lost(6, 8, 50),
-      output(9),
-    ]);
+    expect(published).toMatchObject([{ seq: 1 }, lost(2, 4, 0), { seq: 5 }, lost(6, 8, 50), output(9)]);
   });
 
   test('has a size that includes output which waits for an earlier event', () => {
@@ -308,6 +303,56 @@ describe('evicted output', () => {
     const { subject, published } = order(output(1));
     subject.merge(page(9, [8], { exited: true, exitCode: 3 }), position(100, 4));
     expect(published).toEqual([output(1), lost(2, 3, 0), exited(4, 3), lost(5, 7, 94), output(8)]);
+  });
+
+  test('is counted exactly, whatever the server retains and wherever its pages end', () => {
+    const writes = fc.array(
+      fc.record({
+        stream: fc.constantFrom('stdout' as const, 'stderr' as const),
+        size: fc.integer({ min: 1, max: 30 }),
+      }),
+      { minLength: 1, maxLength: 60 },
+    );
+    const limits = fc.record({
+      headBytes: fc.nat(40),
+      tailBytes: fc.nat(60),
+      maxChunks: fc.integer({ min: 1, max: 12 }),
+    });
+    fc.assert(
+      fc.property(
+        writes,
+        limits,
+        fc.nat(60),
+        fc.integer({ min: 1, max: 100 }),
+        (all, kept, seen, pageBytes) => {
+          const log = new OutputLog(kept);
+          const { subject, published } = order();
+          for (const { stream, size } of all) {
+            const seq = log.append(stream, Buffer.alloc(size, 'x'));
+            if (seq <= seen) subject.insert({ type: 'output', seq, stream, bytes: Buffer.alloc(size, 'x') });
+          }
+          for (let pages = 0; pages <= all.length && subject.lastSeq < log.nextSeq - 1; pages++) {
+            const budget = { size: pageBytes, sizeOf: (bytes: number) => bytes };
+            const { chunks, endsEarly } = log.read(subject.lastSeq, null, budget);
+            const nextSeq = endsEarly ? chunks.at(-1)!.seq + 1 : log.nextSeq;
+            const [stdout, stderr] = [log.bytesBefore(nextSeq, 'stdout'), log.bytesBefore(nextSeq, 'stderr')];
+            subject.merge(
+              { ...page(nextSeq, []), chunks },
+              { streamBytes: { stdout, stderr, pty: 0 }, exitSeq: null },
+            );
+          }
+          for (const stream of ['stdout', 'stderr'] as const) {
+            const total = all.reduce((sum, write) => sum + (write.stream === stream ? write.size : 0), 0);
+            const counted = published.reduce((sum, event) => {
+              if (event.type === 'lost') return sum + event.streamBytes![stream];
+              return sum + (event.type === 'output' && event.stream === stream ? event.bytes.length : 0);
+            }, 0);
+            expect(counted).toBe(total);
+          }
+        },
+      ),
+      { numRuns: 500 },
+    );
   });
 
   test('never hides, repeats or reorders output that is still available', () => {

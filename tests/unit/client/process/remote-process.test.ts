@@ -257,7 +257,8 @@ describe('events', () => {
   test('are not complete with a page that has a byte limit and ends with output', async () => {
     const { server, client, process } = await startedProcess();
     const end = { exited: true, exitCode: 0, closed: true };
-    server.answers['process/read'] = ({ afterSeq }) => (afterSeq < 2 ? wirePage(3, [1, 2], end) : wirePage(5, [], end));
+    server.answers['process/read'] = ({ afterSeq }) =>
+      afterSeq < 2 ? wirePage(3, [1, 2], end) : wirePage(5, [], end);
     expect(await process.read({ maxBytes: 6 })).toMatchObject({ nextSeq: 3, closed: false });
     expect(await process.read({ afterSeq: 2, maxBytes: 6 })).toMatchObject({ nextSeq: 5, closed: true });
     await client.close();
