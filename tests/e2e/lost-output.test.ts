@@ -46,14 +46,16 @@ async function cutWhileWriting({ proxy, client, folder }: Fixture, process: Exec
   proxy.restore();
 }
 
-const markerOf = (bytes: number) => `\n... ${bytes} bytes lost ...\n`;
-
-/** Checks that the text is the whole output with one gap of this size, which a marker line replaces. */
-function expectGap(text: string, whole: string, bytes: number): void {
-  const [head, tail, ...more] = text.split(markerOf(bytes));
-  expect(more).toEqual([]);
-  expect(head!.length + bytes + tail!.length).toBe(whole.length);
-  expect(whole.startsWith(head!) && whole.endsWith(tail!)).toBe(true);
+/** Checks that the text is the whole output with gaps of this size in total, which marker lines replace. */
+function expectGaps(text: string, whole: string, bytes: number): void {
+  let at = 0;
+  let lost = 0;
+  for (const [index, part] of text.split(/\n\.\.\. (\d+) bytes lost \.\.\.\n/).entries()) {
+    if (index % 2 === 1) lost += Number(part);
+    else expect(whole.slice(at, at + part.length) === part, `text at ${at}`).toBe(true);
+    at += index % 2 === 1 ? Number(part) : part.length;
+  }
+  expect([at, lost]).toEqual([whole.length, bytes]);
 }
 
 const lostOf = (lost: readonly LostEvent[], stream: OutputStream) =>
@@ -78,9 +80,8 @@ describe('more missed output than the server retains', () => {
     expect(missing.stdout).toBeGreaterThan(1_000_000);
     expect(missing.stderr).toBeGreaterThan(1_000_000);
     expect(omittedBytes).toBe(missing.stdout + missing.stderr);
-    expectGap(text.stdout, whole.stdout, missing.stdout);
-    expectGap(text.stderr, whole.stderr, missing.stderr);
-    expect(text.stdout.startsWith(`one\n${markerOf(missing.stdout)}`)).toBe(true);
+    expectGaps(text.stdout, whole.stdout, missing.stdout);
+    expectGaps(text.stderr, whole.stderr, missing.stderr);
     expect(Buffer.from(stdout).includes('bytes lost')).toBe(false);
   });
 
@@ -100,12 +101,10 @@ describe('more missed output than the server retains', () => {
     const whole = `one\r\n${seq(1, 600_000, '\r\n')}`;
     expect(omittedBytes).toBe(whole.length - terminal.length);
     expect(omittedBytes).toBeGreaterThan(1_000_000);
-    expectGap(text.terminal, whole, omittedBytes);
+    expectGaps(text.terminal, whole, omittedBytes);
     const pieces = await texts;
     expect(pieces.map((piece) => piece.text).join('')).toBe(text.terminal);
-    expect(pieces.flatMap((piece) => (piece.lost ? [piece] : []))).toEqual([
-      { stream: 'pty', text: markerOf(omittedBytes), lost: lost[0] },
-    ]);
+    expect(pieces.flatMap((piece) => piece.lost ?? [])).toEqual(lost);
   });
 
   test('ends a loop over bytes with an error, unless the caller handles it', async () => {
@@ -123,8 +122,8 @@ describe('more missed output than the server retains', () => {
     await cutWhileWriting(fixture, process);
     const [strict, tolerant] = await outcomes;
     const total = 'one\n'.length + seq(1, 500_000).length;
-    expect(lost).toHaveLength(1);
-    expect(tolerant).toEqual({ status: 'fulfilled', value: total - lost[0]!.bytes! });
+    expect(lost.length).toBeGreaterThan(0);
+    expect(tolerant).toEqual({ status: 'fulfilled', value: total - lostOf(lost, 'stdout') });
     expect(strict).toMatchObject({ reason: { kind: 'outputLost', data: lost[0] } });
   });
 
@@ -143,7 +142,7 @@ describe('more missed output than the server retains', () => {
     const { exitSeq } = read.position!;
     expect(events.find(({ type }) => type === 'exited')).toMatchObject({ exitCode: 3, seq: exitSeq });
     const behind = events.filter((event) => event.type === 'lost' && event.fromSeq > exitSeq!);
-    expect(behind).toHaveLength(1);
+    expect(behind.length).toBeGreaterThan(0);
   });
 });
 
