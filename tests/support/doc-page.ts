@@ -86,8 +86,8 @@ class DocRunner {
 
   async run(block: DocBlock, output: DocBlock | null): Promise<void> {
     const file = block.flags.find((flag) => flag.startsWith('file='))?.slice('file='.length);
-    // Examples in TypeScript have no type annotations, so Node 20 runs them too.
-    const isProgram = block.language === 'ts' || block.language === 'js';
+    // Examples in TypeScript have no type annotations, so Node 20 runs them too. JavaScript with a file name is for a later block.
+    const isProgram = block.language === 'ts' || (block.language === 'js' && file === undefined);
     if (block.language === 'console') await this.#runConsole(block);
     else if (isProgram) await this.#runProgram(block, file ?? 'example.mjs', output);
     else if (file !== undefined) writeFileSync(join(this.#folder, file), this.#adapt(block.text));
