@@ -9,6 +9,7 @@ import type {
   StartParams,
 } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
+import { checkBytes } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
 import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
 import { lossMarker, outputOf, type StreamGap, StreamGaps } from './output.ts';
@@ -69,6 +70,7 @@ export async function run(
   program: readonly string[] | StartParams,
   options: RunOptions = {},
 ): Promise<RunResult> {
+  checkBytes('maxOutputBytes', options.maxOutputBytes);
   const startedAt = performance.now();
   const deadline = new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs });
   const params = isArgv(program) ? await startParams(backend, program, options, deadline) : program;
@@ -127,6 +129,7 @@ async function collectRun(
   { signal, timeoutMs, maxOutputBytes = RUN_MAX_OUTPUT_BYTES }: CollectOptions,
   startedAt: number,
 ): Promise<RunResult> {
+  checkBytes('maxOutputBytes', maxOutputBytes);
   const limit = new CallLimit(`process ${process.processId}`, { signal, timeoutMs });
   const collector = new OutputCollector(maxOutputBytes);
   const stop = new AbortController();
