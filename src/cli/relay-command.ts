@@ -3,11 +3,11 @@ import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
-import { type RelayConfig, type RunningRelay, startRelay } from '../relay/service/relay.ts';
+import { type RelayConfig, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
+import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
@@ -204,15 +204,8 @@ function positive(name: string, value: string): number {
 }
 
 async function serveRelay(config: RelayConfig, host: Host): Promise<number> {
-  let relay: RunningRelay;
-  try {
-    const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
-    relay = await startRelay({ ...config, fileLock });
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === undefined) throw error;
-    throw new RunError(`cannot listen on --listen: ${LISTEN_FAILURES[code] ?? (error as Error).message}`);
-  }
+  const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
+  const relay = await startRelay({ ...config, fileLock });
   const ended = new Promise<void>((resolve, reject) => {
     let isEnding = false;
     host.onSignal((signal) => {
@@ -239,19 +232,22 @@ function relayToken(flags: TokenFlags): CommandResult {
   if (!TOKEN_ID.test(id))
     throw new UsageError('--id may have up to 64 letters, digits and . _ - : @', 'relay');
   const lifetime = text(flags, 'expires-in');
-  const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime);
+  const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime, 'relay');
   const seal = new Seal(readSharedSecret(required(flags, 'secret-file')));
   const token = writeToken(seal, { id, role, environmentId, expiresAt });
-  const expires = expiresAt === null ? 'never' : new Date(expiresAt * 1_000).toISOString();
-  return deliver(token, { id, expires }, flags);
+  const expires = expiresAt === null ? null : new Date(expiresAt * 1_000).toISOString();
+  return deliver(token, { id, expires }, flags, 'relay');
 }
 
 function environmentOf(flags: TokenFlags, role: TokenRole): string | null {
-  const environmentId = text(flags, 'environment');
   if (role === 'metrics') {
-    if (environmentId === null) return null;
+    if (text(flags, 'environment') === null) return null;
     throw new UsageError('--environment is only for the roles executor and harness', 'relay');
   }
-  if (environmentId !== null && ENVIRONMENT_ID.test(environmentId)) return environmentId;
-  throw new UsageError('--environment ID is required: up to 64 letters, digits, _ and -', 'relay');
+  const environmentId = required(flags, 'environment');
+  if (ENVIRONMENT_ID.test(environmentId)) return environmentId;
+  throw new UsageError(
+    `--environment: ${quoteValue(environmentId)} is not an id; an id has 1 to 64 letters, digits, _ and -`,
+    'relay',
+  );
 }

@@ -7,7 +7,7 @@ import {
   resolveConfig,
 } from '../../../../src/server/config/resolve.ts';
 
-const NOTHING: ConfigInputs = { flags: {}, env: {}, toml: null };
+const NOTHING: ConfigInputs = { flags: {}, overrides: {}, env: {}, toml: null };
 const file = (values: Record<string, unknown>) => ({ path: '/etc/exec-server.toml', values });
 
 test('returns the defaults without any source', () => {
@@ -23,6 +23,7 @@ const toml = file({ concurrentRequests: 2 });
 
 test.each<[string, Partial<ConfigInputs>, number, string]>([
   ['flag', { flags, env, toml }, 4, 'flag --concurrent-requests'],
+  ['-c', { overrides: { concurrentRequests: '5' }, env, toml }, 5, 'flag -c concurrentRequests'],
   ['environment', { env, toml }, 3, 'environment EXEC_SERVER_CONCURRENT_REQUESTS'],
   ['file', { toml }, 2, 'file /etc/exec-server.toml'],
   ['flag before file', { flags, toml }, 4, 'flag --concurrent-requests'],
@@ -35,6 +36,7 @@ test.each<[string, Partial<ConfigInputs>, number, string]>([
 
 test('chooses the source of each key separately', () => {
   const { config, sources } = resolveConfig({
+    ...NOTHING,
     flags: { nativeSpawn: false, requireWriteId: true },
     env: { EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_DETACHED_SESSION_TTL_MS: '5m' },
     toml: file({ snapshotHeadBytes: '1KiB', pingIntervalMs: 1_000, acceptNativePaths: true }),
@@ -115,12 +117,12 @@ test.each<[Partial<ConfigInputs>, string, string]>([
   [
     { toml: file({ listen: 4000 }) },
     'listen',
-    "listen (file /etc/exec-server.toml): '4000' is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`",
+    'listen (file /etc/exec-server.toml): the number 4000 is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`',
   ],
   [
     { toml: file({ logLevel: { level: 'info' } }) },
     'logLevel',
-    'logLevel (file /etc/exec-server.toml): a table is not one of the choices; allowed: debug, info, warn, error',
+    'logLevel (file /etc/exec-server.toml): an object is not one of the choices; allowed: debug, info, warn, error',
   ],
   [
     { flags: { concurrentRequests: '4' }, toml: file({ concurrentRequests: 'overridden' }) },
