@@ -207,7 +207,7 @@ describe('a result beyond the limits of the server', () => {
       { processId: 'first', exitCode: 3, limit: 'maxDetachedProcesses' },
     ]);
     expect(first.state.failure?.message).toMatch(
-      /process first exited with code 3 and closed at \S+Z; its output was dropped at \S+Z, while no client was attached \(maxDetachedProcesses\)/,
+      /process first exited with code 3 and closed at \S+Z; its output was dropped at \S+Z, while it waited for a client \(maxDetachedProcesses\)/,
     );
   });
 

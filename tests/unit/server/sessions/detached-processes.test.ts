@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ClosedProcessKeeper, KeptProcess } from '../../../../src/process/closed-processes.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
 import { DetachedProcesses } from '../../../../src/server/sessions/detached-processes.ts';
@@ -6,11 +6,9 @@ import { DetachedProcesses } from '../../../../src/server/sessions/detached-proc
 function create(limits: Partial<ExecServerConfig> = {}) {
   const detached = new DetachedProcesses({ ...DEFAULT_CONFIG, ...limits });
   const dropped: string[] = [];
-  let now = 0;
-  const keep = (keeper: ClosedProcessKeeper, name: string, retainedBytes: number, closedAtMs = ++now) => {
+  const keep = (keeper: ClosedProcessKeeper, name: string, retainedBytes: number) => {
     const process: KeptProcess = {
       retainedBytes,
-      closedAtMs,
       drop: (limit) => {
         dropped.push(`${name}: ${limit}`);
         keeper.release(process);
@@ -53,18 +51,18 @@ describe.each([
   ['bytes', { maxDetachedOutputBytes: 40 }, 'maxDetachedOutputBytes'],
   ['processes', { maxDetachedProcesses: 4 }, 'maxDetachedProcesses'],
 ] as const)('with too many %s in all sessions', (_what, limits, limit) => {
-  test('drops the process that closed first, whatever its session', () => {
+  test('drops the process that was kept first, whatever its session', () => {
     const { detached, dropped, keep } = create(limits);
     const [a, b] = [detached.keeperFor('x'), detached.keeperFor('x')];
-    keep(a, 'a1', 10, 3);
-    keep(b, 'b1', 10, 1);
-    keep(a, 'a2', 10, 4);
-    keep(b, 'b2', 10, 2);
+    keep(b, 'b1', 10);
+    keep(a, 'a1', 10);
+    keep(b, 'b2', 10);
+    keep(a, 'a2', 10);
     expect(dropped).toEqual([]);
-    keep(a, 'a3', 10, 5);
-    keep(a, 'a4', 10, 6);
-    keep(a, 'a5', 10, 7);
-    expect(dropped).toEqual(['b1', 'b2', 'a1'].map((name) => `${name}: ${limit}`));
+    keep(a, 'a3', 10);
+    keep(a, 'a4', 10);
+    keep(a, 'a5', 10);
+    expect(dropped).toEqual(['b1', 'a1', 'b2'].map((name) => `${name}: ${limit}`));
   });
 
   test('no client displaces the processes of others, even with many sessions', () => {
@@ -74,4 +72,18 @@ describe.each([
     expect(dropped).toHaveLength(7);
     expect(dropped.filter((text) => text.startsWith('quiet'))).toEqual([]);
   });
+});
+
+test('looks at one process to find the one to drop, not at those of every session', () => {
+  const { detached, dropped, keep } = create({ maxDetachedProcesses: 100 });
+  for (let index = 0; index < 100; index++) keep(detached.keeperFor('x'), `p${index}`, 1);
+  const keeper = detached.keeperFor('x');
+  const looks = vi.spyOn(Set.prototype, 'values');
+  try {
+    for (let index = 100; index < 110; index++) keep(keeper, `p${index}`, 1);
+    expect(looks.mock.calls.length).toBeLessThanOrEqual(10);
+  } finally {
+    looks.mockRestore();
+  }
+  expect(dropped).toHaveLength(10);
 });
