@@ -17,7 +17,7 @@ export interface ProcessManagerOptions {
   readonly maxProcesses: number;
   /** How long a closed process stays readable and keeps its id while a client is attached. */
   readonly closedRetentionMs: number;
-  /** Limits what is kept while no client is attached; no limits when absent. */
+  /** Limits what is kept beyond the retention time; no limits when absent. */
   readonly keeper?: ClosedProcessKeeper;
 }
 
