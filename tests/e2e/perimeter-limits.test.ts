@@ -122,7 +122,10 @@ describe('clients with signed tokens', () => {
       const refused = await (async () => {
         for (;;) opened.push((await greedy()).client);
       })().catch((error: unknown) => error);
-      expect(refused).toMatchObject({ code: -32001, message: expect.stringContaining('this client has 4 of') });
+      expect(refused).toMatchObject({
+        code: -32001,
+        message: expect.stringContaining('this client has 4 of'),
+      });
       if (state !== 'attached') {
         for (const each of opened) {
           await each.call('process/start', shell('sleep', 'sleep 1000'));

@@ -71,8 +71,7 @@ export class SessionsByClient {
     // With more clients than sessions, a client without any may still get one.
     const isBelowShare = held < Math.max(1, fairShare);
     const free = this.#maxSessions - this.#size;
-    const mayTakeFree =
-      (others > 0 && isBelowShare) || held < Math.ceil((held + free) * this.#largestPart);
+    const mayTakeFree = (others > 0 && isBelowShare) || held < Math.ceil((held + free) * this.#largestPart);
     if (free > 0 && mayTakeFree) return null;
     const evicted =
       (isBelowShare ? oldestIdle(this.#above(fairShare)) : null) ??

@@ -314,7 +314,9 @@ describe.each([
 
   test('shrinking changes nothing, also for what follows', () => {
     const state = (log: OutputLog, afterSeq: number) => ({
-      read: log.read(afterSeq, null).chunks.map(({ seq, stream, bytes }) => [seq, stream, bytes.toString('hex')]),
+      read: log
+        .read(afterSeq, null)
+        .chunks.map(({ seq, stream, bytes }) => [seq, stream, bytes.toString('hex')]),
       snapshots: STREAMS.map((stream) => log.snapshot(stream)),
       retainedBytes: log.retainedBytes,
     });

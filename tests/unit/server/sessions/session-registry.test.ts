@@ -161,7 +161,9 @@ describe('a detached session without a TTL', () => {
 /** Memory of a process of these tests that has written this in one chunk. */
 function retainedBytes(output: string): number {
   const names = ['p', '/', 'p'];
-  return CLOSED_PROCESS_BYTES + 16 + output.length + names.reduce((bytes, name) => bytes + 32 + name.length, 0);
+  return (
+    CLOSED_PROCESS_BYTES + 16 + output.length + names.reduce((bytes, name) => bytes + 32 + name.length, 0)
+  );
 }
 
 describe('processes that end in a detached session', () => {
