@@ -67,14 +67,25 @@ const description = (schema) =>
     .filter(Boolean)
     .join(' ');
 
+const fieldRows = ({ properties, required = [], prefix = '' }) =>
+  Object.entries(properties).map(
+    ([key, value]) =>
+      `| \`${prefix}${key}\` | ${typeText(value)} | ${required.includes(key) ? 'yes' : 'no'} | ${description(value)} |`,
+  );
+
+/** The members of a field that are too large to be shown in its type. They get rows of their own. */
+const largeMembers = (field, schema) => {
+  const objects = (schema.anyOf ?? [schema]).filter(({ type }) => type !== 'null');
+  if (objects.length !== 1 || typeText(objects[0]) === 'object') return [];
+  return Object.entries(objects[0].properties ?? {})
+    .filter(([, member]) => typeText(member) === 'object')
+    .map(([name, member]) => ({ ...member, prefix: `${field}.${name}.` }));
+};
+
 const fieldTable = (schema) => {
   const properties = Object.entries(schema.properties ?? {});
   if (properties.length === 0) return 'None.\n';
-  const required = new Set(schema.required ?? []);
-  const rows = properties.map(
-    ([key, value]) =>
-      `| \`${key}\` | ${typeText(value)} | ${required.has(key) ? 'yes' : 'no'} | ${description(value)} |`,
-  );
+  const rows = [schema, ...properties.flatMap(([key, value]) => largeMembers(key, value))].flatMap(fieldRows);
   return `| field | type | required | meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 };
 

@@ -6,6 +6,8 @@ export type ExecErrorKind =
   | 'invalidArguments'
   /** The policy declined the command. */
   | 'declined'
+  /** The policy returned an invalid choice. */
+  | 'invalidPolicy'
   /** The session does not exist, or no longer. */
   | 'unknownSession'
   /** The program reads no input. */

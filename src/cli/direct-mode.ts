@@ -10,6 +10,7 @@ import type { PreparedExecutor } from './remote-mode.ts';
 type DirectFlags = Pick<RegistryFlags, 'remote' | 'environmentId'> & {
   readonly name: string | null;
   readonly signing: AwsSigning;
+  onConnected(): void;
 };
 
 /**
@@ -18,7 +19,7 @@ type DirectFlags = Pick<RegistryFlags, 'remote' | 'environmentId'> & {
  */
 export async function directExecutor(
   server: RunningServer,
-  { remote: registryUrl, environmentId, name, signing }: DirectFlags,
+  { remote: registryUrl, environmentId, name, signing, onConnected }: DirectFlags,
   config: ExecServerConfig,
   env: NodeJS.ProcessEnv,
   log: Logger,
@@ -41,6 +42,7 @@ export async function directExecutor(
         env: ownEnv,
         tls,
         log,
+        onConnected,
         maxMessageBytes: config.maxMessageBytes,
         accept: (transport) => server.accept(transport, harnessPrincipal('direct')),
         ...(name !== null && { name }),

@@ -10,7 +10,7 @@ import {
   reportIgnored,
   signingOf,
 } from './reference-flags.ts';
-import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
+import { asRunError, connectedLine, openAuth, startExecutor } from './registry-auth.ts';
 import { rejectTwoCredentials } from './server-arguments.ts';
 
 const FORWARD_HELP = `\
@@ -40,8 +40,11 @@ Options:
   --aws-sigv4, --aws-profile PROFILE, --aws-region REGION,
   --aws-service SERVICE
                        Refused: only the direct transport uses them.
-  -c, --config KEY=VALUE, --enable FEATURE, --disable FEATURE,
-  --linux-sandbox-pid-namespace MODE, --proxy-private-ips-via-upstream
+  -c, --config KEY=VALUE
+                       Set a key of codex that decides how to sign in, such as
+                       forced_login_method. Other keys have no effect.
+  --enable FEATURE, --disable FEATURE, --linux-sandbox-pid-namespace MODE,
+  --proxy-private-ips-via-upstream
                        Accepted without effect: they are for servers and codex.
   --strict-config      Refuse keys and features that have no effect.
   -h, --help           Print this help.
@@ -65,9 +68,7 @@ async function forward(flags: Flags, host: Host): Promise<void> {
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
     throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
-  if (signingOf(flags, 'forward') !== null) {
-    throw new RunError('the direct transport cannot forward; use --remote-transport noise');
-  }
+  rejectDirectTransport(flags);
   const codex = codexFlags(flags, 'forward');
   if (codex.file !== null) throw new UsageError('--config takes KEY=VALUE only', 'forward');
   reportIgnored(codex.warnings, host);
@@ -79,6 +80,7 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
   const registry = {
+    command: 'forward',
     remote,
     environmentId,
     credentialStdin: flags['executor-credential-stdin'] === true,
@@ -96,6 +98,7 @@ async function forward(flags: Flags, host: Host): Promise<void> {
       auth,
       tls,
       log,
+      onConnected: () => void host.stderr.write(connectedLine(registry)),
       accept: (stream) => {
         forwardStream(stream, { url }).catch((error: Error) => {
           log.warn('cannot reach the server', { reason: error.message });
@@ -113,6 +116,21 @@ async function forward(flags: Flags, host: Host): Promise<void> {
 }
 
 type Flags = GivenFlags<typeof OPTIONS>;
+
+/** Throws for flags of the direct transport: UsageError or RunError, which exit with the codes of the reference. */
+function rejectDirectTransport(flags: Flags): void {
+  const aws = Object.keys(REMOTE_TRANSPORT_FLAGS).find((name) => name.startsWith('aws-') && name in flags);
+  const isDirect = flags['remote-transport'] === 'direct';
+  if (!isDirect && aws === undefined) {
+    signingOf(flags, 'forward');
+    return;
+  }
+  const problem = isDirect
+    ? 'the direct transport cannot forward; use --remote-transport noise'
+    : `--${aws} is only for the direct transport, which cannot forward; leave it out`;
+  const credentials = flags['executor-credential-stdin'] || flags['use-agent-identity-auth'];
+  throw flags['aws-sigv4'] && !credentials ? new RunError(problem) : new UsageError(problem, 'forward');
+}
 
 function required(flags: Flags, name: 'connect' | 'remote' | 'environment-id'): string {
   const value = flags[name]?.trim();

@@ -8,6 +8,8 @@ import { RunError, UsageError } from './failures.ts';
 
 /** Flags of the registry where an executor registers. */
 export interface RegistryFlags {
+  /** The command whose help describes the flags; null for the program itself. */
+  readonly command: string | null;
   /** Base URL of the registry. */
   readonly remote: string;
   readonly environmentId: string;
@@ -71,14 +73,14 @@ export async function openAuth(
 }
 
 /** Checks the flags that name the place in the registry, and returns the environment id. Throws UsageError. */
-async function checkPlace({ remote, environmentId }: RegistryFlags): Promise<string> {
+async function checkPlace({ remote, environmentId, command }: RegistryFlags): Promise<string> {
   const { checkedEnvironmentId, parseRegistryUrl } = await import('../relay/registry-client.ts');
-  if (environmentId.trim() === '') throw new UsageError('--remote needs --environment-id');
+  if (environmentId.trim() === '') throw new UsageError('--remote needs --environment-id', command);
   try {
     parseRegistryUrl(remote);
     return checkedEnvironmentId(environmentId);
   } catch (error) {
-    throw new UsageError(`--remote: ${(error as Error).message}`);
+    throw new UsageError(`--remote: ${(error as Error).message}`, command);
   }
 }
 
@@ -99,6 +101,14 @@ export async function startExecutor(
 ): Promise<RunningExecutor> {
   const { RunningExecutor } = await import('../relay/executor/run-executor.ts');
   return new RunningExecutor({ registryUrl, environmentId, ...options });
+}
+
+/** The line for people on stderr after each connection, at every log level. */
+export function connectedLine({
+  remote,
+  environmentId,
+}: Pick<RegistryFlags, 'remote' | 'environmentId'>): string {
+  return `exec-server: connected to ${new URL(remote.trim()).host} as environment ${environmentId.trim()}\n`;
 }
 
 /** Turns errors of the registry or a credential into RunError: they are not defects of this program. */

@@ -239,19 +239,22 @@ function relayToken(flags: TokenFlags): CommandResult {
   if (!TOKEN_ID.test(id))
     throw new UsageError('--id may have up to 64 letters, digits and . _ - : @', 'relay');
   const lifetime = text(flags, 'expires-in');
-  const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime);
+  const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime, 'relay');
   const seal = new Seal(readSharedSecret(required(flags, 'secret-file')));
   const token = writeToken(seal, { id, role, environmentId, expiresAt });
-  const expires = expiresAt === null ? 'never' : new Date(expiresAt * 1_000).toISOString();
-  return deliver(token, { id, expires }, flags);
+  const expires = expiresAt === null ? null : new Date(expiresAt * 1_000).toISOString();
+  return deliver(token, { id, expires }, flags, 'relay');
 }
 
 function environmentOf(flags: TokenFlags, role: TokenRole): string | null {
-  const environmentId = text(flags, 'environment');
   if (role === 'metrics') {
-    if (environmentId === null) return null;
+    if (text(flags, 'environment') === null) return null;
     throw new UsageError('--environment is only for the roles executor and harness', 'relay');
   }
-  if (environmentId !== null && ENVIRONMENT_ID.test(environmentId)) return environmentId;
-  throw new UsageError('--environment ID is required: up to 64 letters, digits, _ and -', 'relay');
+  const environmentId = required(flags, 'environment');
+  if (ENVIRONMENT_ID.test(environmentId)) return environmentId;
+  throw new UsageError(
+    `--environment: ${quoteValue(environmentId)} is not an id; an id has 1 to 64 letters, digits, _ and -`,
+    'relay',
+  );
 }

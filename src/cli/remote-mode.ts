@@ -6,6 +6,7 @@ import type { RunningServer } from '../server/serve.ts';
 import {
   asRunError,
   type CredentialSources,
+  connectedLine,
   openAuth,
   type RegistryFlags,
   startExecutor,
@@ -43,12 +44,13 @@ export async function serveRemotely(
   const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
   const stop = new AbortController();
   const { signing } = flags;
+  const onConnected = () => void sources.stderr.write(connectedLine(flags));
   const { start, settled } =
     signing === null
-      ? await relayExecutor(server, flags, sources, log, stop.signal)
+      ? await relayExecutor(server, { ...flags, onConnected }, sources, log, stop.signal)
       : await (await import('./direct-mode.ts')).directExecutor(
           server,
-          { ...flags, signing },
+          { ...flags, signing, onConnected },
           config,
           sources.env,
           log,
@@ -80,7 +82,7 @@ export async function serveRemotely(
 /** Takes the credentials for a relay. */
 async function relayExecutor(
   server: RunningServer,
-  flags: RemoteFlags,
+  flags: RemoteFlags & { onConnected(): void },
   sources: CredentialSources,
   log: Logger,
   stopped: AbortSignal,
@@ -90,9 +92,10 @@ async function relayExecutor(
     const auth = await opening;
     if (stopped.aborted) return null;
     const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
-    const { name } = flags;
+    const { name, onConnected } = flags;
     const accept = serveHarnesses(server);
-    const executor = await startExecutor(flags, { auth, tls, log, accept, ...(name !== null && { name }) });
+    const options = { auth, tls, log, accept, onConnected, ...(name !== null && { name }) };
+    const executor = await startExecutor(flags, options);
     return {
       ended: Promise.race([executor.ended, ended]),
       drain: () => executor.drain(),

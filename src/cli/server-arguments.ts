@@ -17,6 +17,8 @@ import {
 export interface ServerArguments {
   readonly command: ServerCommand;
   readonly settings: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
+  /** Settings of `-c KEY=VALUE`. */
+  readonly overrides: CodexFlags['overrides'];
   readonly transport: TransportName | null;
   readonly configFile: string | null;
   /** Values that replace those of codex's config.toml, in TOML. */
@@ -101,6 +103,7 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
   return {
     command,
     settings: settingsOf(flags, codex),
+    overrides: codex.overrides,
     transport: asTransport(flags.transport),
     configFile: codex.file,
     codexConfig: codex.signIn,
@@ -125,7 +128,7 @@ export function rejectTwoCredentials(flags: Given, command: string | null = null
 }
 
 function settingsOf(flags: Given, { overrides }: CodexFlags): ServerArguments['settings'] {
-  const settings: Partial<Record<ConfigKey, string | boolean>> = { ...overrides };
+  const settings: Partial<Record<ConfigKey, string | boolean>> = {};
   for (const { key, flag } of CONFIG_OPTIONS) {
     const name = flag.slice(2);
     const given = flags[`no-${name}`] === true ? false : (flags[name] as string | boolean | undefined);

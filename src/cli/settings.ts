@@ -24,7 +24,7 @@ export async function loadSettings(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<Settings> {
   const toml = await readConfigFile(args.configFile, env);
-  const resolved = resolveConfig({ flags: args.settings, env, toml });
+  const resolved = resolveConfig({ flags: args.settings, overrides: args.overrides, env, toml });
   const settings = { ...resolved, address: parseListen(resolved), file: toml?.path ?? null };
   if (args.transport !== null) return withTransport(settings, args.transport);
   return args.remote !== null && resolved.sources.listen.source === 'default'

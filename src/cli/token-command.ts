@@ -14,7 +14,12 @@ import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 export function tokenCommand(argv: readonly string[], nowMs = Date.now()): CommandResult {
   const [first, ...rest] = argv;
   if (first === 'signed') return signedToken(parseOnlyFlags('token', rest, SIGNED_FLAGS), nowMs);
-  return capabilityToken(parseOnlyFlags('token', first === 'capability' ? rest : argv, CAPABILITY_FLAGS));
+  const flags = parseOnlyFlags('token', first === 'capability' ? rest : argv, SIGNED_FLAGS);
+  const other = Object.keys(flags).find((name) => !Object.hasOwn(CAPABILITY_FLAGS, name));
+  if (other !== undefined) {
+    throw new UsageError(`--${other} is only for signed tokens: write 'token signed --${other} …'`, 'token');
+  }
+  return capabilityToken(flags);
 }
 
 export const TOKEN_HELP = `\
@@ -64,7 +69,7 @@ function capabilityToken(flags: GivenFlags<typeof CAPABILITY_FLAGS>): CommandRes
   if (flags.help) return printed(TOKEN_HELP);
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const sha256 = createHash('sha256').update(token).digest('hex');
-  return deliver(token, { sha256 }, flags);
+  return deliver(token, { sha256 }, flags, 'token');
 }
 
 function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
@@ -72,7 +77,7 @@ function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
   const file = flags['secret-file'];
   if (file === undefined) throw new UsageError('signed needs --secret-file', 'token');
   const nowSeconds = Math.floor(nowMs / 1_000);
-  const exp = nowSeconds + seconds(flags['expires-in'] ?? '1h');
+  const exp = nowSeconds + seconds(flags['expires-in'] ?? '1h', 'token');
   const jti = flags.id ?? randomUUID();
   if (!canBeRevoked(jti)) {
     throw new UsageError(
@@ -91,7 +96,7 @@ function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
   };
   const token = signToken(claims, readSharedSecret(file));
   const expires = new Date(exp * 1_000).toISOString();
-  return deliver(token, { id: jti, expires }, flags);
+  return deliver(token, { id: jti, expires }, flags, 'token');
 }
 
 function limitsOf({ scope, path, environment }: SignedFlags): TokenLimits {
@@ -111,12 +116,15 @@ function asScope(text: string): Scope {
   throw new UsageError(`--scope: ${quoteValue(text)} is not a scope; allowed: ${SCOPES.join(', ')}`, 'token');
 }
 
-/** Parses a time like 8h into seconds. Throws UsageError. */
-export function seconds(text: string): number {
+/** Parses the lifetime of a token, such as 8h, into seconds. Throws UsageError for the command. */
+export function seconds(text: string, command: string): number {
   const [, digits, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const factor = SECONDS_PER_UNIT[unit ?? ''];
   if (factor !== undefined && Number(digits) > 0) return Number(digits) * factor;
-  throw new UsageError(`--expires-in: ${quoteValue(text)} is not a time; write it like 90s, 15m, 8h or 30d`);
+  throw new UsageError(
+    `--expires-in: ${quoteValue(text)} is not a time; write it like 90s, 15m, 8h or 30d`,
+    command,
+  );
 }
 
 const SECONDS_PER_UNIT: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
@@ -126,23 +134,24 @@ const OWNER_ONLY = 0o600;
 
 /**
  * Prints a token alone on stdout and its details on stderr, or writes the token to the file `out`. With `json` stdout has everything.
- * Throws RunError.
+ * Null details are shown as `never`. Throws RunError, or UsageError for the command.
  */
 export function deliver(
   token: string,
-  details: Readonly<Record<string, string>>,
+  details: Readonly<Record<string, string | null>>,
   { out, json = false }: { readonly out?: string; readonly json?: boolean },
+  command: string,
 ): CommandResult {
-  const place = out === undefined ? { token } : { file: writeToFile(token, out) };
+  const place = out === undefined ? { token } : { file: writeToFile(token, out, command) };
   if (json) return printed(`${JSON.stringify({ ...place, ...details }, null, 2)}\n`);
   const shown = 'file' in place ? { ...place, ...details } : details;
-  const lines = Object.entries(shown).map(([name, value]) => `${name}: ${value}\n`);
+  const lines = Object.entries(shown).map(([name, value]) => `${name}: ${value ?? 'never'}\n`);
   return { text: out === undefined ? `${token}\n` : '', details: lines.join(''), exitCode: 0 };
 }
 
 /** Writes a token to a new file and returns its path. Throws RunError. */
-function writeToFile(token: string, out: string): string {
-  if (out === '') throw new UsageError('--out needs a value');
+function writeToFile(token: string, out: string, command: string): string {
+  if (out === '') throw new UsageError('--out needs a value', command);
   try {
     const path = resolve(out);
     // An existing file is not replaced: another user may already have it open.

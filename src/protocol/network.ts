@@ -47,7 +47,10 @@ const ProxySettings = once(() =>
       'No effect on Linux, where the proxy forwards to no unix socket.',
     ),
     mode: doc(z.enum(['limited', 'full']), '`limited` allows GET, HEAD and OPTIONS over plain HTTP only.'),
-    allowLocalBinding: doc(z.boolean(), 'Treat local and private addresses like any other.'),
+    allowLocalBinding: doc(
+      z.boolean(),
+      'Treat local and private addresses like any other. Without it they are denied as `not_allowed_local`, even when a name that leads to them is allowed.',
+    ),
     domains: doc(
       optional(namedValues(z.enum(['none', 'allow', 'deny']))),
       'Host patterns: `a.example`, `*.example` (below), `**.example` (it and below), `*`, or with `*` anywhere.',

@@ -137,6 +137,9 @@ export const AWS_METADATA_TIMEOUT_MS = 1_000;
 export const AWS_SERVICE_TIMEOUT_MS = 5_000;
 export const AWS_CREDENTIAL_PROCESS_TIMEOUT_MS = 30_000;
 
+/** Time for the end of the output after a `credential_process` exited. A background process may keep the pipe open. */
+export const AWS_OUTPUT_AFTER_EXIT_MS = 1_000;
+
 /** Connection time after which the backoff of an executor starts again from its minimum. */
 export const EXECUTOR_STABLE_MS = 120_000;
 
@@ -166,6 +169,9 @@ export const MAX_AUTH_SERVICE_REDIRECTS = 5;
 /** Largest files that are read for signing in: codex's config.toml and auth.json, and a workload's identity token. */
 export const MAX_CODEX_CONFIG_BYTES = 1024 * 1024;
 export const MAX_AUTH_FILE_BYTES = 256 * 1024;
+
+/** Deepest nesting of auth.json. codex does not read deeper JSON either. */
+export const MAX_AUTH_FILE_DEPTH = 127;
 export const MAX_IDENTITY_TOKEN_BYTES = 16 * 1024;
 
 /** A login is renewed this long before it expires, or this long after its last renewal: the reference's values. */

@@ -13,9 +13,16 @@ import {
 } from './limits.ts';
 import { NoisePublicKey } from './noise/public-key.ts';
 import { SECURITY_PROFILE } from './noise/suite.ts';
-import { exchangeHttp, failureReason, isSuccess, isUntrusted } from './outbound/http-exchange.ts';
+import {
+  exchangeHttp,
+  failureReason,
+  type HttpResponse,
+  isSuccess,
+  isUntrusted,
+} from './outbound/http-exchange.ts';
 import { isLoopbackHost, type OutboundOptions } from './outbound/proxy.ts';
 import type { AuthHeaders, RegistryAuth } from './registry-auth.ts';
+import { secretsOf, withoutSecrets } from './secrets.ts';
 import type { HarnessClaim } from './stream/executor-link.ts';
 
 /** The registry, the environment and the credentials. */
@@ -124,7 +131,14 @@ export class RegistryClient {
   /** Sends the request, and once more after a 401 if the credential can be renewed. */
   async #post(action: Action, body: unknown, limits: Limits, moreHeaders: AuthHeaders = {}): Promise<string> {
     const { auth } = this.#options;
-    const attempt: Attempt = { action, body: JSON.stringify(body), limits, moreHeaders, sent: {} };
+    const attempt: Attempt = {
+      action,
+      body: JSON.stringify(body),
+      limits,
+      moreHeaders,
+      sent: {},
+      secrets: [],
+    };
     try {
       return await this.#send(attempt);
     } catch (error) {
@@ -145,6 +159,7 @@ export class RegistryClient {
     const { url: base, auth } = this.#options;
     const { action, limits, body } = attempt;
     attempt.sent = await credentialOf(auth, limits, signal);
+    attempt.secrets.push(...secretsOf(attempt.sent));
     const headers = {
       ...attempt.moreHeaders,
       'content-type': 'application/json',
@@ -169,7 +184,7 @@ export class RegistryClient {
         : new RegistryError(`cannot reach the registry ${base.host}: ${why}`, { retryable: true, cause });
     });
     const { status, text, truncated } = response;
-    if (!isSuccess(status)) throw refusal(action, base.host, status, text, attempt.sent);
+    if (!isSuccess(status)) throw refusal(action, base.host, response, attempt.secrets);
     if (truncated) throw new RegistryError('the response of the registry is too long', { retryable: false });
     return text;
   }
@@ -234,6 +249,8 @@ interface Attempt {
   readonly moreHeaders: AuthHeaders;
   /** The credential headers that were sent last. */
   sent: AuthHeaders;
+  /** The secrets of all credentials that were sent. */
+  readonly secrets: string[];
 }
 
 /** Returns the credential headers. A provider that fetches them gets the same timeout as the registry. `over` combines the limits. */
@@ -245,40 +262,42 @@ function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Pr
   });
 }
 
-/** Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. */
+/**
+ * Temporary failures are those of the reference: 408, 429, 5xx, and an environment whose executor is offline. The error hides
+ * secrets that the registry repeats.
+ */
 export function refusal(
   action: string,
   host: string,
-  status: number,
-  text: string,
-  sent: AuthHeaders,
+  response: Pick<HttpResponse, 'status' | 'text' | 'truncated'>,
+  secrets: readonly string[],
 ): RegistryError {
-  const { code, message } = revealsCredential(text, sent) ? { code: null, message: '' } : errorOf(text);
-  const offline = status === 409 && code === 'environment_offline';
+  const { status } = response;
+  // A cut text may end with a part of a secret.
+  const text = response.truncated ? '' : response.text;
+  const answer = errorOf(text);
+  const offline = status === 409 && answer.code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
-  const detail = [code, message].filter(Boolean).join(': ');
+  // Before the text is truncated, which could leave a part of a secret.
+  const shown = (part: string) => printable(withoutSecrets(part, secrets), MAX_REGISTRY_MESSAGE_CHARS);
+  const code = answer.code === null ? null : shown(answer.code) || null;
+  const detail = [code, shown(answer.message)].filter(Boolean).join(': ');
   const what = `the registry ${host} answered ${action} with HTTP ${status}${detail === '' ? '' : ` (${detail})`}`;
   return new RegistryError(what, { status, code, retryable });
 }
 
-/** Whether a response repeats the credential that it was sent. Its text must not be shown then. */
-function revealsCredential(text: string, { authorization = '' }: AuthHeaders): boolean {
-  const secret = authorization.slice(authorization.indexOf(' ') + 1);
-  return secret !== '' && text.includes(secret);
-}
-
-/** Reads `{"error":{"code","message"}}`, or the same below `detail`. Any other body is shown as it is. */
+/** Reads `{"error":{"code","message"}}`, or the same below `detail`. Any other body is the message. */
 function errorOf(text: string): { readonly code: string | null; readonly message: string } {
   try {
     const body = JSON.parse(text) as { readonly error?: Answer; readonly detail?: Answer };
     const { code, message } = body.error ?? (body.detail as Answer);
     if (code === undefined && message === undefined) throw new TypeError('not an error');
     return {
-      code: typeof code === 'string' ? printable(code, MAX_REGISTRY_MESSAGE_CHARS) : null,
-      message: typeof message === 'string' ? printable(message, MAX_REGISTRY_MESSAGE_CHARS) : '',
+      code: typeof code === 'string' ? code : null,
+      message: typeof message === 'string' ? message : '',
     };
   } catch {
-    return { code: null, message: printable(text.trim(), MAX_REGISTRY_MESSAGE_CHARS) };
+    return { code: null, message: text.trim() };
   }
 }
 

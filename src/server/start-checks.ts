@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { access, constants } from 'node:fs/promises';
-import { isAbsolute } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { isAbsolute, normalize } from 'node:path';
 import {
   isLoopback,
   type ListenAddress,
@@ -14,6 +14,7 @@ import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { helperProgram, requireHelperProgram } from '../sandbox/file-helper-program.ts';
 import { policyOf } from '../sandbox/policy/normalize.ts';
+import { executableFile, weaknessOf } from '../sandbox/trusted-program.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
 import { refuseBadHttpSettings } from './sessions/connection-http.ts';
 
@@ -28,7 +29,7 @@ export async function checkSettings(config: ExecServerConfig, address: ListenAdd
   await refuseMissingPrograms(config);
 }
 
-/** Rejects with StartError when a configured program of the server is not there. */
+/** Rejects with StartError when a configured program of the server is not there, or when other users could replace it. */
 async function refuseMissingPrograms(config: ExecServerConfig): Promise<void> {
   for (const [key, flag] of [
     ['bwrapPath', '--bwrap-path'],
@@ -37,18 +38,31 @@ async function refuseMissingPrograms(config: ExecServerConfig): Promise<void> {
     const path = config[key];
     if (path === '') continue;
     if (!isAbsolute(path)) throw new StartError(`${flag} ${path}: expected an absolute path`);
-    await access(path, constants.X_OK).catch(({ code }: NodeJS.ErrnoException) => {
+    await executableFile(path).catch(({ code }: NodeJS.ErrnoException) => {
       throw new StartError(`${flag} ${path}: not an executable file (${code}); correct it or leave it out`);
     });
+    await refuseReplaceable(flag, path);
   }
   const { helperDirectory } = config;
   if (helperDirectory === '') return;
   if (!isAbsolute(helperDirectory)) {
     throw new StartError(`--helper-directory ${helperDirectory}: expected an absolute path`);
   }
-  await requireHelperProgram(helperProgram(helperDirectory)).catch((error: Error) => {
+  const helper = helperProgram(helperDirectory);
+  await requireHelperProgram(helper).catch((error: Error) => {
     throw new StartError(error.message);
   });
+  for (const file of [helper.main, helper.searchThread]) await refuseReplaceable('--helper-directory', file);
+}
+
+/** Checks the path as given, which may contain links, and where it leads. */
+async function refuseReplaceable(flag: string, path: string): Promise<void> {
+  const weakness = (await weaknessOf(normalize(path))) ?? (await weaknessOf(await realpath(path)));
+  if (weakness === null) return;
+  throw new StartError(
+    `${flag} ${path}: the program cannot be trusted because ${weakness}; ` +
+      "only root and the server's user may own and write the file and its directories",
+  );
 }
 
 /** Throws StartError when the settings for authentication contradict each other, or would let every client in. */

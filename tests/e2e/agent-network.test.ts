@@ -111,6 +111,17 @@ describe.each(KINDS)('a managed network in a %s environment', (kind) => {
     ]);
   });
 
+  test('names the setting that allows local addresses, when one is denied', async () => {
+    const { run } = await openAgent(kind, {
+      chooseNetwork: () => ({}),
+      approveHost: async () => ({ approved: true }),
+    });
+    const { text, networkDenials } = await run(fetch(`${web.url}/`));
+    expect(text).toContain('the setting proxy.allowLocalBinding allows local and private addresses)\n');
+    expect(networkDenials).toMatchObject([{ reason: 'not_allowed_local' }]);
+    expect(requests).toEqual([]);
+  });
+
   test('leaves a program no other way than its proxy, also without a sandbox of files', async () => {
     const { run } = await openAgent(kind, { chooseNetwork: () => LOCAL_HOSTS });
     const result = await run(`${direct(`${web.url}/direct`)}; echo "status $?" | tee written`);

@@ -56,12 +56,16 @@ test('asks the credential_process again for each connection, also after programs
   expect(used).toEqual(['K1', 'K2', 'K3']);
 });
 
-test('ends with the end of stdin', async () => {
+test('reports its connection on stderr, and ends with the end of stdin', async () => {
   const client = await DirectClient.open();
   const executor = start(client, '--exit-on-stdin-close');
-  await client.connection();
+  await (await client.connection()).handshake();
   executor.child.stdin.end();
-  expect((await executor.outcome).code).toBe(0);
+  expect(await executor.outcome).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: `exec-server: connected to ${client.host} as environment env-1\n`,
+  });
 });
 
 test('serves the direct transport and a listener', async () => {

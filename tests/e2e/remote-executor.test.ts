@@ -131,6 +131,11 @@ test.each([
     2,
     'cannot be combined',
   ],
+  [
+    ['forward', '--connect', 'ws://h', '--remote', 'http://192.0.2.3', '--environment-id', 'e'],
+    2,
+    "unless it is on this machine\nTry 'exec-server forward --help'",
+  ],
   [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
 ])('rejects %j', async (args, code, why) => {
   const program = stopped(startBin(args, { CODEX_API_KEY: '', CODEX_HOME: folder() }));
@@ -146,6 +151,10 @@ test('requires https for a registry on another machine', async () => {
     expect.stringContaining('must begin with https://'),
   ]);
 });
+
+/** The line on stderr about a connection. */
+const connectedTo = ({ executorUrl }: TestRelay) =>
+  `exec-server: connected to ${new URL(executorUrl).host} as environment ${ENVIRONMENT}\n`;
 
 const credential = (token: string, more: object = {}) =>
   `${JSON.stringify({
@@ -163,7 +172,7 @@ test('reads credentials from stdin, and exits when stdin ends', async () => {
   const client = await connect(relay);
   expect(await client.call('environment/status', null)).toEqual({ status: 'ready' });
   executor.process.stdin!.end();
-  expect([await executor.exited, executor.stderr()]).toEqual([0, '']);
+  expect([await executor.exited, executor.stdout(), executor.stderr()]).toEqual([0, '', connectedTo(relay)]);
 });
 
 test('exits immediately at an invalid credential line', async () => {
@@ -211,7 +220,7 @@ test('forwards to a server at another address', async () => {
   expect(Buffer.from(stdout).toString()).toBe(text);
   await client.close();
   forwarder.process.kill('SIGTERM');
-  expect([await forwarder.exited, forwarder.stderr()]).toEqual([0, '']);
+  expect([await forwarder.exited, forwarder.stderr()]).toEqual([0, connectedTo(relay)]);
 });
 
 test('serves an environment from the library API', async () => {

@@ -26,7 +26,7 @@ interface ServerTls {
 /** The registry of a direct transport, and the client that accepts the executor's websocket. */
 export class DirectClient {
   readonly requests: ReceivedRequest[] = [];
-  /** Answers to the next registrations, then the default answer. */
+  /** Answers to the next registrations, then the default answer. A body may depend on the request's headers. */
   readonly registrations: { readonly status: number; readonly body: unknown }[] = [];
   /** Statuses that refuse the next upgrades. */
   readonly refusals: number[] = [];
@@ -43,7 +43,11 @@ export class DirectClient {
       request.on('data', (part: Buffer) => parts.push(part));
       request.on('end', () => {
         this.#record(request, Buffer.concat(parts).toString());
-        const { status, body } = this.registrations.shift() ?? { status: 200, body: this.registration() };
+        const { status, body: given } = this.registrations.shift() ?? {
+          status: 200,
+          body: this.registration(),
+        };
+        const body: unknown = typeof given === 'function' ? given(request.headers) : given;
         response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
       });
     };

@@ -11,7 +11,7 @@ export function retainedBytes(make: () => unknown): number {
 }
 
 /** Frees unreachable memory. */
-export function collectGarbage(): void {
+function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();
 }

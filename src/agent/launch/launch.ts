@@ -7,7 +7,7 @@ import { decode } from '../output/model-text.ts';
 import { waitForEnd } from '../session/collect.ts';
 import { NetworkDecisions } from '../session/network-decisions.ts';
 import { WatchedProcess } from '../session/watched-process.ts';
-import { hostHandler, isEnforced, networkParams } from './network.ts';
+import { checkedNetwork, hostHandler, isEnforced, networkParams } from './network.ts';
 import type { CommandRequest, ExecPolicy, NetworkChoice } from './policy.ts';
 import type { Caller } from './program-environment.ts';
 import { type EnvironmentChoices, type ExecTarget, startParams } from './request.ts';
@@ -45,7 +45,7 @@ export async function approve({ request, policy, time, signal }: Launch): Promis
  */
 export async function launch(call: Launch): Promise<Launched> {
   const sandbox = call.policy.chooseSandbox?.(call.request) ?? null;
-  const network = call.policy.chooseNetwork?.(call.request) ?? null;
+  const network = checkedNetwork(call.policy.chooseNetwork?.(call.request));
   const process = await start(call, sandbox, network);
   const sandboxed = isSandboxed(process, sandbox !== null || isEnforced(network));
   // A second start with the same sandbox of the network would fail like the first.

@@ -5,11 +5,31 @@ import type {
   StartOptions,
   StartParams,
 } from '../../environment/index.ts';
+import { ExecToolError } from '../errors.ts';
 import { HOST_DECISION_MS } from '../limits.ts';
 import type { Approval, HostRequest, NetworkChoice } from './policy.ts';
 
 /** Decides about a host until the signal aborts. */
 export type HostApproval = (host: Omit<HostRequest, 'processId'>, signal: AbortSignal) => Promise<Approval>;
+
+/** Returns the policy's choice. Throws ExecToolError for a member that does not exist, because the executor would ignore it. */
+export function checkedNetwork(choice: NetworkChoice | null | undefined): NetworkChoice | null {
+  if (choice === null || choice === undefined) return null;
+  refuseUnknownMembers('chooseNetwork', choice, CHOICE_MEMBERS);
+  if (choice.proxy !== undefined) refuseUnknownMembers('chooseNetwork: proxy', choice.proxy, PROXY_MEMBERS);
+  return choice;
+}
+
+function refuseUnknownMembers(where: string, value: object, members: Readonly<Record<string, true>>): void {
+  const unknown = Object.keys(value).find((name) => !Object.hasOwn(members, name));
+  if (unknown === undefined) return;
+  const known = Object.keys(members).join(', ');
+  throw new ExecToolError(
+    'exec_command',
+    'invalidPolicy',
+    `${where} has the unknown member '${unknown}'; the members are ${known}`,
+  );
+}
 
 /** The part of a start that asks for a managed network. `asks` says whether the policy decides about hosts. */
 export function networkParams(
@@ -73,6 +93,23 @@ const CLOSED_PROXY = {
   mode: 'full',
   allowLocalBinding: false,
 } as const;
+
+const CHOICE_MEMBERS = { proxy: true, enforce: true } as const satisfies Record<keyof NetworkChoice, true>;
+
+const PROXY_MEMBERS = {
+  enabled: true,
+  enableSocks5: true,
+  enableSocks5Udp: true,
+  allowUpstreamProxy: true,
+  dangerouslyAllowAllUnixSockets: true,
+  mode: true,
+  allowLocalBinding: true,
+  domains: true,
+  unixSockets: true,
+  reviewDomains: true,
+  credentialMasking: true,
+  credentialProviders: true,
+} as const satisfies Record<keyof NonNullable<NetworkChoice['proxy']>, true>;
 
 /** Restricts the network and nothing else. */
 const NETWORK_SANDBOX: SandboxRequest = {

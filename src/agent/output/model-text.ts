@@ -84,7 +84,10 @@ function networkLines({ denials, omitted }: NetworkDenials): string[] {
 /** The codes of a proxy in words. */
 const PROXY_REASONS: ReadonlyMap<string, string> = new Map([
   ['not_allowed', 'this host is not allowed'],
-  ['not_allowed_local', 'local and private addresses are not allowed'],
+  [
+    'not_allowed_local',
+    'it has no public address; the setting proxy.allowLocalBinding allows local and private addresses',
+  ],
   ['denied', 'this host is forbidden'],
   ['policy_denied', 'this host is not allowed'],
   ['method_not_allowed', 'this method is not allowed'],

@@ -160,8 +160,9 @@ function refuseKeysOfOther(table: TomlTable, keys: readonly string[], owner: str
   throw table.error(`'${key}' is only valid together with '${owner}'`, `remove ${key}, or use ${owner}`);
 }
 
-function parseSeconds(table: TomlTable, key: string): number | undefined {
-  const seconds = table.number(key);
+/** `advice` is the fix for a value that is not a number. */
+function parseSeconds(table: TomlTable, key: string, advice?: string): number | undefined {
+  const seconds = table.number(key, advice);
   if (seconds === undefined) return undefined;
   // This form also rejects nan.
   if (!(seconds >= 0 && seconds <= MAX_TIMEOUT_SEC)) {
@@ -173,7 +174,8 @@ function parseSeconds(table: TomlTable, key: string): number | undefined {
 /** Without the key the setting of the manager applies. */
 function parseRecoveryWindow(table: TomlTable): { recoveryWindowMs?: number | 'none' } {
   if (table.is('recovery_window_sec', 'none')) return { recoveryWindowMs: 'none' };
-  const recoveryWindowMs = parseSeconds(table, 'recovery_window_sec');
+  const advice = 'write seconds without quotes, such as 3600, or "none" for no limit';
+  const recoveryWindowMs = parseSeconds(table, 'recovery_window_sec', advice);
   return recoveryWindowMs === undefined ? {} : { recoveryWindowMs };
 }
 

@@ -51,10 +51,10 @@ export class TomlTable {
     );
   }
 
-  number(key: string): number | undefined {
+  number(key: string, advice = `write ${key} = 10, without quotes`): number | undefined {
     const value = this.#get(key);
     if (value === undefined || typeof value === 'number') return value;
-    throw this.error(`'${key}' is ${kindOf(value)}, not a number`, `write ${key} = 10, without quotes`);
+    throw this.error(`'${key}' is ${kindOf(value)}, not a number`, advice);
   }
 
   strings(key: string): readonly string[] | undefined {

@@ -2,7 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onAbort } from '../../base/abort.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
-import { AWS_CREDENTIAL_PROCESS_TIMEOUT_MS, MAX_AWS_ANSWER_BYTES } from '../limits.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
+import {
+  AWS_CREDENTIAL_PROCESS_TIMEOUT_MS,
+  AWS_OUTPUT_AFTER_EXIT_MS,
+  MAX_AWS_ANSWER_BYTES,
+} from '../limits.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
 import { CredentialError } from '../registry-auth.ts';
 import { type AwsProfile, readProfile } from './aws-profiles.ts';
@@ -111,7 +116,7 @@ function runCredentialProcess(command: string, env: Variables, signal: AbortSign
   });
 }
 
-/** Runs a shell command and returns its exit status and output. Kills everything that it started when the signal aborts. */
+/** Runs a shell command and returns its exit status and output. Kills its process group when the signal aborts. */
 async function outputOf(
   command: string,
   env: Variables,
@@ -133,8 +138,11 @@ async function outputOf(
     if (length <= MAX_AWS_ANSWER_BYTES) parts.push(part);
     else kill();
   });
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
   try {
-    const [code, killedBy] = (await once(child, 'close')) as [number | null, string | null];
+    const [code, killedBy] = (await once(child, 'exit')) as [number | null, string | null];
+    // A background process that the kill did not reach may keep the pipe open.
+    if (!signal.aborted) await withTimeout(closed, AWS_OUTPUT_AFTER_EXIT_MS, { signal }).catch(() => {});
     return [code ?? killedBy ?? '', Buffer.concat(parts).toString()];
   } catch (error) {
     throw new CredentialError(
@@ -142,5 +150,6 @@ async function outputOf(
     );
   } finally {
     stop();
+    child.stdout.destroy();
   }
 }

@@ -15,7 +15,9 @@ import {
 } from '../limits.ts';
 import { type OutboundOptions, openTunnel } from '../outbound/proxy.ts';
 import { withoutQuery } from '../outbound/rendezvous.ts';
+import type { AuthHeaders } from '../registry-auth.ts';
 import { checkedEnvironmentId, parseRegistryUrl, RegistryError } from '../registry-client.ts';
+import { secretsOf, secretsOfUrl, withoutSecrets } from '../secrets.ts';
 import { awsCredentials, awsRegion } from './aws-credentials.ts';
 import { registerDirect, type Sign } from './direct-registry.ts';
 import { signRequest } from './sigv4.ts';
@@ -38,6 +40,8 @@ export interface DirectExecutorOptions extends Partial<OutboundOptions> {
   /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
+  /** Called after each connection to the client. */
+  onConnected?(): void;
   /** Largest message that the client may send. */
   readonly maxMessageBytes: number;
   /** Serves the client at the other end. Resolves when the connection is closed. */
@@ -122,8 +126,11 @@ export class DirectExecutor {
     const { log, accept } = this.#options;
     const client = withoutQuery(url.href);
     let transport: Transport;
+    let secrets: string[];
     try {
-      transport = await this.#connect(url);
+      const headers = await this.#sign({ method: 'GET', url }, this.#stop.signal);
+      secrets = [...secretsOf(headers), ...secretsOfUrl(url.href)];
+      transport = await this.#connect(url, headers);
     } catch (error) {
       if (this.#stop.signal.aborted) throw error;
       const status = error instanceof UpgradeRefusedError ? error.status : null;
@@ -143,15 +150,17 @@ export class DirectExecutor {
     const served = accept(transport);
     if (this.#stop.signal.aborted) this.close();
     log.info('connected to the client', { client });
-    const { code, reason } = await served;
+    this.#options.onConnected?.();
+    const { code, reason: given } = await served;
+    const reason = withoutSecrets(given, secrets);
     this.#transport = null;
     if (performance.now() - connectedAt >= STABLE_CONNECTION_MS) this.#backoff.reset();
-    if (!this.#stop.signal.aborted) log.warn('lost the connection to the client', { client, code, reason });
+    const isExpected = this.#draining || this.#stop.signal.aborted;
+    if (!isExpected) log.warn('lost the connection to the client', { client, code, reason });
     return false;
   }
 
-  async #connect(url: URL): Promise<Transport> {
-    const headers = await this.#sign({ method: 'GET', url }, this.#stop.signal);
+  #connect(url: URL, headers: AuthHeaders): Promise<Transport> {
     return TimeLimit.run(SOCKET_CONNECT_TIMEOUT_MS, this.#stop.signal, async (signal) => {
       const connection = await openTunnel(url, this.#outbound, signal);
       const { tls } = this.#outbound;

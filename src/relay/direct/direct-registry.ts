@@ -3,6 +3,7 @@ import { MAX_REGISTRY_ANSWER_BYTES, REGISTER_TIMEOUT_MS } from '../limits.ts';
 import { exchangeHttp, failureReason, isSuccess } from '../outbound/http-exchange.ts';
 import { isLoopbackHost, type OutboundOptions } from '../outbound/proxy.ts';
 import { callUrl, malformed, parse, RegistryError, refusal, textOf } from '../registry-client.ts';
+import { secretsOf } from '../secrets.ts';
 import type { SignableRequest } from './sigv4.ts';
 
 /** Returns the headers that sign a request. Rejects with CredentialError. */
@@ -46,7 +47,7 @@ export function registerDirect(
       },
     );
     const { status, text, truncated } = response;
-    if (!isSuccess(status)) throw refusal(ACTION, base.host, status, text, sent);
+    if (!isSuccess(status)) throw refusal(ACTION, base.host, response, secretsOf(signature));
     if (truncated) throw malformed(ACTION, 'it is too long');
     return registrationOf(text, environmentId);
   });

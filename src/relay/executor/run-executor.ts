@@ -22,6 +22,7 @@ import {
   RegistryClient,
   RegistryError,
 } from '../registry-client.ts';
+import { secretsOfUrl, withoutSecrets } from '../secrets.ts';
 import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
 import { rejectStream } from '../stream/noise-stream.ts';
 
@@ -34,6 +35,8 @@ export interface ExecutorOptions extends Partial<OutboundOptions> {
   /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
+  /** Called after each connection to the rendezvous. */
+  onConnected?(): void;
   /** Receives the stream of an authorized harness. */
   accept(transport: Transport, peer: RelayPeer): void;
 }
@@ -152,7 +155,9 @@ export class RunningExecutor {
       if (signal.aborted) return false;
       const connectedAt = this.#now();
       log.info('connected to the rendezvous', { rendezvous: withoutQuery(url) });
-      const { code = null, reason = '' } = (await lost) ?? {};
+      this.#options.onConnected?.();
+      const { code = null, reason: given = '' } = (await lost) ?? {};
+      const reason = withoutSecrets(given, secretsOfUrl(url));
       // A rendezvous that accepts connections only to close them must not be asked every second.
       if (this.#now() - connectedAt >= EXECUTOR_STABLE_MS) this.#backoff.reset();
       if (!signal.aborted) {

@@ -3,7 +3,12 @@ import { type FileHandle, open, realpath, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../observability/log.ts';
-import { AUTH_LOCK_POLL_MS, AUTH_LOCK_TIMEOUT_MS, MAX_AUTH_FILE_BYTES } from '../limits.ts';
+import {
+  AUTH_LOCK_POLL_MS,
+  AUTH_LOCK_TIMEOUT_MS,
+  MAX_AUTH_FILE_BYTES,
+  MAX_AUTH_FILE_DEPTH,
+} from '../limits.ts';
 import type { FileLock } from '../service/store/registration-file.ts';
 import { parseObject } from './auth-services.ts';
 import { readSmallFile } from './small-file.ts';
@@ -42,6 +47,9 @@ export class AuthFile {
     if (text === null) return null;
     const value = parseObject(text);
     if (value === null) throw new Error(`${this.path} is not a JSON object`);
+    if (depthOf(value) > MAX_AUTH_FILE_DEPTH) {
+      throw new Error(`${this.path} is nested deeper than ${MAX_AUTH_FILE_DEPTH} levels`);
+    }
     return value;
   }
 
@@ -55,16 +63,19 @@ export class AuthFile {
     }
   }
 
-  /** Replaces the file, and keeps its mode and owner. Where no file can be created beside it, overwrites it. */
+  /**
+   * Replaces the file, and keeps its mode and owner. Where no file can be created beside it, overwrites it. Rejects, and keeps the old
+   * content, when the new one cannot be stored or would be too long to read.
+   */
   async write(value: AuthJson): Promise<void> {
-    const text = `${JSON.stringify(value, null, 2)}\n`;
+    const bytes = serialized(value);
     // A symbolic link stays a link.
     const path = await realpath(this.path);
     try {
-      await replaceFile(path, text);
+      await replaceFile(path, bytes);
     } catch (error) {
       if (DISK_FAILURES.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
-      await overwriteFile(path, text);
+      await overwriteFile(path, bytes);
     }
   }
 
@@ -98,7 +109,7 @@ export class AuthFile {
   }
 }
 
-/** After these the file must not be touched: overwriting could fail halfway. */
+/** After these, overwriting the file would fail as well. */
 const DISK_FAILURES: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO']);
 
 const OWNER_ONLY = 0o600;
@@ -116,7 +127,7 @@ function tryLock(lock: FileLock, { fd }: FileHandle): boolean {
 }
 
 /** Readers see the old or the new file, and a crash leaves one of them. */
-async function replaceFile(path: string, text: string): Promise<void> {
+async function replaceFile(path: string, bytes: Buffer): Promise<void> {
   const before = await open(path, 'r');
   const { mode, uid, gid } = await before.stat().finally(() => before.close());
   const temporary = `${path}.${process.pid}.tmp`;
@@ -127,7 +138,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
     const own = await handle.stat();
     if (own.uid !== uid || own.gid !== gid) await handle.chown(uid, gid);
     await handle.chmod(mode & MODE_BITS);
-    await handle.writeFile(text);
+    await handle.writeFile(bytes);
     await handle.datasync();
     await rename(temporary, path);
   } catch (error) {
@@ -138,14 +149,55 @@ async function replaceFile(path: string, text: string): Promise<void> {
   }
 }
 
-/** Writes before it truncates, so that the file is never empty. */
-async function overwriteFile(path: string, text: string): Promise<void> {
+/**
+ * Overwrites the file in place. First appends the part that is longer than the old content: if the disk is full, that fails, and the
+ * old content is still there. An error restores the old content.
+ */
+async function overwriteFile(path: string, bytes: Buffer): Promise<void> {
   const handle = await open(path, 'r+');
   try {
-    const { bytesWritten } = await handle.write(text, 0);
-    await handle.truncate(bytesWritten);
-    await handle.datasync();
+    const old = await handle.readFile();
+    try {
+      await writeAll(handle, bytes.subarray(old.length), old.length);
+      await writeAll(handle, bytes.subarray(0, old.length), 0);
+      await handle.truncate(bytes.length);
+      await handle.datasync();
+    } catch (error) {
+      await handle.truncate(old.length);
+      await writeAll(handle, old, 0);
+      throw error;
+    }
   } finally {
     await handle.close();
   }
+}
+
+/** The system may write less than it is asked to, for example on a disk that is nearly full. */
+async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let offset = 0; offset < bytes.length; ) {
+    const { bytesWritten } = await handle.write(bytes, offset, bytes.length - offset, position + offset);
+    if (bytesWritten === 0) throw new Error('the system wrote nothing');
+    offset += bytesWritten;
+  }
+}
+
+/** Indented as by codex, or without blanks when that would be too long. Throws when both are. */
+function serialized(value: AuthJson): Buffer {
+  for (const indent of [2, 0]) {
+    const bytes = Buffer.from(`${JSON.stringify(value, null, indent)}\n`);
+    if (bytes.length <= MAX_AUTH_FILE_BYTES) return bytes;
+  }
+  throw new Error(
+    `the new content has more than ${MAX_AUTH_FILE_BYTES} bytes; the file keeps its old content`,
+  );
+}
+
+/** Levels of nested objects and arrays. Does not recurse. */
+function depthOf(value: unknown): number {
+  let depth = 0;
+  const isNested = (member: unknown): member is object => typeof member === 'object' && member !== null;
+  for (let level = [value].filter(isNested); level.length > 0; depth++) {
+    level = level.flatMap((member) => Object.values(member)).filter(isNested);
+  }
+  return depth;
 }

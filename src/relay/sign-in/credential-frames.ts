@@ -4,6 +4,7 @@ import { withTimeout } from '../../base/with-timeout.ts';
 import { FIRST_CREDENTIAL_TIMEOUT_MS, MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
 import { type AuthHeaders, CredentialError, checkedToken, type RegistryAuth } from '../registry-auth.ts';
 import { RegistryError } from '../registry-client.ts';
+import { revealsSecret } from '../secrets.ts';
 
 /**
  * Reads credentials as lines of JSON while the executor runs. Each line replaces the previous credential. Without a new line in time
@@ -54,7 +55,7 @@ export class CredentialFrames implements RegistryAuth {
   }
 
   revealedIn(text: string): boolean {
-    return text.includes(this.#token);
+    return revealsSecret(text, [this.#token]);
   }
 
   async #read(input: Readable, arrived: () => void): Promise<void> {

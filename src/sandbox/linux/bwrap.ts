@@ -1,10 +1,9 @@
-import { constants } from 'node:fs';
-import { access, lstat, realpath } from 'node:fs/promises';
-import { dirname, join } from 'node:path/posix';
+import { join } from 'node:path/posix';
 import { nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { SandboxError } from '../errors.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { executableFile, weaknessOf } from '../trusted-program.ts';
 import { bwrapArguments, bwrapSpec } from './bwrap-arguments.ts';
 import { descriptorPath } from './descriptors.ts';
 import { idleImage } from './launcher.ts';
@@ -145,7 +144,7 @@ export async function findBwrap(searchPath: string, configuredPath = ''): Promis
   const candidates =
     configuredPath === '' ? directories.map((directory) => join(directory, 'bwrap')) : [configuredPath];
   for (const candidate of candidates) {
-    const path = await executableAt(candidate);
+    const path = await executableFile(candidate).catch(() => null);
     if (path === null) continue;
     const weakness = await weaknessOf(path);
     if (weakness === null) return path;
@@ -164,30 +163,6 @@ export async function findBwrap(searchPath: string, configuredPath = ''): Promis
         `correct the permissions or ${INSTALL_BWRAP}`,
       );
 }
-
-async function executableAt(path: string): Promise<string | null> {
-  try {
-    const real = await realpath(path);
-    await access(real, constants.X_OK);
-    return (await lstat(real)).isFile() ? real : null;
-  } catch {
-    return null;
-  }
-}
-
-/** Says which part of a real path other users could replace, or null. In a sticky directory only the owner can replace an entry. */
-async function weaknessOf(path: string): Promise<string | null> {
-  for (let part = path; ; part = dirname(part)) {
-    const { uid, mode } = await lstat(part);
-    const sticky = part !== path && (mode & STICKY) !== 0;
-    if (uid !== 0 && uid !== process.geteuid?.()) return `${part} belongs to another user`;
-    if ((mode & WRITABLE_BY_OTHERS) !== 0 && !sticky) return `${part} can be changed by other users`;
-    if (part === '/') return null;
-  }
-}
-
-const STICKY = 0o1000;
-const WRITABLE_BY_OTHERS = 0o022;
 
 async function outcomeOf(child: Child): Promise<{ readonly code: number | null; readonly message: string }> {
   let message = '';

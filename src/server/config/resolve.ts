@@ -16,9 +16,10 @@ export interface ConfigSource {
   readonly detail: string;
 }
 
-/** The sources of a configuration. `flags` holds the command line's values by key. */
+/** The sources of a configuration. `flags` and `overrides` hold the command line's values by key; `overrides` those of `-c KEY=VALUE`. */
 export interface ConfigInputs {
   readonly flags: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
+  readonly overrides: Readonly<Partial<Record<ConfigKey, string>>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly toml: { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null;
 }
@@ -78,12 +79,16 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
 /** The values given for one option, weakest source first. */
 function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown; source: ConfigSource }[] {
   const found: { raw: unknown; source: ConfigSource }[] = [];
-  const { flags, env, toml } = inputs;
+  const { flags, overrides, env, toml } = inputs;
   if (toml !== null && Object.hasOwn(toml.values, option.key)) {
     found.push({ raw: toml.values[option.key], source: { source: 'file', detail: toml.path } });
   }
   if (env[option.env]) {
     found.push({ raw: env[option.env], source: { source: 'environment', detail: option.env } });
+  }
+  const override = overrides[option.key];
+  if (override !== undefined) {
+    found.push({ raw: override, source: { source: 'flag', detail: `-c ${option.key}` } });
   }
   const flag = flags[option.key];
   if (flag !== undefined) {

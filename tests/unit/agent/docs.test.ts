@@ -24,7 +24,14 @@ test('the page mentions every export', () => {
 
 test('the page explains every kind of error, event and hook', () => {
   const kinds: entry.ExecErrorKind[] = [
-    ...(['invalidArguments', 'declined', 'unknownSession', 'stdinClosed', 'launchFailed'] as const),
+    ...([
+      'invalidArguments',
+      'declined',
+      'invalidPolicy',
+      'unknownSession',
+      'stdinClosed',
+      'launchFailed',
+    ] as const),
     ...(['writeFailed', 'processFailed', 'aborted', 'overloaded', 'closed'] as const),
   ];
   const events = [

@@ -207,9 +207,17 @@ test('reports flags without an effect, and serves', async () => {
   ]);
 });
 
+test('an invalid value of -c is named with -c, and ends with exit code 2', async () => {
+  const { code, stderr } = await workspace.run(['-c', 'maxProcesses=abc']);
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining("maxProcesses (flag -c maxProcesses): 'abc' is not a whole number"),
+  ]);
+});
+
 test('config shows what -c sets, and reports what has no effect', async () => {
   const { code, stdout, stderr } = await workspace.run(['config', '-c', 'logLevel=error', '-c', 'model=o3']);
-  expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag --log-level$/m)]);
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag -c logLevel$/m)]);
   expect(stderr).toContain('-c model has no effect');
 });
 
@@ -232,6 +240,19 @@ test('a forwarder accepts the flags of codex, and refuses the direct transport',
   expect([direct.code, direct.stderr]).toEqual([
     1,
     expect.stringContaining('the direct transport cannot forward'),
+  ]);
+  const rest = await Promise.all(
+    [['--remote-transport', 'direct'], ['--aws-sigv4'], ['--aws-region', 'x']].map((flags) =>
+      workspace.run([...base, ...flags]),
+    ),
+  );
+  expect(rest.map(({ code, stderr }) => [code, stderr.split('\n')[0]])).toEqual([
+    [2, 'exec-server forward: the direct transport cannot forward; use --remote-transport noise'],
+    [1, 'exec-server: --aws-sigv4 is only for the direct transport, which cannot forward; leave it out'],
+    [
+      2,
+      'exec-server forward: --aws-region is only for the direct transport, which cannot forward; leave it out',
+    ],
   ]);
   // Without a credential it ends after the flags were read.
   const flags = [

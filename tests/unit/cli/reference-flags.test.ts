@@ -56,20 +56,20 @@ test.each<[string[], RegExp]>([
 });
 
 test('-c sets a setting by its key, and --config also names a file', () => {
-  const { settings, configFile } = parseServerArguments([
+  const { overrides, configFile } = parseServerArguments([
     ...['-c', 'logLevel="debug"', '--config', 'maxConnections = 7', '-cmetrics=true'],
     ...['--config', './a=b/settings.toml'],
   ]);
-  expect(settings).toEqual({ logLevel: 'debug', maxConnections: '7', metrics: 'true' });
+  expect(overrides).toEqual({ logLevel: 'debug', maxConnections: '7', metrics: 'true' });
   expect(configFile).toBe('./a=b/settings.toml');
 });
 
 test('flags without an effect are accepted with a warning', () => {
-  const { warnings, settings } = parseServerArguments([
+  const { warnings, overrides } = parseServerArguments([
     ...['-c', 'model="o3"', '--enable', 'hooks', '--disable', 'shell_snapshot', '--disable', 'hooks'],
     ...['--linux-sandbox-pid-namespace', 'isolate', '--proxy-private-ips-via-upstream'],
   ]);
-  expect(settings).toEqual({});
+  expect(overrides).toEqual({});
   expect(warnings).toEqual([
     '-c model has no effect: it is not a setting of this program',
     "the feature 'hooks' has no effect: features belong to codex, not to this program",

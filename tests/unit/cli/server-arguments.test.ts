@@ -7,6 +7,7 @@ test('serves when the command line is empty', () => {
   expect(parseServerArguments([])).toEqual({
     command: 'serve',
     settings: {},
+    overrides: {},
     codexConfig: {},
     warnings: [],
     signing: null,

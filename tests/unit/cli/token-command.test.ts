@@ -98,13 +98,15 @@ test.each<[string[], RegExp]>([
   [['signed', '--secret-file', secretFile, '--expires-in', '0s'], /'0s' is not a time/],
   [['signed', '--secret-file', secretFile, '--id', 'a#b'], /could not be revoked later/],
   [['signed', '--secret-file', secretFile, '--id', ''], /could not be revoked later/],
-  [['--scope', 'exec'], /unknown flag '--scope'/],
+  [['--scope', 'exec'], /--scope is only for signed tokens: write 'token signed --scope …'/],
+  [['capability', '--expires-in', '8h'], /--expires-in is only for signed tokens/],
   [['mint'], /unexpected argument 'mint'/],
   [['--out'], /--out needs a value/],
   [['--out', ''], /--out needs a value/],
   [['--out', 'a', '--out', 'b'], /--out is given more than once/],
 ])('rejects %j', (argv, message) => {
   expect(() => tokenCommand(argv)).toThrow(UsageError);
+  expect(() => tokenCommand(argv)).toThrow(expect.objectContaining({ command: 'token' }));
   expect(() => tokenCommand(argv)).toThrow(message);
 });
 

@@ -52,6 +52,8 @@ async function connection(
     listener.close();
     await once(listener, 'close');
   });
+  // Otherwise the kernel holds a response back until the client acknowledges earlier data (Nagle's algorithm), and a reset discards it.
+  accepted.setNoDelay(true);
   let client: LenientSocket | TLSSocket = tcp;
   let server = accepted.on('error', () => {});
   for (let layer = 0; layer < layers; layer++) {

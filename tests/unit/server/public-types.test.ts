@@ -1,4 +1,16 @@
-import { expect, expectTypeOf, test } from 'vitest';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import * as server from '../../../src/server/index.ts';
 
 test('the package exports these names', () => {
@@ -52,6 +64,7 @@ test.each([
     { ripgrepPath: '/etc/passwd' },
     '--ripgrep-path /etc/passwd: not an executable file (EACCES); correct it or leave it out',
   ],
+  [{ bwrapPath: '/tmp' }, '--bwrap-path /tmp: not an executable file (EISDIR); correct it or leave it out'],
   [{ helperDirectory: 'dist' }, '--helper-directory dist: expected an absolute path'],
   [{ helperDirectory: '/nowhere' }, /\/nowhere\/file-helper\.cjs \(ENOENT\); set helperDirectory/],
 ])('refuses to start with %j', async (settings, message) => {
@@ -59,3 +72,66 @@ test.each([
   await expect(starting).rejects.toThrow(server.StartError);
   await expect(starting).rejects.toThrow(message);
 });
+
+describe('a program that other users could replace', () => {
+  /** A directory with a program and the two helper files. */
+  function programs(): string {
+    const directory = mkdtempSync(join(tmpdir(), 'programs-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const files = ['program', 'file-helper.cjs', 'file-search-thread.cjs'];
+    for (const name of files) writeFileSync(join(directory, name), '#!/bin/sh\n', { mode: 0o755 });
+    return directory;
+  }
+  const settingsOf = (directory: string) => [
+    { bwrapPath: join(directory, 'program') },
+    { ripgrepPath: join(directory, 'program') },
+    { helperDirectory: directory },
+  ];
+
+  test.each<[string, (directory: string) => void]>([
+    ['the files can be written', (directory) => changeFiles(directory, (file) => chmodSync(file, 0o777))],
+    ['a group can write the directory', (directory) => chmodSync(directory, 0o775)],
+  ])('is refused at the start: %s', async (_, weaken) => {
+    const directory = programs();
+    weaken(directory);
+    for (const settings of settingsOf(directory)) {
+      await expect(server.runServer({ listen: 'off', ...settings })).rejects.toThrow(
+        /^--[a-z-]+ .*: the program cannot be trusted because .* can be changed by other users; only root/,
+      );
+    }
+  });
+
+  test.runIf(process.geteuid?.() === 0)('is refused at the start: another user owns it', async () => {
+    const directory = programs();
+    changeFiles(directory, (file) => chownSync(file, NOBODY, NOBODY));
+    for (const settings of settingsOf(directory)) {
+      await expect(server.runServer({ listen: 'off', ...settings })).rejects.toThrow(
+        'belongs to another user',
+      );
+    }
+  });
+
+  test('is refused at the start: others can replace a link to it', async () => {
+    const directory = programs();
+    const links = join(directory, 'links');
+    mkdirSync(links);
+    chmodSync(links, 0o777);
+    symlinkSync(join(directory, 'program'), join(links, 'rg'));
+    const starting = server.runServer({ listen: 'off', ripgrepPath: join(links, 'rg') });
+    await expect(starting).rejects.toThrow(`${links} can be changed by other users`);
+  });
+
+  test('starts with the same files when only this user can write them', async () => {
+    const directory = programs();
+    symlinkSync('program', join(directory, 'link'));
+    for (const settings of [...settingsOf(directory), { ripgrepPath: join(directory, 'link') }]) {
+      await (await server.runServer({ listen: 'off', ...settings })).close();
+    }
+  });
+
+  function changeFiles(directory: string, change: (file: string) => void): void {
+    for (const name of readdirSync(directory)) change(join(directory, name));
+  }
+});
+
+const NOBODY = 65_534;

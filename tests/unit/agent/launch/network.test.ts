@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Approval, ExecPolicy, HostRequest } from '../../../../src/agent/index.ts';
+import type { Approval, ExecPolicy, HostRequest, NetworkChoice } from '../../../../src/agent/index.ts';
 import { hostHandler } from '../../../../src/agent/launch/network.ts';
 import { AgentFixture } from '../agent-fixture.ts';
 import { settled } from '../manual-clock.ts';
@@ -58,6 +58,19 @@ describe('a managed network', () => {
     await fixture.exec();
     expect(fixture.backend.last.params).not.toHaveProperty('networkProxy');
     expect(fixture.backend.last.params).not.toHaveProperty('enforceManagedNetwork');
+  });
+
+  test.each([
+    [{ proxi: {} }, "chooseNetwork has the unknown member 'proxi'; the members are proxy, enforce"],
+    [
+      { proxy: { domain: {} } },
+      "chooseNetwork: proxy has the unknown member 'domain'; the members are enabled, ",
+    ],
+  ])('is refused with an unknown member: %j', async (choice, message) => {
+    const fixture = new AgentFixture({ policy: { chooseNetwork: () => choice as NetworkChoice } });
+    const { error } = await fixture.exec();
+    expect([error!.kind, error!.message]).toEqual(['invalidPolicy', expect.stringContaining(message)]);
+    expect(fixture.backend.started).toEqual([]);
   });
 
   test('is enforced with the sandbox of the policy, and asks only when the policy decides', async () => {

@@ -1,10 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ExecProcess, ProcessEvent } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { communicate, OutputCollector, run, wait } from '../../../../src/client/process/run.ts';
 import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
-import { collectGarbage } from '../../../support/retained-memory.ts';
+import { forceGc } from '../../../support/force-gc.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE } from '../fake-server.ts';
 
@@ -98,11 +97,14 @@ test('applies the timeout to the start', async () => {
 test('terminates a program that times out during a recovery afterwards', async () => {
   const server = new FakeServer();
   const client = await server.connect();
-  const running = run(client.backend, params, { timeoutMs: 10 });
-  await server.untilRequests('process/start', 1);
+  const process = await client.backend.start(params);
+  const terminate = vi.spyOn(process, 'terminate');
   server.refusal = new ClientError('connectFailed', 'not now', { retryable: true });
   server.link.break();
-  await waitFor('an attempt', () => server.attempts > 2);
+  const running = communicate(process, undefined, { timeoutMs: 10 });
+  await waitFor('the timeout', () => terminate.mock.calls.length > 0);
+  const { attempts } = server;
+  await waitFor('another attempt', () => server.attempts > attempts);
   expect(server.requests('process/terminate')).toEqual([]);
   server.refusal = null;
   await server.untilRequests('process/terminate', 1);
@@ -189,8 +191,7 @@ describe('OutputCollector', () => {
     const collector = new OutputCollector(PIECE + 1);
     const memory: WeakRef<ArrayBufferLike>[] = [];
     await collector.collect(writer(200, memory), new AbortController().signal);
-    await nextTurn();
-    collectGarbage();
+    await forceGc();
     expect(memory.filter((piece) => piece.deref() !== undefined).length).toBeLessThan(10);
     const { stdout, omittedBytes } = collector.result(state, times);
     expect([stdout.length, stdout[0], stdout[PIECE]]).toEqual([PIECE + 1, 1, 2]);

@@ -263,7 +263,7 @@ describe('keys of an environment', () => {
     ],
     [
       `${URL_ENVIRONMENT}recovery_window_sec = "1h"`,
-      "'recovery_window_sec' is a string, not a number; write recovery_window_sec = 10, without quotes",
+      '\'recovery_window_sec\' is a string, not a number; write seconds without quotes, such as 3600, or "none" for no limit',
     ],
     [
       `${URL_ENVIRONMENT}recovery_window_sec = -1`,

@@ -12,7 +12,7 @@ import {
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { pipeSource, type ReadCalls, terminalSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
-import { NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../../support/children.ts';
+import { INPUT, NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
@@ -187,10 +187,11 @@ describe.each(KINDS)('on a %s', (_, io) => {
 });
 
 test('keeps a pipe open while a grandchild holds it', async () => {
-  const transcript = record(
-    await spawner.spawn(shell('(read line; echo late) & echo first; exit 7', NO_INPUT)),
-  );
+  // A shell gives background commands no stdin, so this one reads a duplicate. It waits for the end of the input.
+  const script = 'exec 3<&0; (read line <&3; echo late) & echo first; exit 7';
+  const transcript = record(await spawner.spawn(shell(script, INPUT)));
   expect(await transcript.exited).toEqual({ code: 7, signal: null });
+  transcript.child.stdin!.end();
   await transcript.ended;
   expect(transcript.text('stdout')).toBe('first\nlate\n');
   transcript.child.release();

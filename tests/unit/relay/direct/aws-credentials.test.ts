@@ -113,6 +113,32 @@ test('an abort kills everything that a credential_process started', async () => 
   await waitFor('its end', () => !existsSync(`/proc/${pid}`) || isZombie(pid));
 });
 
+/** A profile whose command leaves a process in another session, which keeps the output open. */
+function lingering(more: string) {
+  const { HOME, ...env } = home();
+  const pidFile = join(HOME!, 'pid');
+  const command = `setsid sh -c 'echo $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exec sleep 1000' & ${more}`;
+  writeFileSync(join(HOME!, '.aws', 'config'), `[profile lingering]\ncredential_process = ${command}\n`);
+  const pid = async () =>
+    Number(await waitFor('the program', () => existsSync(pidFile) && readFileSync(pidFile, 'utf8')));
+  onTestFinished(async () => void process.kill(await pid(), 'SIGKILL'));
+  return { source: { profile: 'lingering', region: 'r', env: { ...env, HOME: HOME! } }, pid };
+}
+
+test('a credential_process may leave a process that keeps its output open', async () => {
+  const { source } = lingering(`echo '${JSON_KEYS}'`);
+  expect(await awsCredentials(source, new AbortController().signal)).toEqual(FROM_JSON);
+});
+
+test('an abort ends the wait for a credential_process whose output stays open', async () => {
+  const { source, pid } = lingering('wait');
+  const stop = new AbortController();
+  const asking = awsCredentials(source, stop.signal);
+  await pid();
+  stop.abort(new Error('stopped'));
+  await expect(asking).rejects.toThrow('stopped');
+});
+
 function isZombie(pid: number): boolean {
   return / Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
 }

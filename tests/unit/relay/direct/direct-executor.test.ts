@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { DirectExecutor, type DirectExecutorOptions } from '../../../../src/relay/direct/direct-executor.ts';
 import { TestClient } from '../../../../src/testing/index.ts';
+import type { Transport } from '../../../../src/transport/transport.ts';
 import { DirectClient } from '../../../support/direct-client.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { proxyServer } from '../../../support/web-servers.ts';
@@ -93,6 +95,34 @@ test.each([302, 401, 403, 429, 500, 503])('ends when the registration gets HTTP 
     message: `the registry ${client.host} answered direct/register with HTTP ${status} (nope: go away)`,
   });
   expect(client.log()).toEqual([REGISTER]);
+});
+
+test.each([
+  ['the session token', 'x-amz-security-token:SESSION/TOKEN+1==', ' (should be x-amz-security-token:***)'],
+  ['the session token, percent-encoded', 'X-Amz-Security-Token=SESSION%2fTOKEN%2B1%3D%3D', ''],
+  ['the signature', null, ' (should be ***)'],
+])('hides in a refusal %s', async (_what, text, shown) => {
+  const client = await DirectClient.open();
+  const body = ({ authorization }: IncomingHttpHeaders) =>
+    `should be ${text ?? /Signature=(\w+)/.exec(authorization!)![1]}`;
+  client.registrations.push({ status: 403, body });
+  const { executor } = start(client, { env: { ...KEYS, AWS_SESSION_TOKEN: 'SESSION/TOKEN+1==' } });
+  await expect(executor.ended).rejects.toMatchObject({
+    message: `the registry ${client.host} answered direct/register with HTTP 403${shown}`,
+  });
+});
+
+test('does not log a close reason that repeats the session token', async () => {
+  const client = await DirectClient.open();
+  const reasons = ['no SESSION%2FTOKEN', 'see you'];
+  const accept = async (transport: Transport) => {
+    transport.close({ code: 1000, reason: '' });
+    return { code: 1000, reason: reasons.shift() ?? 'more' };
+  };
+  const { lines } = start(client, { env: { ...KEYS, AWS_SESSION_TOKEN: 'SESSION/TOKEN' }, accept });
+  await waitFor('the second log line', () => lines.join().includes('see you'));
+  expect(lines.filter((line) => line.includes('lost the connection'))[0]).toContain('"reason":""');
+  expect(lines.join()).not.toContain('SESSION');
 });
 
 test.each<[Record<string, unknown>, RegExp]>([

@@ -21,7 +21,9 @@ test('waits for the first credential, replaces it with later ones, and ends with
   input.write(text.slice(10));
   await credentials.ready;
   expect(credentials.headers()).toEqual({ authorization: 'Bearer token-1' });
-  expect(credentials.revealedIn('?sig=token-1&x')).toBe(true);
+  for (const text of ['?sig=token-1&x', 'token%2d1', 'token\\u002d1', 'dG9rZW4tMQ==']) {
+    expect(credentials.revealedIn(text)).toBe(true);
+  }
   input.write(line({ ...GOOD, token: 'token-2' }));
   await waitFor('the second', () => credentials.headers().authorization === 'Bearer token-2');
   expect(credentials.revealedIn('token-1')).toBe(false);

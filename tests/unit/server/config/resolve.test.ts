@@ -7,7 +7,7 @@ import {
   resolveConfig,
 } from '../../../../src/server/config/resolve.ts';
 
-const NOTHING: ConfigInputs = { flags: {}, env: {}, toml: null };
+const NOTHING: ConfigInputs = { flags: {}, overrides: {}, env: {}, toml: null };
 const file = (values: Record<string, unknown>) => ({ path: '/etc/exec-server.toml', values });
 
 test('returns the defaults without any source', () => {
@@ -23,6 +23,7 @@ const toml = file({ concurrentRequests: 2 });
 
 test.each<[string, Partial<ConfigInputs>, number, string]>([
   ['flag', { flags, env, toml }, 4, 'flag --concurrent-requests'],
+  ['-c', { overrides: { concurrentRequests: '5' }, env, toml }, 5, 'flag -c concurrentRequests'],
   ['environment', { env, toml }, 3, 'environment EXEC_SERVER_CONCURRENT_REQUESTS'],
   ['file', { toml }, 2, 'file /etc/exec-server.toml'],
   ['flag before file', { flags, toml }, 4, 'flag --concurrent-requests'],
@@ -35,6 +36,7 @@ test.each<[string, Partial<ConfigInputs>, number, string]>([
 
 test('chooses the source of each key separately', () => {
   const { config, sources } = resolveConfig({
+    ...NOTHING,
     flags: { nativeSpawn: false, requireWriteId: true },
     env: { EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_DETACHED_SESSION_TTL_MS: '5m' },
     toml: file({ snapshotHeadBytes: '1KiB', pingIntervalMs: 1_000, acceptNativePaths: true }),
