@@ -28,7 +28,7 @@ export class DetachedProcesses {
 
   /** The keeper of a session. `client` identifies the client that created it. */
   keeperFor(client: string): ClosedProcessKeeper {
-    const session: Session = { client, kept: new Set(), bytes: 0 };
+    const session: Session = { client, kept: new KeptQueue(), bytes: 0 };
     return {
       keep: (process) => this.#keep(session, process),
       release: (process) => this.#release(session, process),
@@ -36,7 +36,7 @@ export class DetachedProcesses {
   }
 
   #keep(session: Session, process: KeptProcess): void {
-    const client = this.#clients.get(session.client) ?? { kept: new Set(), processes: 0, bytes: 0 };
+    const client = this.#clients.get(session.client) ?? { kept: new KeptQueue(), processes: 0, bytes: 0 };
     this.#clients.set(session.client, client);
     session.kept.add(process);
     client.kept.add(process);
@@ -63,13 +63,13 @@ export class DetachedProcesses {
   #enforceLimits(session: Session): void {
     const { maxDetachedOutputBytesPerSession, maxDetachedOutputBytes, maxDetachedProcesses } = this.#limits;
     while (session.bytes > maxDetachedOutputBytesPerSession) {
-      oldestOf(session).drop('maxDetachedOutputBytesPerSession');
+      session.kept.first.drop('maxDetachedOutputBytesPerSession');
     }
     while (this.#total.bytes > maxDetachedOutputBytes) {
-      oldestOf(this.#largest('bytes')).drop('maxDetachedOutputBytes');
+      this.#largest('bytes').kept.first.drop('maxDetachedOutputBytes');
     }
     while (this.#total.processes > maxDetachedProcesses) {
-      oldestOf(this.#largest('processes')).drop('maxDetachedProcesses');
+      this.#largest('processes').kept.first.drop('maxDetachedProcesses');
     }
   }
 
@@ -89,17 +89,47 @@ interface Total {
 }
 
 interface Client extends Total {
-  /** The process that was kept first comes first. */
-  readonly kept: Set<KeptProcess>;
+  readonly kept: KeptQueue;
 }
 
 interface Session {
   readonly client: string;
-  readonly kept: Set<KeptProcess>;
+  readonly kept: KeptQueue;
   bytes: number;
 }
 
-/** The process that was kept first. */
-function oldestOf({ kept }: Pick<Session, 'kept'>): KeptProcess {
-  return kept.values().next().value!;
+/**
+ * Processes in the order in which they were kept. A Set alone would be slow: to find its first member it passes over all that were deleted
+ * since it last grew.
+ */
+class KeptQueue {
+  readonly #members = new Set<KeptProcess>();
+  /** Also has processes that were deleted. */
+  #ordered: KeptProcess[] = [];
+  /** None before this index is a member. */
+  #from = 0;
+
+  add(process: KeptProcess): void {
+    this.#members.add(process);
+    this.#ordered.push(process);
+  }
+
+  /** Returns whether the process was a member. */
+  delete(process: KeptProcess): boolean {
+    if (!this.#members.delete(process)) return false;
+    if (this.#ordered.length > 2 * this.#members.size + MIN_QUEUE_SLOTS) {
+      this.#ordered = this.#ordered.filter((each) => this.#members.has(each));
+      this.#from = 0;
+    }
+    return true;
+  }
+
+  /** The process that was kept first; there must be one. */
+  get first(): KeptProcess {
+    while (!this.#members.has(this.#ordered[this.#from]!)) this.#from++;
+    return this.#ordered[this.#from]!;
+  }
 }
+
+/** Queues up to this length are not compacted. */
+const MIN_QUEUE_SLOTS = 32;

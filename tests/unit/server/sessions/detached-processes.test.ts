@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from 'vitest';
 import type { ClosedProcessKeeper, KeptProcess } from '../../../../src/process/closed-processes.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
 import { DetachedProcesses } from '../../../../src/server/sessions/detached-processes.ts';
+import { retainedBytes } from '../../../support/retained-memory.ts';
 
 function create(limits: Partial<ExecServerConfig> = {}) {
   const detached = new DetachedProcesses({ ...DEFAULT_CONFIG, ...limits });
@@ -86,4 +87,35 @@ test('looks at one process to find the one to drop, not at those of every sessio
     looks.mockRestore();
   }
   expect(dropped).toHaveLength(10);
+});
+
+test('drops in order after many drops and releases', () => {
+  const { detached, dropped, keep } = create({ maxDetachedProcesses: 100 });
+  const keeper = detached.keeperFor('x');
+  const expected: string[] = [];
+  for (let index = 0; index < 2_000; index++) {
+    const process = keep(keeper, `p${index}`, 1);
+    // Every third is released in the middle of the queue.
+    if (index % 3 === 0) keeper.release(process);
+    else expected.push(`p${index}: maxDetachedProcesses`);
+  }
+  expect(detached.total).toEqual({ processes: 100, bytes: 100 });
+  expect(dropped).toEqual(expected.slice(0, -100));
+  for (let index = 0; index < 100; index++) keep(keeper, `q${index}`, 1);
+  expect(dropped).toEqual(expected);
+});
+
+test('needs no memory for processes that were released', () => {
+  const { detached } = create();
+  const kept = retainedBytes(() => {
+    const keeper = detached.keeperFor('x');
+    for (let index = 0; index < 1_000; index++) {
+      const output = Buffer.alloc(100_000);
+      const process: KeptProcess = { retainedBytes: output.length, drop: () => output.fill(0) };
+      keeper.keep(process);
+      keeper.release(process);
+    }
+    return [detached, keeper];
+  });
+  expect(kept).toBeLessThan(10_000_000);
 });
