@@ -105,7 +105,8 @@ const CORE_ENVIRONMENT: EnvPolicy = {
 };
 
 function throwIfLost(event: ProcessEvent): void {
-  if (event.type === 'lost') throw new StdioProgramError('a part of the output was lost');
+  if (event.type === 'lost' && event.bytes !== 0)
+    throw new StdioProgramError('a part of the output was lost');
   if (event.type === 'failed') throw new StdioProgramError(event.error.message, { cause: event.error });
 }
 

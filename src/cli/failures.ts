@@ -32,14 +32,6 @@ export class RunError extends Error {
   override readonly name = 'RunError';
 }
 
-/** Why a program cannot listen on a port and how to fix it, by system error code. */
-export const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use (choose another, or 0 for a free one)',
-  EACCES: 'the port needs privileges (choose one above 1023, or 0 for a free one)',
-  EADDRNOTAVAIL: 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
-  EAFNOSUPPORT: 'this machine does not support that address family (use 127.0.0.1)',
-};
-
 /** How a failure is shown and the exit code. `text` has no trailing newline. */
 interface FailureReport {
   readonly text: string;

@@ -3,11 +3,11 @@ import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
-import { type RelayConfig, type RunningRelay, startRelay } from '../relay/service/relay.ts';
+import { type RelayConfig, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
+import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
 import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
@@ -204,15 +204,8 @@ function positive(name: string, value: string): number {
 }
 
 async function serveRelay(config: RelayConfig, host: Host): Promise<number> {
-  let relay: RunningRelay;
-  try {
-    const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
-    relay = await startRelay({ ...config, fileLock });
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === undefined) throw error;
-    throw new RunError(`cannot listen on --listen: ${LISTEN_FAILURES[code] ?? (error as Error).message}`);
-  }
+  const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
+  const relay = await startRelay({ ...config, fileLock });
   const ended = new Promise<void>((resolve, reject) => {
     let isEnding = false;
     host.onSignal((signal) => {

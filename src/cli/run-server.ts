@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
 import type { Host } from './commands.ts';
-import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
+import { EXIT_CODES, UsageError } from './failures.ts';
 import type { ServerArguments } from './server-arguments.ts';
 import type { Settings } from './settings.ts';
 
@@ -46,7 +46,10 @@ export async function runServer(
     const stop = new Stop(settings, host);
     // On stdio the first request may already be waiting.
     if (settings.address.kind === 'stdio') starter.beforeRequests();
-    const started = await start(settings, host, starter);
+    const { config, address } = settings;
+    const started = await (address.kind === 'stdio'
+      ? starter.serveStdio(config, host.stdin, host.stdout)
+      : starter.serve(config));
     let server = started;
     try {
       if (flags.remote !== null) server = await joinRelay(started, settings, flags, flags.remote, host);
@@ -114,28 +117,6 @@ class Stop {
     if (this.#server !== null) this.#resolve(this.#server.close(reason));
   }
 }
-
-async function start(
-  { config, address }: Settings,
-  host: Host,
-  starter: ServerStarter,
-): Promise<RunningServer> {
-  if (address.kind === 'stdio') return starter.serveStdio(config, host.stdin, host.stdout);
-  try {
-    return await starter.serve(config);
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === undefined) throw error;
-    const failures = address.kind === 'unix' ? UNIX_FAILURES : LISTEN_FAILURES;
-    throw new RunError(`cannot listen on ${config.listen}: ${failures[code] ?? (error as Error).message}`);
-  }
-}
-
-const UNIX_FAILURES: Readonly<Record<string, string>> = {
-  // Node reports EACCES for a missing directory too.
-  EACCES: 'its directory does not exist or is not writable (create it, or choose another path)',
-  ENOTDIR: 'part of the path is not a directory (choose another path)',
-};
 
 async function joinRelay(
   server: RunningServer,

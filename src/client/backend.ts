@@ -45,14 +45,16 @@ export type ProcessEvent =
   | { readonly type: 'failed'; readonly error: ClientError };
 
 /**
- * The events from `fromSeq` to `toSeq`, both included, are lost. `bytes` is the size of their output, or null if
- * unknown.
+ * The events from `fromSeq` to `toSeq`, both included, are lost. `bytes` is the size of their output, and `streamBytes`
+ * the size per stream; both are null if the server does not report it. When several gaps follow each other before the
+ * next output of a stream, the last one counts the lost bytes of the stream.
  */
 export interface LostEvent {
   readonly type: 'lost';
   readonly fromSeq: number;
   readonly toSeq: number;
   readonly bytes: number | null;
+  readonly streamBytes: Readonly<Record<OutputStream, number>> | null;
 }
 
 /** The current state of a process, as far as the client knows it. */
@@ -72,6 +74,7 @@ export interface ReadOptions extends CallOptions {
   readonly waitMs?: number;
 }
 
+/** Retained output. Where the protocol has `chunk` in base64, a chunk has `bytes`. */
 export interface ReadPage {
   readonly chunks: readonly {
     readonly seq: number;
@@ -81,6 +84,7 @@ export interface ReadPage {
   readonly nextSeq: number;
   readonly exited: boolean;
   readonly exitCode: number | null;
+  /** The process has ended and no output follows this page. */
   readonly closed: boolean;
   readonly failure: string | null;
   readonly sandboxDenied: boolean;

@@ -1,20 +1,21 @@
 import { connectBrowserWebSocket } from '../transport/browser-websocket.ts';
 import type { Transport } from '../transport/transport.ts';
-import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
+import {
+  ClientCore,
+  type KeepAliveOptions,
+  type SessionOptions,
+  type TransportSource,
+} from './client-core.ts';
 import { parseServerUrl, unreachable } from './connection/server-url.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
 
 /** Connects to a server by its address. */
-export interface UrlOptions extends SessionOptions {
+export interface UrlOptions extends SessionOptions, KeepAliveOptions {
   /** `ws:` or `wss:`. */
   readonly url: string;
   /** Not supported: a browser cannot add headers to a websocket. Any value but undefined is rejected. */
   readonly authToken?: string;
-  /** Interval of keep-alive probes. */
-  readonly pingIntervalMs?: number;
-  /** How long the server may take to answer a probe. */
-  readonly pongTimeoutMs?: number;
 }
 
 /** Connects over transports that the caller provides. */

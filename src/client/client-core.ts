@@ -13,6 +13,7 @@ import { asClientError, lostCall, protocolFailure } from './connection/call-erro
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
+import { checkBytes, checkDuration, durationOrNone } from './connection/option-checks.ts';
 import { type PolicyHandler, PolicyRequests } from './connection/policy-requests.ts';
 import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
 import { type Capabilities, capabilitiesOf, type DroppedProcess } from './connection/server-messages.ts';
@@ -26,6 +27,7 @@ import {
   INITIALIZE_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
   MAX_PROTOCOL_ERRORS,
+  MAX_TIMER_MS,
   RECOVERY_WINDOW_MS,
   UNLIMITED_TTL,
 } from './limits.ts';
@@ -66,6 +68,14 @@ export interface SessionOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How a client of a URL finds out that the server is gone. */
+export interface KeepAliveOptions {
+  /** Interval of websocket pings, in a browser of calls. 0 sends none. */
+  readonly pingIntervalMs?: number;
+  /** How long the server may send nothing before the connection counts as lost. 0 is no limit. */
+  readonly pongTimeoutMs?: number;
+}
+
 /** Opens transports to a server. */
 export interface TransportSource {
   /** Opens a transport. It should stop when the signal aborts. */
@@ -101,17 +111,20 @@ export class ClientCore {
   #capabilities: Capabilities = {};
   #droppedProcesses: readonly DroppedProcess[] = [];
 
-  protected constructor(source: TransportSource, options: SessionOptions) {
+  /** Throws ClientError of kind `config` for an invalid number. */
+  protected constructor(source: TransportSource, options: SessionOptions & KeepAliveOptions) {
+    checkNumbers(options);
+    const { recoveryWindowMs, detachedSessionTtlMs } = options;
     this.#options = {
       open: (signal) => source.open(signal),
       resumable: source.resumable,
       connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       initializeTimeoutMs: options.initializeTimeoutMs ?? INITIALIZE_TIMEOUT_MS,
       recoveryWindowMs:
-        durationOf(options, 'recoveryWindowMs', Number.POSITIVE_INFINITY) ?? RECOVERY_WINDOW_MS,
+        durationOrNone('recoveryWindowMs', recoveryWindowMs, Number.POSITIVE_INFINITY) ?? RECOVERY_WINDOW_MS,
       maxMessageBytes: options.maxMessageBytes ?? MAX_MESSAGE_BYTES,
       clientName: options.clientName ?? 'exec-server-client',
-      detachedSessionTtlMs: durationOf(options, 'detachedSessionTtlMs', UNLIMITED_TTL),
+      detachedSessionTtlMs: durationOrNone('detachedSessionTtlMs', detachedSessionTtlMs, UNLIMITED_TTL),
       trace: options.trace,
     };
     this.#policyRequests = new PolicyRequests((id) =>
@@ -141,9 +154,10 @@ export class ClientCore {
 
   /** Probes the server at an interval and drops a connection that does not answer in time. */
   protected keepAlive(intervalMs: number, timeoutMs: number): void {
+    if (intervalMs === 0) return;
     const probe = async () => {
       const link = this.#link;
-      const limit = new CallLimit('the keep-alive probe', { timeoutMs });
+      const limit = new CallLimit('the keep-alive probe', timeoutMs === 0 ? {} : { timeoutMs });
       await link?.call('environment/status', {}, { signal: limit.signal }).catch((error: unknown) => {
         if (error instanceof ClientError && error.kind === 'timeout')
           link.drop('the server does not answer keep-alive probes');
@@ -387,6 +401,14 @@ export class ClientCore {
   }
 }
 
+function checkNumbers(options: SessionOptions & KeepAliveOptions): void {
+  for (const name of ['connectTimeoutMs', 'initializeTimeoutMs'] as const) checkDuration(name, options[name]);
+  for (const name of ['pingIntervalMs', 'pongTimeoutMs'] as const) {
+    checkDuration(name, options[name], { max: MAX_TIMER_MS });
+  }
+  checkBytes('maxMessageBytes', options.maxMessageBytes, { min: 1 });
+}
+
 function lostConnection(end: LinkEnd): ClientError {
   return new ClientError(
     end.protocolError ? 'protocol' : 'disconnected',
@@ -409,20 +431,6 @@ function notRecovered(end: LinkEnd, error: unknown): ClientError {
 
 function withoutHint({ message, hint }: ClientError): string {
   return hint === null ? message : message.slice(0, -`; ${hint}`.length);
-}
-
-/** Returns an option in milliseconds, and `none` for the word none. Throws when it is neither. */
-function durationOf(
-  options: SessionOptions,
-  name: 'recoveryWindowMs' | 'detachedSessionTtlMs',
-  none: number,
-): number | undefined {
-  const value = options[name];
-  if (value === undefined || (typeof value === 'number' && value >= 0)) return value;
-  if (value === 'none') return none;
-  throw new ClientError('config', `\`${name}\` is not a number of milliseconds`, {
-    hint: "write a number from 0, or 'none'",
-  });
 }
 
 function closedByOwner(): ClientError {

@@ -1,20 +1,21 @@
 import type { TlsOptions } from '../transport/open-websocket.ts';
-import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
+import {
+  ClientCore,
+  type KeepAliveOptions,
+  type SessionOptions,
+  type TransportSource,
+} from './client-core.ts';
 import { openWebSocket } from './connection/open-websocket.ts';
 import { parseServerUrl } from './connection/server-url.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
 
 /** Connects to a server by its address. */
-export interface UrlOptions extends SessionOptions {
+export interface UrlOptions extends SessionOptions, KeepAliveOptions {
   /** `ws:`, `wss:` or `unix:///PATH`. */
   readonly url: string;
   /** Sent as `Authorization: Bearer` with every connection. */
   readonly authToken?: string;
   readonly tls?: TlsOptions;
-  /** Interval of websocket pings. */
-  readonly pingIntervalMs?: number;
-  /** How long the server may send nothing before the connection counts as lost. */
-  readonly pongTimeoutMs?: number;
 }
 
 /** Connects over transports that the caller provides: a command's stdio, memory, a relay. */

@@ -34,6 +34,8 @@ export type ClientErrorKind =
   | 'invalidData'
   /** The connection was lost before the answer came; the operation may have happened. */
   | 'brokenPipe'
+  /** Output of a process is lost: the server no longer retains it. */
+  | 'outputLost'
   /** Another writer has changed what the call depends on, or it exists already. */
   | 'conflict'
   /** A file of this machine could not be read or written. */

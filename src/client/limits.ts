@@ -92,11 +92,6 @@ export const QUIET_CHECK_MAX_MS = 20_000;
 export const CATCH_UP_PAGES = 1_000;
 
 /**
- * Snapshots requested to learn the size of lost output. A program that keeps writing can make every one too late.
- */
-export const GAP_SIZE_ATTEMPTS = 3;
-
-/**
  * Events of one process kept for late and slow readers. One read from a socket can bring this many, so a reader
  * that keeps up never needs the server.
  */

@@ -1,5 +1,6 @@
 import { openStdioCommand } from '../transport/stdio-command.ts';
 import type { TransportSource } from './client-core.ts';
+import { checkBytes } from './connection/option-checks.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
 
@@ -22,6 +23,7 @@ export interface StdioCommandOptions {
  */
 export function stdioCommand(options: StdioCommandOptions): TransportSource {
   const { maxMessageBytes = MAX_MESSAGE_BYTES, ...command } = options;
+  checkBytes('maxMessageBytes', maxMessageBytes, { min: 1 });
   return {
     resumable: false,
     open: async () => {

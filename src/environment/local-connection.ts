@@ -1,6 +1,7 @@
 import { MAX_MESSAGE_BYTES } from '../client/limits.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
-import type { ExecServerConfig } from '../server/config/config.ts';
+import type { ServerSettings } from '../server/config/config.ts';
+import { configOf } from '../server/config/resolve.ts';
 import type { InMemoryServer } from '../server/in-memory.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
 import type { ClientLike, Connection, Connector } from './remote/connection.ts';
@@ -11,9 +12,10 @@ import { LazyConnection } from './remote/lazy-connection.ts';
 export class LocalConnection extends LazyConnection {
   readonly #connector: LocalConnector;
 
-  /** `config` overrides the defaults of the server. */
-  constructor(settings: ClientSettings = {}, config: Partial<ExecServerConfig> = {}) {
-    const connector = new LocalConnector(settings, config);
+  /** `server` overrides the defaults of the server. Throws ConfigError for an unknown name or an invalid value. */
+  constructor(settings: ClientSettings = {}, server: ServerSettings = {}) {
+    configOf(server);
+    const connector = new LocalConnector(settings, server);
     super(`environment '${LOCAL_ENVIRONMENT_ID}'`, connector);
     this.#connector = connector;
   }
@@ -30,12 +32,12 @@ class LocalConnector implements Connector {
   readonly retryWindowMs = 0;
   readonly inMemory = true;
   readonly #connector: Connector;
-  readonly #config: Partial<ExecServerConfig>;
+  readonly #settings: ServerSettings;
   #loading: Promise<InMemoryServer> | null = null;
   #server: InMemoryServer | null = null;
 
-  constructor(settings: ClientSettings, config: Partial<ExecServerConfig>) {
-    this.#config = { maxResponseBytes: MAX_MESSAGE_BYTES, ...config };
+  constructor(settings: ClientSettings, server: ServerSettings) {
+    this.#settings = { ...server, maxResponseBytes: server.maxResponseBytes ?? MAX_MESSAGE_BYTES };
     const open = async () => (await this.#load()).connect();
     this.#connector = createConnector({ type: 'opener', open, resumable: true }, settings);
   }
@@ -60,7 +62,7 @@ class LocalConnector implements Connector {
 
   #load(): Promise<InMemoryServer> {
     this.#loading ??= import('../server/in-memory.ts').then(({ createInMemoryServer }) => {
-      this.#server = createInMemoryServer(this.#config);
+      this.#server = createInMemoryServer(this.#settings);
       return this.#server;
     });
     return this.#loading;

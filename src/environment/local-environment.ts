@@ -5,7 +5,7 @@ import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
-import type { ExecServerConfig } from '../server/config/config.ts';
+import type { ServerSettings } from '../server/config/config.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
 import { fetchOver } from './fetch.ts';
 import { LocalConnection } from './local-connection.ts';
@@ -34,9 +34,12 @@ export class LocalEnvironment implements Environment {
   readonly #listeners = new Listeners<[ConnectionState]>();
   #disposed = false;
 
-  /** `config` overrides the defaults of the server. */
-  constructor(settings?: ClientSettings, config?: Partial<ExecServerConfig>) {
-    this.#connection = new LocalConnection(settings, config);
+  /**
+   * `server` overrides the defaults of the server. It has no listener, so settings of connections, access and records have no
+   * effect. Throws ConfigError for an unknown name or an invalid value.
+   */
+  constructor(settings?: ClientSettings, server?: ServerSettings) {
+    this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = this.files;

@@ -1,4 +1,5 @@
 import type { TransportSource } from '../client/client-core.ts';
+import { kindOf } from '../client/connection/option-checks.ts';
 import { ClientError } from '../client/errors.ts';
 import { MAX_ENVIRONMENTS, MAX_TIMEOUT_SEC } from './limits.ts';
 
@@ -201,15 +202,6 @@ function validateRequiredSkills(id: string, skills: unknown): void {
   throw new ClientError('config', `the required skills of environment '${id}' are not a list of names`, {
     hint: 'pass a list of strings that are not blank',
   });
-}
-
-/** Describes a value without showing it. */
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'missing';
-  if (value === null) return 'null';
-  if (value === '') return 'an empty string';
-  if (Array.isArray(value)) return 'a list';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 export function tooMany(): ClientError {

@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { StartError } from './start-error.ts';
 
 /** A parsed listen URL. `host` is a bare IP address, without the brackets of IPv6. */
 export type ListenAddress =
@@ -22,7 +23,7 @@ export interface UnixAddress {
 }
 
 /** A listen URL with an unsupported scheme, or an invalid one with a supported scheme. */
-export class ListenUrlError extends Error {
+export class ListenUrlError extends StartError {
   override readonly name = 'ListenUrlError';
   readonly kind: 'unsupported' | 'invalid';
 
@@ -44,6 +45,11 @@ export function parseListenUrl(text: string): ListenAddress {
   if (scheme === undefined) throw new ListenUrlError('unsupported', text, SUPPORTED_FORMS);
   const rest = text.slice(scheme.length);
   return scheme === 'unix://' ? parseUnixPath(text, rest) : parseHostAndPort(text, rest, scheme === 'wss://');
+}
+
+/** Writes an IP address as the host of a URL: IPv6 in brackets. */
+export function hostInUrl(ip: string): string {
+  return isIPv6(ip) ? `[${ip}]` : ip;
 }
 
 /** Whether an IP address is loopback, so that only this machine can reach it. */

@@ -8,7 +8,7 @@ type Written = (error?: Error | null) => void;
 /**
  * A TCP socket that stays readable after a write error. A server that rejects a request body responds and resets the connection. By
  * default Node destroys a socket whose write fails, together with a response that has arrived but is not read yet. Here writes that
- * fail are dropped, and the socket ends after everything has been read.
+ * fail are dropped, and the socket closes after everything has been read.
  */
 export class LenientSocket extends Socket {
   #isBroken = false;
@@ -40,6 +40,7 @@ export class LenientSocket extends Socket {
     return (error) => {
       if (error instanceof Error) this.#isBroken = true;
       done();
+      if (this.#isBroken && this.readableEnded) this.destroy();
     };
   }
 }
@@ -99,6 +100,9 @@ export function connectSecurely(
   tcpSockets.set(secured, tcp);
   secured.once('end', () => {
     if (tcp.isBroken) secured.destroy();
+  });
+  tcp.once('close', () => {
+    if (secured.readableEnded) secured.destroy();
   });
   secured.once('close', () => tcp.destroy());
   return secured;

@@ -51,6 +51,15 @@ export interface ReadPage {
   readonly closed: boolean;
   readonly reason: LimitReason | null;
   readonly denied: boolean;
+  readonly position: ReadPosition;
+}
+
+/** What came before the end of a page. */
+export interface ReadPosition {
+  /** See {@link OutputLog.bytesBefore}. */
+  readonly streamBytes: Readonly<Record<StreamName, number | null>>;
+  /** Null when the exit comes later. */
+  readonly exitSeq: number | null;
 }
 
 /** Which page to read and how long to wait for new events. */
@@ -369,9 +378,22 @@ export class ManagedProcess {
     const last = chunks.at(-1);
     const nextSeq = last !== undefined && (maxBytes !== null || endsEarly) ? last.seq + 1 : this.#log.nextSeq;
     const { reason, denied } = this;
-    const page = { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
-    if (!endsEarly || maxBytes !== null) return page;
     const exitIsBehind = this.#exitSeq >= nextSeq;
+    const bytesOf = (stream: StreamName) => this.#log.bytesBefore(nextSeq, stream);
+    const position = {
+      streamBytes: { stdout: bytesOf('stdout'), stderr: bytesOf('stderr'), pty: bytesOf('pty') },
+      exitSeq: exitIsBehind ? null : this.#exitSeq,
+    };
+    const page = {
+      chunks,
+      nextSeq,
+      exitCode: this.#exitCode,
+      closed: this.#closed,
+      reason,
+      denied,
+      position,
+    };
+    if (!endsEarly || maxBytes !== null) return page;
     return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }
 }

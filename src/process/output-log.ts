@@ -90,6 +90,12 @@ export class OutputLog {
     return this.#lastOutputSeq > afterSeq;
   }
 
+  /** See {@link RetainedStream.bytesBefore}. */
+  bytesBefore(seq: number, stream: StreamName): number | null {
+    const retained = this.#streams.get(stream);
+    return retained === undefined ? 0 : retained.bytesBefore(seq);
+  }
+
   /** See {@link RetainedStream.snapshot}. */
   snapshot(stream: StreamName, maxBytes = Number.POSITIVE_INFINITY): StreamSnapshot {
     return this.#retained(stream).snapshot(maxBytes);

@@ -101,6 +101,13 @@ export class RetainedStream {
     return this.#chunks.endAt(index) - this.#startOf(index);
   }
 
+  /** The bytes of the stream before a sequence number, evicted ones included. Null when the chunk before it is no longer known. */
+  bytesBefore(seq: number): number | null {
+    const index = this.#chunks.firstAfter(seq - 1);
+    if (index > 0) return this.#chunks.endAt(index - 1);
+    return this.#evictedSeq < seq ? this.#evictedEnd : null;
+  }
+
   /** Head and tail, without overlap and together at most `maxBytes`. A head that is too long is cut to half of that. */
   snapshot(maxBytes: number): StreamSnapshot {
     const [retainedHead, retainedTail] = [this.#retainedHead, this.#retainedTail];

@@ -25,6 +25,7 @@ export const CAPABILITIES = {
   processResize: '`process/resize` and an initial terminal size exist.',
   processWait: '`process/wait` exists.',
   processSnapshot: '`process/snapshot` exists.',
+  processReadPosition: '`process/read` accepts `withPosition`.',
   processList: '`process/list` exists.',
   processSignals: '`process/signal` accepts any POSIX signal name.',
   processTerminateModes: '`process/terminate` accepts `mode`.',

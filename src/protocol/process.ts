@@ -197,10 +197,25 @@ export const ProcessReadParams = once(() =>
       'Byte limit of the result. The first chunk is returned even if it is larger.',
     ),
     waitMs: doc(optional(Uint64()), 'How long to wait for new output.'),
+    withPosition: doc(
+      z.optional(z.boolean()),
+      'Adds `position` to the result. Needs the capability `processReadPosition`.',
+    ),
   }),
 );
 
 const Chunk = once(() => z.object({ seq: Seq(), stream: Stream(), chunk: Base64() }));
+
+const StreamPosition = once(() => z.nullable(Uint64()));
+const ReadPosition = once(() =>
+  z.object({
+    streamBytes: doc(
+      z.object({ stdout: StreamPosition(), stderr: StreamPosition(), pty: StreamPosition() }),
+      'How many bytes each stream had before the seq `nextSeq`, including evicted ones. Null when only a later page reports it.',
+    ),
+    exitSeq: doc(z.nullable(Seq()), 'The seq of the exit; null when it is not before `nextSeq`.'),
+  }),
+);
 
 export const ProcessReadResult = once(() =>
   z.object({
@@ -213,11 +228,15 @@ export const ProcessReadResult = once(() =>
     exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
     closed: doc(
       z.boolean(),
-      'The process has exited and all output has been read. Without `maxBytes` it is true only when no output follows this page.',
+      'The process has exited and all its output has arrived at the server. Without `maxBytes`, no output follows this page. With `maxBytes`, output may follow: continue until a page is empty.',
     ),
     failure: doc(z.nullable(z.string()), 'Servers always send null.'),
     sandboxDenied: z.optional(z.boolean()),
     reason: Reason(),
+    position: doc(
+      z.optional(ReadPosition()),
+      'Present with `withPosition`. Lost output can be counted with it.',
+    ),
   }),
 );
 

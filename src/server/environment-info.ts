@@ -73,6 +73,7 @@ function capabilities(
 ): Partial<Record<Capability, boolean>> {
   const flags: Partial<Record<Capability, boolean>> = {
     pty: terminals,
+    processReadPosition: true,
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,

@@ -3,7 +3,7 @@ import { createLogger } from '../observability/log.ts';
 import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { createMemoryPair } from '../transport/memory.ts';
 import type { Transport } from '../transport/transport.ts';
-import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
 import { ExecServer } from './serve.ts';
 
 /** A server without a listener, authentication or an audit log. Its client runs in the same process. */
@@ -18,11 +18,11 @@ export interface InMemoryServer {
   close(): Promise<void>;
 }
 
-/** Opens no file and starts no process before the first connection. `config` overrides {@link IN_MEMORY_CONFIG}. */
-export function createInMemoryServer(config: Partial<ExecServerConfig> = {}): InMemoryServer {
+/** Opens no file and starts no process before the first connection. `settings` override {@link IN_MEMORY_CONFIG}. */
+export function createInMemoryServer(settings: ServerSettings = {}): InMemoryServer {
   // Failures of requests are returned to the client; the log has the details of defects only.
   const log = createLogger('error', (line) => process.stderr.write(line));
-  const server = new ExecServer({ ...IN_MEMORY_CONFIG, ...config }, { log, inProcess: true });
+  const server = new ExecServer(settings, { log, inProcess: true, defaults: IN_MEMORY_CONFIG });
   return {
     get pty() {
       return server.pty;

@@ -5,6 +5,7 @@ import type { ContentSearch } from '../files/search/content-search.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
+import { StartError } from '../listener/start-error.ts';
 import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
@@ -18,8 +19,8 @@ import { CloseCode, type CloseReason, type Transport } from '../transport/transp
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
-import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
-import { suggestionFor } from './config/suggestion.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
+import { configOf } from './config/resolve.ts';
 import { environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
@@ -44,10 +45,18 @@ export interface RunningServer {
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
 }
 
-/** Serves on the configured address. Resolves when clients can connect and start programs. */
-export async function serve(config: ExecServerConfig): Promise<RunningServer> {
+/**
+ * Serves on the configured address. Resolves when clients can connect and start programs. Rejects with StartError for settings that
+ * the server cannot honour.
+ */
+export async function serve(complete: ExecServerConfig): Promise<RunningServer> {
+  const config = configOf(complete);
   const address = parseListenUrl(config.listen);
-  if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
+  if (address.kind === 'stdio') {
+    throw new StartError(
+      'listen: `stdio` has no address; call serveStdio with the streams, or choose another listen URL',
+    );
+  }
   await checkSettings(config, address);
   const server = new ExecServer(config);
   try {
@@ -64,23 +73,19 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
 /**
  * Runs a server like the program `exec-server`, with the given settings and the defaults of the others. The program also reads
  * settings from its environment, a file and flags, and ends on signals. Rejects with StartError for settings that the server cannot
- * honour, and with TypeError for a name that is not a setting.
+ * honour; those with an unknown name or an invalid value are a ConfigError.
  */
-export async function runServer(settings: Partial<ExecServerConfig> = {}): Promise<RunningServer> {
-  for (const name of Object.keys(settings)) {
-    if (Object.hasOwn(DEFAULT_CONFIG, name)) continue;
-    const advice = suggestionFor(name, Object.keys(DEFAULT_CONFIG)) ?? 'docs/cli.md lists the settings';
-    throw new TypeError(`unknown setting '${name}'; ${advice}`);
-  }
-  return serve({ ...DEFAULT_CONFIG, ...settings });
+export async function runServer(settings: ServerSettings = {}): Promise<RunningServer> {
+  return serve(configOf(settings));
 }
 
 /** Serves one client over a pair of streams. The server ends with the connection, and the session cannot be resumed. */
 export async function serveStdio(
-  config: ExecServerConfig,
+  complete: ExecServerConfig,
   input: Readable,
   output: Writable,
 ): Promise<RunningServer> {
+  const config = configOf(complete);
   await checkSettings(config, { kind: 'stdio' });
   const log = createLogger(config.logLevel, (line) => process.stderr.write(line));
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 }, { log });
@@ -112,6 +117,8 @@ interface ExecServerOptions {
   readonly log?: Logger;
   /** Whether the clients run in this process. The server then does not busy-poll for their requests. */
   readonly inProcess?: boolean;
+  /** The values of the settings that are left out. */
+  readonly defaults?: ExecServerConfig;
 }
 
 /** Owns the sessions, connections, listener and spawner of a server. */
@@ -135,7 +142,12 @@ export class ExecServer {
   #search: Promise<ContentSearch> | null = null;
   #closing: Promise<void> | null = null;
 
-  constructor(config: ExecServerConfig, { log, inProcess = false }: ExecServerOptions = {}) {
+  /** Throws ConfigError for an unknown name or an invalid value. */
+  constructor(
+    settings: ServerSettings,
+    { log, inProcess = false, defaults = DEFAULT_CONFIG }: ExecServerOptions = {},
+  ) {
+    const config = configOf(settings, defaults);
     this.#config = config;
     this.#inProcess = inProcess;
     this.#log = log ?? createLogger(config.logLevel, (line) => process.stderr.write(line));

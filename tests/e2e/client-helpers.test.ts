@@ -173,7 +173,7 @@ describe('output', () => {
   });
 
   test('reports lost output, and throws when the process can no longer be followed', async () => {
-    const lost: LostEvent = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null };
+    const lost: LostEvent = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null, streamBytes: null };
     const failure = new Error('gone');
     const events: unknown[] = [
       { type: 'output', seq: 1, stream: 'stdout', bytes: Buffer.from('61c3', 'hex') },
@@ -197,10 +197,43 @@ describe('output', () => {
     expect(losses).toEqual([lost]);
     const pieces: number[] = [];
     const plain = (async () => {
-      for await (const { bytes } of outputOf(process)) pieces.push(bytes.length);
+      for await (const { bytes } of outputOf(process, { onLost: () => {} })) pieces.push(bytes.length);
     })();
     await expect(plain).rejects.toBe(failure);
     expect(pieces).toEqual([2, 2]);
+  });
+
+  test('of unknown streams that is lost is marked in every stream with output', async () => {
+    const output = (seq: number, stream: string, text: string) => ({
+      type: 'output',
+      seq,
+      stream,
+      bytes: Buffer.from(text),
+    });
+    const lost = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null, streamBytes: null };
+    const textsOf = async (...events: unknown[]) => {
+      const process = { events: () => events, state: { exitCode: 0 } } as unknown as Parameters<
+        typeof outputOf
+      >[0];
+      const text = { stdout: '', stderr: '', pty: '' };
+      for await (const piece of outputTextOf(process)) text[piece.stream] += piece.text;
+      const { truncated, omittedBytes, ...result } = await communicate(process, undefined);
+      expect([truncated, omittedBytes]).toEqual([true, 0]);
+      expect(result.text).toEqual({ stdout: text.stdout, stderr: text.stderr, terminal: text.pty });
+      return text;
+    };
+    const marker = '\n... some bytes lost ...\n';
+    const closed = { type: 'closed', seq: 9 };
+    expect(
+      await textsOf(
+        output(1, 'stdout', 'a'),
+        lost,
+        output(6, 'stderr', 'b'),
+        output(7, 'stdout', 'c'),
+        closed,
+      ),
+    ).toEqual({ stdout: `a${marker}c`, stderr: `${marker}b`, pty: '' });
+    expect(await textsOf(lost, closed)).toEqual({ stdout: marker, stderr: '', pty: '' });
   });
 
   test('iteration can be left', async () => {

@@ -58,7 +58,7 @@ test('reports a port that is in use, and exits', async () => {
   const outcome = await cli.run(['relay', '--secret-file', secretFile, '--listen', node.url]);
   expect([outcome.code, outcome.stdout]).toEqual([1, '']);
   expect(outcome.stderr).toContain(
-    'cannot listen on --listen: the port is in use (choose another, or 0 for a free one)',
+    `cannot listen on ${node.url}: the port is in use (choose another, or 0 for a free one)`,
   );
 });
 

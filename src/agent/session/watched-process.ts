@@ -83,7 +83,7 @@ export class WatchedProcess {
       case 'lost':
         // The rest of an incomplete character is lost, too.
         this.#flush();
-        this.#keep([lossMarker(event.bytes)]);
+        if (event.bytes !== 0) this.#keep([Buffer.from(lossMarker(event.bytes))]);
         break;
       case 'exited':
         this.#become(exited(this.#state, event.exitCode, event.sandboxDenied));
@@ -153,6 +153,6 @@ export class WatchedProcess {
   }
 }
 
-function lossMarker(bytes: number | null): Uint8Array {
-  return Buffer.from(`\n... ${bytes ?? 'some'} bytes lost ...\n`);
+function lossMarker(bytes: number | null): string {
+  return `\n... ${bytes ?? 'some'} bytes lost ...\n`;
 }

@@ -2,6 +2,7 @@ import { unlessAborted } from '../../base/abort.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import type { CallOptions } from '../backend.ts';
 import { ClientError, type ClientErrorKind } from '../errors.ts';
+import { checkDuration } from './option-checks.ts';
 
 /** Combines a caller's signal and timeout into one signal whose reason is a ClientError. */
 export class CallLimit {
@@ -9,7 +10,7 @@ export class CallLimit {
   readonly signal: AbortSignal | undefined;
   readonly #limit: TimeLimit | null = null;
 
-  /** `timeUp` sets the kind and hint of the timeout error. */
+  /** `timeUp` sets the kind and hint of the timeout error. Throws ClientError for a timeout that is not a number from 0. */
   constructor(
     what: string,
     options: CallOptions,
@@ -17,6 +18,7 @@ export class CallLimit {
   ) {
     const { signal, timeoutMs } = options;
     if (signal === undefined && timeoutMs === undefined) return;
+    checkDuration('timeoutMs', timeoutMs);
     this.#limit = new TimeLimit(timeoutMs ?? null, signal === undefined ? [] : [signal], {
       aborted: (cause) => new ClientError('aborted', `${what} was aborted`, { cause }),
       timeUp: () => {
@@ -45,6 +47,7 @@ export class Deadline {
   readonly #startedAt = performance.now();
 
   constructor(options: CallOptions = {}) {
+    checkDuration('timeoutMs', options.timeoutMs);
     this.#options = options;
   }
 

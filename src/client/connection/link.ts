@@ -347,6 +347,7 @@ async function openTransport(options: LinkSettings, signal: AbortSignal): Promis
 
 function refusedSession(error: RpcError): ClientError {
   const attached = error.code === RpcErrorCode.sessionAttached;
+  const unknown = error.message.startsWith('unknown session id');
   return new ClientError('server', `the server refused the session: ${error.message}`, {
     code: error.code,
     data: error.data,
@@ -354,6 +355,9 @@ function refusedSession(error: RpcError): ClientError {
     retryable: attached,
     ...(attached && {
       hint: 'another client uses the session, or the server has not noticed yet that its connection is lost',
+    }),
+    ...(unknown && {
+      hint: 'the session has expired, or the server was restarted; connect again, and raise `--detached-session-ttl` of the server if clients may be away for longer',
     }),
   });
 }

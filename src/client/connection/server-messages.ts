@@ -1,10 +1,10 @@
-import { base64ByteLength } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyDecisionEvent, NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_HOST_CHARACTERS, MAX_REASON_CHARACTERS } from '../limits.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
+import type { StreamPositions } from '../process/stream-positions.ts';
 import { receivedBytes } from './bytes.ts';
 
 // The client validates messages by hand: schemas would cost more than the messages and double the size of a browser
@@ -91,20 +91,18 @@ export function readPage(result: unknown): ReadPage {
   };
 }
 
-/**
- * Returns the total output that a snapshot accounts for, in bytes, and the sequence number that follows it. Returns
- * null when the snapshot is invalid.
- */
-export function readSnapshotTotal(result: unknown): { nextSeq: number; bytes: number } | null {
-  const { omittedBytes, nextSeq, ...kept } = members(result);
-  const omitted = members(omittedBytes);
-  let bytes = 0;
-  for (const name of ['stdout', 'stderr', 'terminal']) {
-    const [text, missing] = [kept[name], omitted[name]];
-    if (typeof text !== 'string' || !Number.isSafeInteger(missing)) return null;
-    bytes += base64ByteLength(text) + (missing as number);
-  }
-  return isSeq(nextSeq) ? { nextSeq, bytes } : null;
+/** What came before the end of a page. See `process/read` in the protocol. */
+export interface ReadPosition {
+  readonly streamBytes: Readonly<StreamPositions>;
+  readonly exitSeq: number | null;
+}
+
+/** Parses the position in the result of `process/read`. Returns null when it is missing or invalid. */
+export function readPosition(result: unknown): ReadPosition | null {
+  const { streamBytes, exitSeq } = members(members(result).position);
+  const { stdout, stderr, pty } = members(streamBytes);
+  if (!isPosition(stdout) || !isPosition(stderr) || !isPosition(pty)) return null;
+  return { streamBytes: { stdout, stderr, pty }, exitSeq: isSeq(exitSeq) ? exitSeq : null };
 }
 
 /** Returns the status in a result. Throws ClientError when there is none. */
@@ -167,6 +165,10 @@ function members(value: unknown): Record<string, unknown> {
 
 function isSeq(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1;
+}
+
+function isPosition(value: unknown): value is number | null {
+  return value === null || (Number.isSafeInteger(value) && (value as number) >= 0);
 }
 
 function isExitCode(value: unknown): value is number {

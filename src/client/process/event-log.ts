@@ -3,6 +3,7 @@ import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
 import { fillGaps, type SequencedEvent } from './event-order.ts';
+import { movePast, type StreamPositions, startPositions, withLostSizes } from './stream-positions.ts';
 
 /** Fetches output that the server retains, after `afterSeq` and up to `throughSeq`. Whatever is missing is lost. */
 export type Refill = (
@@ -27,6 +28,8 @@ export class ProcessEventLog {
   #head = 0;
   #dropped = 0;
   #evictedThroughSeq = 0;
+  /** The positions behind the last evicted event. */
+  readonly #evictedPositions = startPositions();
   #lastSeq = 0;
   #bytes = 0;
   #exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
@@ -70,10 +73,14 @@ export class ProcessEventLog {
 
   /**
    * Fetches the events between a sequence number and the oldest kept event. `position` is the position of that kept
-   * event.
+   * event. The reader's stream positions give the size of what is lost.
    */
-  async refill(afterSeq: number): Promise<{ readonly events: ProcessEvent[]; readonly position: number }> {
+  async refill(
+    afterSeq: number,
+    before: StreamPositions,
+  ): Promise<{ readonly events: readonly ProcessEvent[]; readonly position: number }> {
     const position = this.#firstPosition;
+    const after = { ...this.#evictedPositions };
     const throughSeq = this.#evictedThroughSeq;
     const known = new Map<number, SequencedEvent>();
     for (const event of await this.#refill(afterSeq, throughSeq).catch(() => [])) {
@@ -81,7 +88,9 @@ export class ProcessEventLog {
     }
     const exited = this.#exited;
     if (exited !== null && exited.seq > afterSeq && exited.seq <= throughSeq) known.set(exited.seq, exited);
-    return { events: fillGaps([...known.values()], afterSeq, throughSeq), position };
+    const events = fillGaps([...known.values()], afterSeq, throughSeq);
+    const isCounted = Object.values(after).every((bytes) => bytes !== null);
+    return { events: isCounted ? withLostSizes(events, before, after) : events, position };
   }
 
   /** Calls back once, at the next event. Returns a function that cancels it. */
@@ -102,6 +111,7 @@ export class ProcessEventLog {
       const oldest = this.#entries[this.#head++]!;
       this.#bytes -= weight(oldest.event);
       this.#evictedThroughSeq = oldest.lastSeq;
+      movePast(this.#evictedPositions, oldest.event);
     }
     // Compact only when more than half of the array is dead, so that entries are neither kept for long nor moved
     // often.
@@ -119,6 +129,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   #ahead: ProcessEvent[] = [];
   #position = 0;
   #lastSeq = 0;
+  readonly #positions = startPositions();
   #done = false;
   #wake: (() => void) | null = null;
   /** Runs steps one after the other, even when `next` is called concurrently. */
@@ -166,13 +177,14 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   #taken(event: ProcessEvent): ProcessEvent {
     if (event.type === 'lost') this.#lastSeq = event.toSeq;
     else if (event.type !== 'failed') this.#lastSeq = event.seq;
+    movePast(this.#positions, event);
     if (event.type === 'closed' || event.type === 'failed') this.#done = true;
     return event;
   }
 
   async #refill(): Promise<void> {
-    const { events, position } = await this.#log.refill(this.#lastSeq);
-    this.#ahead = events;
+    const { events, position } = await this.#log.refill(this.#lastSeq, this.#positions);
+    this.#ahead = [...events];
     this.#position = position;
   }
 

@@ -1,5 +1,7 @@
 import type { LostEvent, ProcessEvent, ReadPage } from '../backend.ts';
+import type { ReadPosition } from '../connection/server-messages.ts';
 import { REORDER_MAX_BYTES, REORDER_MAX_EVENTS } from '../limits.ts';
+import { movePast, STREAMS, startPositions, withLostSizes } from './stream-positions.ts';
 
 /** An event that carries a sequence number. */
 export type SequencedEvent = Extract<ProcessEvent, { readonly seq: number }>;
@@ -24,8 +26,8 @@ export class EventOrder {
   #lastSeq = 0;
   #exitSeen = false;
   #ended = false;
-  /** Bytes of output up to the last published event, including lost output; null when unknown. */
-  #bytesSoFar: number | null = 0;
+  /** The positions behind the last published event. */
+  readonly #positions = startPositions();
 
   constructor(publish: (event: OrderedEvent) => void) {
     this.#publish = publish;
@@ -69,18 +71,18 @@ export class EventOrder {
   }
 
   /**
-   * Merges everything after the last published event from a page that was read without a byte limit. `totalBytes`
-   * is the total output of the process up to the end of the page, if known. Throws InconsistentPageError and
-   * changes nothing when the page is inconsistent.
+   * Merges everything after the last published event from a page that was read without a byte limit. The position
+   * gives the size of lost output. Throws InconsistentPageError and changes nothing when the page is inconsistent.
    */
-  merge(page: ReadPage, totalBytes: number | null = null): void {
+  merge(page: ReadPage, position: ReadPosition | null = null): void {
     if (page.failure !== null) throw new InconsistentPageError(page.failure);
     const target = page.nextSeq - 1;
     if (this.#ended || target <= this.#lastSeq) return;
-    const events = this.#sizeOfGap(this.#completed(page), totalBytes);
+    const events = this.#sized(this.#completed(page, position?.exitSeq), position);
     for (const seq of [...this.#pending.keys()]) if (seq <= target) this.#forget(seq);
     for (const event of events) if (!this.#ended) this.#advance(event);
-    if (totalBytes !== null) this.#bytesSoFar = totalBytes;
+    for (const stream of STREAMS)
+      this.#positions[stream] = position?.streamBytes[stream] ?? this.#positions[stream];
     this.#drain();
   }
 
@@ -93,7 +95,7 @@ export class EventOrder {
   }
 
   /** Returns everything between the last published event and the end of the page, in order and without gaps. */
-  #completed(page: ReadPage): OrderedEvent[] {
+  #completed(page: ReadPage, exitSeq: number | null = null): OrderedEvent[] {
     const target = page.nextSeq - 1;
     const known = this.#pendingUpTo(target, page.sandboxDenied);
     if (page.closed) insertClosed(known, page, target);
@@ -102,9 +104,24 @@ export class EventOrder {
         throw new InconsistentPageError(`output ${seq} is after the end of the page, ${target}`);
       if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
     }
-    const events: OrderedEvent[] = fillGaps([...known.values()], this.#lastSeq, target);
     const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
-    return page.exited && !exitKnown ? placeExit(events, page) : events;
+    const missesExit = page.exited && !exitKnown;
+    if (
+      missesExit &&
+      exitSeq !== null &&
+      exitSeq > this.#lastSeq &&
+      exitSeq <= target &&
+      !known.has(exitSeq)
+    ) {
+      known.set(exitSeq, exitOf(page, exitSeq));
+      return fillGaps([...known.values()], this.#lastSeq, target);
+    }
+    const events: OrderedEvent[] = fillGaps([...known.values()], this.#lastSeq, target);
+    return missesExit ? placeExit(events, page) : events;
+  }
+
+  #sized(events: OrderedEvent[], position: ReadPosition | null): readonly OrderedEvent[] {
+    return position === null ? events : withLostSizes(events, this.#positions, position.streamBytes);
   }
 
   #pendingUpTo(target: number, sandboxDenied: boolean): Map<number, SequencedEvent> {
@@ -117,25 +134,10 @@ export class EventOrder {
     return known;
   }
 
-  /**
-   * Computes the size of a gap from the total. Several gaps share the remainder in an unknown way, so their size
-   * stays unknown.
-   */
-  #sizeOfGap(events: OrderedEvent[], totalBytes: number | null): OrderedEvent[] {
-    const gaps = events.filter((event) => event.type === 'lost');
-    if (gaps.length !== 1 || totalBytes === null || this.#bytesSoFar === null) return events;
-    const kept = events.reduce((sum, event) => sum + bytesOf(event), 0);
-    const bytes = totalBytes - this.#bytesSoFar - kept;
-    return bytes < 0 ? events : events.map((event) => (event.type === 'lost' ? { ...event, bytes } : event));
-  }
-
   #advance(event: OrderedEvent): void {
     this.#lastSeq = event.type === 'lost' ? event.toSeq : event.seq;
     if (event.type === 'exited') this.#exitSeen = true;
-    if (this.#bytesSoFar !== null) {
-      this.#bytesSoFar =
-        event.type === 'lost' && event.bytes === null ? null : this.#bytesSoFar + bytesOf(event);
-    }
+    movePast(this.#positions, event);
     if (event.type === 'closed') this.end();
     this.#publish(event);
   }
@@ -175,12 +177,11 @@ export function fillGaps(
 }
 
 function lost(fromSeq: number, toSeq: number): LostEvent {
-  return { type: 'lost', fromSeq, toSeq, bytes: null };
+  return { type: 'lost', fromSeq, toSeq, bytes: null, streamBytes: null };
 }
 
-function bytesOf(event: OrderedEvent): number {
-  if (event.type === 'output') return event.bytes.length;
-  return event.type === 'lost' ? (event.bytes ?? 0) : 0;
+function bytesOf(event: SequencedEvent): number {
+  return event.type === 'output' ? event.bytes.length : 0;
 }
 
 /** The last sequence number of a closed process is its `closed` event. */
@@ -193,25 +194,21 @@ function insertClosed(known: Map<number, SequencedEvent>, page: ReadPage, target
 }
 
 /**
- * Assigns an exit of unknown sequence number to the end of the last gap. Servers evict the oldest output of each stream,
- * and only processes that the program left behind write after the exit, so the exit is usually there.
+ * Assigns an exit of unknown sequence number to the end of the last gap, for servers that do not report its number. They
+ * evict the oldest output, and only processes that the program left behind write after the exit, so the exit is usually
+ * there.
  */
 function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
   const index = events.findLastIndex((event) => event.type === 'lost');
   const gap = events[index];
-  if (gap?.type !== 'lost' || page.exitCode === null) {
-    throw new InconsistentPageError(
-      gap === undefined
-        ? 'the process has exited, but no event is missing'
-        : 'the process has exited without an exit code',
-    );
-  }
+  if (gap?.type !== 'lost')
+    throw new InconsistentPageError('the process has exited, but no event is missing');
   const { toSeq: seq, fromSeq } = gap;
-  const exited: SequencedEvent = {
-    type: 'exited',
-    seq,
-    exitCode: page.exitCode,
-    sandboxDenied: page.sandboxDenied,
-  };
+  const exited = exitOf(page, seq);
   return events.toSpliced(index, 1, ...(fromSeq < seq ? [lost(fromSeq, seq - 1), exited] : [exited]));
+}
+
+function exitOf({ exitCode, sandboxDenied }: ReadPage, seq: number): SequencedEvent {
+  if (exitCode === null) throw new InconsistentPageError('the process has exited without an exit code');
+  return { type: 'exited', seq, exitCode, sandboxDenied };
 }

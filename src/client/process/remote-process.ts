@@ -17,6 +17,7 @@ import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import {
+  CATCH_UP_PAGES,
   END_CHECK_FIRST_MS,
   MAX_REFUSED_READS,
   MAX_RETRIES,
@@ -25,7 +26,7 @@ import {
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
-import { type Call, catchUp } from './catch-up.ts';
+import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -110,7 +111,9 @@ export class RemoteProcess implements ExecProcess {
         ...(maxBytes !== undefined && { maxBytes }),
         waitMs: 0,
       };
-      return readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
+      const page = readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
+      // With a byte limit, servers report `closed` even when output follows.
+      return { ...page, closed: page.closed && !endsWithOutput(page) };
     } catch (error) {
       limit.signal?.throwIfAborted();
       if (this.#failure !== null) return this.#failedPage(this.#failure);
@@ -203,8 +206,8 @@ export class RemoteProcess implements ExecProcess {
 
   /** Reads the events that were missed. Throws what `call` throws. */
   async catchUp(call: Call, allowGaps = true): Promise<void> {
-    const hasSnapshots = this.#host.capabilities.processSnapshot === true;
-    await catchUp(this.processId, this.#order, call, { hasSnapshots, allowGaps });
+    const withPosition = this.#host.capabilities.processReadPosition === true;
+    await catchUp(this.processId, this.#order, call, { withPosition, allowGaps });
   }
 
   /** Ends the process for its readers with an error. Only the first error counts, and none after `closed`. */
@@ -276,10 +279,14 @@ export class RemoteProcess implements ExecProcess {
 
   /** Reads output that the log has evicted, if the server still retains it. */
   async #retained(afterSeq: number, throughSeq: number) {
-    const { chunks } = await this.#readWhenPossible(afterSeq);
-    return chunks
-      .filter(({ seq }) => seq <= throughSeq)
-      .map((chunk) => ({ type: 'output' as const, ...chunk }));
+    const chunks: ReadPage['chunks'][number][] = [];
+    for (let lastSeq = afterSeq, pages = 0; pages < CATCH_UP_PAGES; pages++) {
+      const page = await this.#readWhenPossible(lastSeq);
+      chunks.push(...page.chunks.filter(({ seq }) => seq <= throughSeq));
+      if (!endsWithOutput(page) || page.nextSeq > throughSeq || page.nextSeq - 1 <= lastSeq) break;
+      lastSeq = page.nextSeq - 1;
+    }
+    return chunks.map((chunk) => ({ type: 'output' as const, ...chunk }));
   }
 
   /**

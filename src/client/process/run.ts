@@ -9,9 +9,10 @@ import type {
   StartParams,
 } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
+import { checkBytes } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
 import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
-import { outputOf } from './output.ts';
+import { lossMarker, outputOf, type StreamGap, StreamGaps } from './output.ts';
 
 /** The exit status and output of a program. A failed program is a result, not an error. */
 export interface RunResult {
@@ -23,11 +24,13 @@ export interface RunResult {
   readonly stderr: Uint8Array;
   /** Output of the terminal, when there is one. stdout and stderr are then empty. */
   readonly terminal: Uint8Array;
-  /** The output as UTF-8 text. */
+  /** The output as UTF-8 text. A marker line replaces lost output; the bytes above are joined at the gap. */
   readonly text: { readonly stdout: string; readonly stderr: string; readonly terminal: string };
-  /** Bytes that exceeded `maxOutputBytes` and were dropped. */
+  /** Whether any output is missing here: it exceeded `maxOutputBytes`, or it is lost. */
+  readonly truncated: boolean;
+  /** How many bytes are missing here. Lost output counts if its size is known. */
   readonly omittedBytes: number;
-  /** Output that is lost because the connection was down for too long. */
+  /** Output that is lost because the server no longer retained it, usually after a long time without a connection. */
   readonly lost: readonly LostEvent[];
   /** Whether the program was terminated because of the timeout. */
   readonly timedOut: boolean;
@@ -43,7 +46,7 @@ export interface CollectOptions {
    * exceeded.
    */
   readonly timeoutMs?: number;
-  /** Bytes to keep of each stream. Further bytes are only counted. */
+  /** Bytes to keep of each stream, from its beginning. Further bytes are only counted. */
   readonly maxOutputBytes?: number;
 }
 
@@ -67,6 +70,7 @@ export async function run(
   program: readonly string[] | StartParams,
   options: RunOptions = {},
 ): Promise<RunResult> {
+  checkBytes('maxOutputBytes', options.maxOutputBytes);
   const startedAt = performance.now();
   const deadline = new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs });
   const params = isArgv(program) ? await startParams(backend, program, options, deadline) : program;
@@ -125,6 +129,7 @@ async function collectRun(
   { signal, timeoutMs, maxOutputBytes = RUN_MAX_OUTPUT_BYTES }: CollectOptions,
   startedAt: number,
 ): Promise<RunResult> {
+  checkBytes('maxOutputBytes', maxOutputBytes);
   const limit = new CallLimit(`process ${process.processId}`, { signal, timeoutMs });
   const collector = new OutputCollector(maxOutputBytes);
   const stop = new AbortController();
@@ -209,6 +214,8 @@ export class OutputCollector {
   readonly #chunks: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
   readonly #kept: Record<OutputStream, number> = { stdout: 0, stderr: 0, pty: 0 };
   readonly #lost: LostEvent[] = [];
+  /** Gaps in the kept output, each with its offset in its stream. */
+  readonly #marks: (StreamGap & { readonly at: number })[] = [];
   #omittedBytes = 0;
 
   constructor(maxBytes: number) {
@@ -217,19 +224,27 @@ export class OutputCollector {
 
   /** Resolves at the end of the process. */
   async collect(process: ExecProcess, signal: AbortSignal): Promise<void> {
-    const output = outputOf(process, { signal, onLost: (lost) => this.#lost.push(lost) });
-    for await (const { stream, bytes } of output) {
+    const gaps = new StreamGaps();
+    const onLost = (lost: LostEvent) => {
+      this.#lost.push(lost);
+      this.#omittedBytes += lost.bytes ?? 0;
+      this.#mark(gaps.at(lost));
+    };
+    for await (const { stream, bytes } of outputOf(process, { signal, onLost })) {
+      this.#mark(gaps.before(stream));
       const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
       // An empty subarray would keep its whole buffer alive.
       if (kept.length > 0) this.#chunks[stream].push(kept);
       this.#kept[stream] += kept.length;
       this.#omittedBytes += bytes.length - kept.length;
     }
+    this.#mark(gaps.atEnd());
   }
 
   result(state: ProcessState, times: Pick<RunResult, 'timedOut' | 'wallTimeMs'>): RunResult {
     const { exitCode, sandboxDenied } = state;
     const [stdout, stderr, terminal] = [this.#joined('stdout'), this.#joined('stderr'), this.#joined('pty')];
+    const text = (stream: OutputStream, bytes: Uint8Array) => this.#text(stream, bytes);
     return {
       exitCode,
       signal: exitCode === null ? null : (SIGNALS[exitCode - 128] ?? null),
@@ -237,13 +252,33 @@ export class OutputCollector {
       stderr,
       terminal,
       get text() {
-        return { stdout: asText(stdout), stderr: asText(stderr), terminal: asText(terminal) };
+        return {
+          stdout: text('stdout', stdout),
+          stderr: text('stderr', stderr),
+          terminal: text('pty', terminal),
+        };
       },
+      truncated: this.#omittedBytes > 0 || this.#lost.length > 0,
       omittedBytes: this.#omittedBytes,
       lost: this.#lost,
       sandboxDenied,
       ...times,
     };
+  }
+
+  #mark(gaps: readonly StreamGap[]): void {
+    for (const gap of gaps) this.#marks.push({ ...gap, at: this.#kept[gap.stream] });
+  }
+
+  #text(stream: OutputStream, bytes: Uint8Array): string {
+    let text = '';
+    let from = 0;
+    for (const mark of this.#marks) {
+      if (mark.stream !== stream) continue;
+      text += asText(bytes.subarray(from, mark.at)) + lossMarker(mark.bytes);
+      from = mark.at;
+    }
+    return text + asText(bytes.subarray(from));
   }
 
   #joined(stream: OutputStream): Uint8Array {

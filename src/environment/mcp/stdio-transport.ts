@@ -87,7 +87,8 @@ export class McpStdioTransport implements McpTransport {
       for await (const event of process.events()) {
         if (event.type === 'output' && event.stream === 'stderr') this.#program.onStderr?.(event.bytes);
         else if (event.type === 'output') this.#receive(lines.push(event.bytes));
-        else if (event.type === 'lost') throw new Error('output of the MCP server was lost');
+        else if (event.type === 'lost' && event.bytes !== 0)
+          throw new Error('output of the MCP server was lost');
         else if (event.type === 'failed') throw event.error;
         else if (event.type === 'exited') this.#closed = true;
       }

@@ -71,11 +71,11 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
 function endResponse(response: ServerResponse, dropRequest = () => {}): void {
   const { req: incoming } = response;
   const staysOpen = response.shouldKeepAlive && incoming.httpVersion !== '1.0';
-  if (staysOpen || incoming.complete) {
+  if (staysOpen) {
     response.end();
     return;
   }
-  dropRequest();
+  if (!incoming.complete) dropRequest();
   afterRequest(incoming, () => response.end());
 }
 
@@ -89,11 +89,19 @@ function breakOff({ req: incoming, socket }: ServerResponse): void {
   afterRequest(incoming, () => socket?.destroy());
 }
 
-/** Reads the rest of a request, but not for long, and calls `done`. */
-function afterRequest(incoming: IncomingMessage, done: () => void): void {
-  const timer = setTimeout(done, LINGER_MS);
-  incoming.once('close', () => clearTimeout(timer));
-  incoming.once('end', done).resume();
+/** Reads the rest of a request, but not for long, and calls `done` once. */
+export function afterRequest(incoming: IncomingMessage, done: () => void): void {
+  if (incoming.complete || incoming.closed) {
+    done();
+    return;
+  }
+  const finish = () => {
+    clearTimeout(timer);
+    incoming.off('close', finish);
+    done();
+  };
+  const timer = setTimeout(finish, LINGER_MS);
+  incoming.once('close', finish).resume();
 }
 
 const NOTHING = Buffer.alloc(0);

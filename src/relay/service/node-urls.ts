@@ -1,4 +1,4 @@
-import type { SocketAddress } from '../../listener/listen-url.ts';
+import { hostInUrl, type SocketAddress } from '../../listener/listen-url.ts';
 
 /** The configured address and URLs of a node. */
 interface NodeUrlSettings {
@@ -40,7 +40,7 @@ export class NodeUrls {
 
   listensOn(port: number): void {
     const { host, secure } = this.#settings.address;
-    this.#own = `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+    this.#own = `${secure ? 'https' : 'http'}://${hostInUrl(host)}:${port}`;
   }
 }
 

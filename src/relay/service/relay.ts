@@ -58,7 +58,7 @@ export interface RunningRelay {
   reload(): Promise<void>;
 }
 
-/** Starts a relay node. Resolves once clients can connect. Throws StartError, or the system error of the address. */
+/** Starts a relay node. Resolves once clients can connect. Throws StartError. */
 export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
   const revocations = await Revocations.open(config.revokedFile, '--revoked-file');
   const audit = await openAudit(config);

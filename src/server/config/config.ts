@@ -1,7 +1,7 @@
 import { LISTENER_SETTINGS } from './listener-settings.ts';
 import { PROGRAM_SETTINGS } from './program-settings.ts';
 import { SESSION_SETTINGS } from './session-settings.ts';
-import type { Setting, ValueOf } from './setting.ts';
+import type { InputOf, Setting, ValueOf } from './setting.ts';
 
 /**
  * Every setting of a server. The configuration type, its defaults, flags, environment variables, TOML keys, `exec-server config`,
@@ -11,6 +11,14 @@ const SETTINGS = { ...LISTENER_SETTINGS, ...SESSION_SETTINGS, ...PROGRAM_SETTING
 
 /** Every limit and default of a server. One frozen object of this type configures everything below the listener. */
 export type ExecServerConfig = { readonly [Key in ConfigKey]: ValueOf<(typeof SETTINGS)[Key]> };
+
+/**
+ * Settings that a program passes to the library. Those left out, or undefined, have their defaults. A duration is a number of
+ * milliseconds or text such as `5m`, a size is a number of bytes or text such as `4MiB`.
+ */
+export type ServerSettings = {
+  readonly [Key in ConfigKey]?: InputOf<(typeof SETTINGS)[Key]> | undefined;
+};
 
 /** A key of ExecServerConfig. */
 export type ConfigKey = keyof typeof SETTINGS;

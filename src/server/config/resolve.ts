@@ -1,5 +1,6 @@
-import type { ConfigKey, ConfigOption } from './config.ts';
-import { CONFIG_OPTIONS, DEFAULT_CONFIG, type ExecServerConfig } from './config.ts';
+import { StartError } from '../../listener/start-error.ts';
+import type { ConfigKey, ConfigOption, ExecServerConfig, ServerSettings } from './config.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG } from './config.ts';
 import { suggestionFor } from './suggestion.ts';
 import {
   type ConfigValue,
@@ -10,14 +11,18 @@ import {
   quoteValue,
 } from './values.ts';
 
-/** Where a value comes from, and its name there: a flag, a variable or a file path; empty for defaults. */
+/** Where a value comes from, and its name there: a flag, a variable or a file path; empty for values of a program and defaults. */
 export interface ConfigSource {
-  readonly source: 'flag' | 'environment' | 'file' | 'default';
+  readonly source: 'program' | 'flag' | 'environment' | 'file' | 'default';
   readonly detail: string;
 }
 
-/** The sources of a configuration. `flags` and `overrides` hold the command line's values by key; `overrides` those of `-c KEY=VALUE`. */
+/**
+ * The sources of a configuration. `program` holds what a program passes to the library. `flags` and `overrides` hold the command line's
+ * values by key; `overrides` those of `-c KEY=VALUE`.
+ */
 export interface ConfigInputs {
+  readonly program?: ServerSettings;
   readonly flags: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
   readonly overrides: Readonly<Partial<Record<ConfigKey, string>>>;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -31,7 +36,7 @@ export interface ResolvedConfig {
 }
 
 /** An invalid value or an unknown name. `message` is one line with the source and the allowed values. */
-export class ConfigError extends Error {
+export class ConfigError extends StartError {
   override readonly name = 'ConfigError';
   /** The key, or the unknown name as written. */
   readonly key: string;
@@ -54,18 +59,36 @@ export const OTHER_VARIABLES: readonly string[] = [
 ];
 
 /**
- * Merges the sources: flag before environment before TOML file before default.
+ * Completes and checks the settings that a program passes to the library. A value that equals its default is not checked: the
+ * defaults of a server in memory exceed the bounds. Throws ConfigError for an unknown name or an invalid value.
+ */
+export function configOf(settings: ServerSettings, defaults = DEFAULT_CONFIG): ExecServerConfig {
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
+    throw new ConfigError(
+      '',
+      PROGRAM,
+      `the settings of a server are ${quoteValue(settings)}; pass an object`,
+    );
+  }
+  return resolveConfig({ program: settings, flags: {}, overrides: {}, env: {}, toml: null }, defaults).config;
+}
+
+const PROGRAM: ConfigSource = { source: 'program', detail: '' };
+
+/**
+ * Merges the sources: program before flag before environment before TOML file before default.
  * Throws ConfigError for the first unknown name or invalid value, even if another source overrides it: otherwise the error would
  * surface only when the override is removed. An empty variable counts as not set.
  */
-export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
+export function resolveConfig(inputs: ConfigInputs, defaults = DEFAULT_CONFIG): ResolvedConfig {
   rejectUnknownNames(inputs);
   const config: Partial<Record<ConfigKey, ConfigValue>> = {};
   const sources: Partial<Record<ConfigKey, ConfigSource>> = {};
   for (const option of CONFIG_OPTIONS) {
-    config[option.key] = DEFAULT_CONFIG[option.key];
+    config[option.key] = defaults[option.key];
     sources[option.key] = { source: 'default', detail: '' };
     for (const { raw, source } of candidates(option, inputs)) {
+      if (source === PROGRAM && raw === defaults[option.key]) continue;
       config[option.key] = parseFrom(option, raw, source);
       sources[option.key] = source;
     }
@@ -79,7 +102,7 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
 /** The values given for one option, weakest source first. */
 function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown; source: ConfigSource }[] {
   const found: { raw: unknown; source: ConfigSource }[] = [];
-  const { flags, overrides, env, toml } = inputs;
+  const { program, flags, overrides, env, toml } = inputs;
   if (toml !== null && Object.hasOwn(toml.values, option.key)) {
     found.push({ raw: toml.values[option.key], source: { source: 'file', detail: toml.path } });
   }
@@ -95,6 +118,8 @@ function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown;
     const detail = flag === false ? option.flag.replace('--', '--no-') : option.flag;
     found.push({ raw: flag, source: { source: 'flag', detail } });
   }
+  const given = program?.[option.key];
+  if (given !== undefined) found.push({ raw: given, source: PROGRAM });
   return found;
 }
 
@@ -103,22 +128,25 @@ function parseFrom(option: ConfigOption, raw: unknown, source: ConfigSource): Co
     return parseConfigValue(option, raw);
   } catch (error) {
     if (!(error instanceof ConfigValueError)) throw error;
-    const problem = `${option.key} (${describeSource(source)}): ${quoteValue(raw)} ${error.message}`;
+    const problem = `${nameIn(source, option.key)}: ${quoteValue(raw)} ${error.message}`;
     throw new ConfigError(option.key, source, `${problem}; allowed: ${describeAllowed(option)}`);
   }
 }
 
-function rejectUnknownNames({ env, toml }: ConfigInputs): void {
-  const keys = CONFIG_OPTIONS.map((option) => option.key);
-  for (const name of Object.keys(toml?.values ?? {})) {
-    if ((keys as string[]).includes(name)) continue;
-    const source: ConfigSource = { source: 'file', detail: toml!.path };
-    throw unknownName('setting', name, source, keys);
-  }
+function rejectUnknownNames({ program, env, toml }: ConfigInputs): void {
+  rejectUnknownSettings(program ?? {}, PROGRAM);
+  if (toml !== null) rejectUnknownSettings(toml.values, { source: 'file', detail: toml.path });
   const variables = [...CONFIG_OPTIONS.map((option) => option.env), ...OTHER_VARIABLES];
   for (const name of Object.keys(env)) {
     if (!name.startsWith('EXEC_SERVER_') || variables.includes(name) || env[name] === undefined) continue;
     throw unknownName('variable', name, { source: 'environment', detail: name }, variables);
+  }
+}
+
+function rejectUnknownSettings(values: object, source: ConfigSource): void {
+  for (const name of Object.keys(values)) {
+    if (Object.hasOwn(DEFAULT_CONFIG, name)) continue;
+    throw unknownName('setting', name, source, Object.keys(DEFAULT_CONFIG));
   }
 }
 
@@ -128,9 +156,10 @@ function unknownName(
   source: ConfigSource,
   known: readonly string[],
 ): ConfigError {
-  const where = source.source === 'file' ? ` (${describeSource(source)})` : ' in the environment';
+  const quoted = quoteValue(name);
+  const where = source.source === 'environment' ? `${quoted} in the environment` : nameIn(source, quoted);
   const advice = suggestionFor(name, known) ?? "'exec-server config' lists the valid ones";
-  return new ConfigError(name, source, `unknown ${what} ${quoteValue(name)}${where}; ${advice}`);
+  return new ConfigError(name, source, `unknown ${what} ${where}; ${advice}`);
 }
 
 /** A server needs memory for one message of any allowed size. The configuration has the value that is used. */
@@ -151,13 +180,18 @@ function rejectContradictions({ config, sources }: ResolvedConfig): void {
   if (peerSilenceTimeoutMs > pingIntervalMs) return;
   const [timeout, interval] = (['peerSilenceTimeoutMs', 'pingIntervalMs'] as const).map((key) => {
     const option = CONFIG_OPTIONS.find((candidate) => candidate.key === key)!;
-    return `${key} (${describeSource(sources[key])}): '${formatConfigValue(option, config[key])}'`;
+    return `${nameIn(sources[key], key)}: '${formatConfigValue(option, config[key])}'`;
   });
   throw new ConfigError(
     'peerSilenceTimeoutMs',
     sources.peerSilenceTimeoutMs,
     `${timeout} must be longer than ${interval}; otherwise idle peers are dropped before they are pinged`,
   );
+}
+
+/** A name with its source, except in a program: it knows where it has set it. */
+function nameIn(source: ConfigSource, name: string): string {
+  return source === PROGRAM ? name : `${name} (${describeSource(source)})`;
 }
 
 /** Writes a source as `flag --listen`, `environment EXEC_SERVER_LISTEN`, `file /etc/x.toml` or `default`. */

@@ -23,7 +23,7 @@ type NumberSetting = {
   readonly default: number;
   readonly min: number;
   readonly max: number;
-  /** Whether `none` is a value too. It means no limit and is read as `Infinity`. */
+  /** Whether `none` is a value too. It means no limit and is read as `Infinity`, which is a value then too. */
   readonly none?: boolean;
 };
 type BooleanSetting = { readonly type: 'boolean'; readonly default: boolean };
@@ -43,6 +43,13 @@ export type ValueOf<S extends Setting> = S extends { readonly values: readonly (
     : S extends { readonly type: 'string' }
       ? string
       : number;
+
+/** What a program may pass to the library for a setting: its value, or the text of a command line with its unit. */
+export type InputOf<S extends Setting> =
+  | ValueOf<S>
+  | (S extends { readonly type: 'duration' } ? `${bigint}${'ms' | 's' | 'm' | 'h'}` : never)
+  | (S extends { readonly type: 'bytes' } ? `${bigint}${'KiB' | 'MiB' | 'GiB'}` : never)
+  | (S extends { readonly none: true } ? 'none' : never);
 
 /** A text setting that names a file. */
 export const FILE = {

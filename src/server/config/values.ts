@@ -9,11 +9,13 @@ export class ConfigValueError extends Error {
 }
 
 /**
- * Parses the value of `option` from a flag, a variable or a TOML file, as text or as a native value.
+ * Parses the value of `option` from a flag, a variable, a TOML file or a program, as text or as a native value.
  * Throws ConfigValueError when the value has the wrong form or is out of bounds.
  */
 export function parseConfigValue(option: ConfigOption, raw: unknown): ConfigValue {
-  if (raw === 'none' && acceptsNone(option)) return Number.POSITIVE_INFINITY;
+  if ((raw === 'none' || raw === Number.POSITIVE_INFINITY) && acceptsNone(option)) {
+    return Number.POSITIVE_INFINITY;
+  }
   switch (option.type) {
     case 'string':
       if (typeof raw !== 'string') throw new ConfigValueError('is not a string');
@@ -64,11 +66,13 @@ export function acceptsNone(option: ConfigOption): boolean {
   return 'none' in option && option.none;
 }
 
-/** Quotes a value for a one-line message: control characters escaped, long text cut. */
+/** Shows a value and its kind in a one-line message: text in quotes, with control characters escaped and its end cut if it is long. */
 export function quoteValue(raw: unknown): string {
-  if (raw !== null && typeof raw === 'object') return Array.isArray(raw) ? 'an array' : 'a table';
-  const text = String(raw);
-  const cut = text.length > MAX_QUOTED_CHARS ? `${text.slice(0, MAX_QUOTED_CHARS)}…` : text;
+  if (raw === null || raw === undefined) return String(raw);
+  if (typeof raw === 'object') return Array.isArray(raw) ? 'an array' : 'an object';
+  if (typeof raw !== 'string')
+    return NAMED_KINDS.includes(typeof raw) ? `the ${typeof raw} ${raw}` : `a ${typeof raw}`;
+  const cut = raw.length > MAX_QUOTED_CHARS ? `${raw.slice(0, MAX_QUOTED_CHARS)}…` : raw;
   return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;
 }
 
@@ -76,6 +80,8 @@ export function quoteValue(raw: unknown): string {
 const MILLISECONDS_PER_UNIT: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
 const BYTES_PER_UNIT: Readonly<Record<string, number>> = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 };
 const MAX_QUOTED_CHARS = 80;
+/** Kinds of values that have a short text without quotes. */
+const NAMED_KINDS = ['number', 'boolean', 'bigint'];
 
 function parseBoolean(raw: unknown): boolean {
   if (raw === true || raw === 'true' || raw === '1') return true;
@@ -84,7 +90,10 @@ function parseBoolean(raw: unknown): boolean {
 }
 
 function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>, problem: string): number {
-  if (typeof raw === 'number' && Number.isInteger(raw)) return raw;
+  if (typeof raw === 'number') {
+    if (Number.isInteger(raw)) return raw;
+    throw new ConfigValueError('is not a whole number');
+  }
   const [, digits, unit] = (typeof raw === 'string' && /^(-?\d+)([a-z]*)$/i.exec(raw)) || [];
   const factor = unit === '' ? 1 : Object.hasOwn(units, unit ?? '') ? units[unit!] : undefined;
   if (digits === undefined || factor === undefined) throw new ConfigValueError(problem);

@@ -35,7 +35,8 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       return { processId: start.processId, sandboxType };
     },
 
-    'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
+    'process/read': async (params, { signal, park, maxResultBytes }) => {
+      const { processId, afterSeq, maxBytes, waitMs, withPosition = false } = params;
       const process = await processes.get(processId);
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       return readResult(
@@ -44,6 +45,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
           signal,
           park,
         ),
+        withPosition,
       );
     },
 

@@ -7,8 +7,8 @@ import { given } from '../sessions/process-events.ts';
 
 type ReadResult = ResultOf<'process/read'>;
 
-/** The result of `process/read` for a page of output. */
-export function readResult(page: ReadPage): ReadResult {
+/** The result of `process/read` for a page of output. Its position is only for clients that ask for it. */
+export function readResult(page: ReadPage, withPosition: boolean): ReadResult {
   return {
     chunks: page.chunks.map(wireChunk),
     nextSeq: page.nextSeq,
@@ -18,6 +18,7 @@ export function readResult(page: ReadPage): ReadResult {
     failure: null,
     sandboxDenied: page.denied,
     ...given(page.reason),
+    ...(withPosition && { position: page.position }),
   };
 }
 
@@ -48,8 +49,12 @@ const EMPTY_PAGE: ReadPage = {
   closed: false,
   reason: 'outputLimit',
   denied: false,
+  position: {
+    streamBytes: { stdout: WIDEST_SEQ, stderr: WIDEST_SEQ, pty: WIDEST_SEQ },
+    exitSeq: WIDEST_SEQ,
+  },
 };
 const EMPTY_CHUNK: RetainedChunk = { seq: WIDEST_SEQ, stream: 'stdout', bytes: Buffer.alloc(0) };
-const EMPTY_PAGE_BYTES = JSON.stringify(readResult(EMPTY_PAGE)).length;
+const EMPTY_PAGE_BYTES = JSON.stringify(readResult(EMPTY_PAGE, true)).length;
 /** Including the comma after it. */
 const EMPTY_CHUNK_BYTES = JSON.stringify(wireChunk(EMPTY_CHUNK)).length + 1;

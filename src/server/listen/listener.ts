@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionLimits } from '../../listener/connection-slots.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
-import type { SocketAddress, UnixAddress } from '../../listener/listen-url.ts';
+import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
+import { listenError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -69,9 +70,14 @@ export class Listener {
     this.#hostCheck = address.kind === 'unix' ? () => true : createHostCheck(address.host, allowedHost);
   }
 
-  /** Binds the address. Resolves to its URL. */
+  /** Binds the address. Resolves to its URL. Rejects with StartError when the system refuses it. */
   async listen(): Promise<string> {
-    return urlOf(this.#options.address, await this.#server.listen());
+    const { address } = this.#options;
+    try {
+      return urlOf(address, await this.#server.listen());
+    } catch (error) {
+      throw listenError(error, urlOf(address, null));
+    }
   }
 
   /** Refuses new connections and reports not ready. Probes are still answered. */
@@ -198,10 +204,11 @@ export class Listener {
 
 const EVICTED = 'too many connections have not become websockets yet; this was the oldest';
 
+/** The URL of a listener, before it is bound with the configured port. */
 function urlOf(address: SocketAddress | UnixAddress, bound: AddressInfo | null): string {
   if (address.kind === 'unix') return `unix://${address.path}`;
-  const { family, address: ip, port } = bound!;
-  return `${address.secure ? 'wss' : 'ws'}://${family === 'IPv6' ? `[${ip}]` : ip}:${port}`;
+  const port = bound?.port ?? address.port;
+  return `${address.secure ? 'wss' : 'ws'}://${hostInUrl(bound?.address ?? address.host)}:${port}`;
 }
 
 function send(request: IncomingMessage, output: ServerResponse, response: HttpResponse | null): void {

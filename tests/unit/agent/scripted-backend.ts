@@ -54,7 +54,7 @@ export class ScriptedProcess implements ExecProcess {
 
   lose(bytes: number | null): this {
     const seq = ++this.#seq;
-    return this.#add({ type: 'lost', fromSeq: seq, toSeq: seq, bytes });
+    return this.#add({ type: 'lost', fromSeq: seq, toSeq: seq, bytes, streamBytes: null });
   }
 
   fail(message: string): this {

@@ -1,6 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ExecServerClient as BrowserClient } from '../../../src/client/browser-client.ts';
+import { ExecServerClient } from '../../../src/client/client.ts';
+import { ClientCore } from '../../../src/client/client-core.ts';
 import { ClientError } from '../../../src/client/errors.ts';
+import { run } from '../../../src/client/process/run.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -8,6 +12,33 @@ import { FakeServer, SILENCE } from './fake-server.ts';
 
 const kind = (expected: string, rest: Record<string, unknown> = {}) =>
   expect.objectContaining({ name: 'ClientError', kind: expected, ...rest });
+
+/** A client that probes the server like the one for browsers. */
+class ProbingClient extends ClientCore {
+  static async connect(server: FakeServer, intervalMs: number, timeoutMs: number): Promise<ProbingClient> {
+    const client = new ProbingClient({ open: server.open, resumable: true }, {});
+    await client.start({});
+    client.keepAlive(intervalMs, timeoutMs);
+    return client;
+  }
+}
+
+test('an interval of 0 sends no keep-alive probes', async () => {
+  const setInterval = vi.spyOn(globalThis, 'setInterval');
+  onTestFinished(() => setInterval.mockRestore());
+  const client = await ProbingClient.connect(new FakeServer(), 0, 1_000);
+  expect(setInterval).not.toHaveBeenCalled();
+  await client.close();
+});
+
+test('a timeout of 0 keeps a connection that does not answer probes', async () => {
+  const server = new FakeServer();
+  server.answers['environment/status'] = () => SILENCE;
+  const client = await ProbingClient.connect(server, 1, 0);
+  await server.untilRequests('environment/status', 3);
+  expect(server.links).toHaveLength(1);
+  await client.close();
+});
 
 describe('ExecServerClient.connect', () => {
   test('performs the handshake and exposes the environment of the server', async () => {
@@ -41,15 +72,78 @@ describe('ExecServerClient.connect', () => {
   test.each(['recoveryWindowMs', 'detachedSessionTtlMs'])(
     'rejects a %s that is no duration',
     async (name) => {
-      for (const value of [-1, Number.NaN, '1h', null]) {
-        await expect(new FakeServer().connect({ [name]: value })).rejects.toEqual(
+      for (const [value, shown] of [
+        [-1, '-1'],
+        [Number.NaN, 'NaN'],
+        ['1h', 'a string'],
+        [null, 'null'],
+      ]) {
+        await expect(new FakeServer().connect({ [name as string]: value })).rejects.toEqual(
           kind('config', {
-            message: `\`${name}\` is not a number of milliseconds; write a number from 0, or 'none'`,
+            message: `\`${name}\` is ${shown}, not a number of milliseconds; write a number from 0, or 'none'`,
           }),
         );
       }
     },
   );
+
+  test.each([
+    ['connectTimeoutMs', 'a number of milliseconds; write a number from 0'],
+    ['initializeTimeoutMs', 'a number of milliseconds; write a number from 0'],
+    ['pingIntervalMs', 'a number of milliseconds; write a number from 0 to 2147483647'],
+    ['pongTimeoutMs', 'a number of milliseconds; write a number from 0 to 2147483647'],
+    ['maxMessageBytes', 'a number of bytes; write a whole number from 1'],
+  ])('rejects a %s that is not a number, before it connects', async (name, expected) => {
+    for (const [value, shown] of [
+      ['5s', 'a string'],
+      [-1, '-1'],
+      [Number.NaN, 'NaN'],
+      [null, 'null'],
+      [[5], 'a list'],
+      [true, 'a boolean'],
+    ]) {
+      const server = new FakeServer();
+      const refused = kind('config', { message: `\`${name}\` is ${shown}, not ${expected}` });
+      await expect(server.connect({ [name]: value })).rejects.toEqual(refused);
+      expect(server.attempts).toBe(0);
+      const url = { url: 'ws://127.0.0.1:1', [name]: value };
+      await expect(ExecServerClient.connect(url)).rejects.toEqual(refused);
+      await expect(BrowserClient.connect(url)).rejects.toEqual(refused);
+    }
+  });
+
+  test('rejects an interval that no timer can hold', async () => {
+    await expect(new FakeServer().connect({ pingIntervalMs: 2 ** 31 } as object)).rejects.toMatchObject({
+      kind: 'config',
+    });
+  });
+
+  test('takes Infinity for no limit', async () => {
+    const server = new FakeServer();
+    const infinite = Number.POSITIVE_INFINITY;
+    const client = await server.connect({ detachedSessionTtlMs: infinite, connectTimeoutMs: infinite });
+    expect(server.requests('initialize')[0]!.params.detachedSessionTtlMs).toBe(-1);
+    await client.close();
+  });
+
+  test('rejects numbers of calls and runs that are not numbers', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    const timeout = kind('config', {
+      message: '`timeoutMs` is a string, not a number of milliseconds; write a number from 0',
+    });
+    const timeoutMs = '5s' as unknown as number;
+    await expect(client.call('environment/status', {}, { timeoutMs })).rejects.toEqual(timeout);
+    await expect(run(client.backend, ['true'], { timeoutMs })).rejects.toEqual(timeout);
+    const maxOutputBytes = '1MiB' as unknown as number;
+    await expect(run(client.backend, ['true'], { maxOutputBytes })).rejects.toEqual(
+      kind('config', {
+        message: '`maxOutputBytes` is a string, not a number of bytes; write a whole number from 0',
+      }),
+    );
+    expect(server.requests('process/start')).toEqual([]);
+    await client.close();
+  });
 
   test('reports which processes of a resumed session the server dropped', async () => {
     const server = new FakeServer();

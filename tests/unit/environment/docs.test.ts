@@ -16,12 +16,13 @@ it('the environments.toml of the page is valid', () => {
   const table = new TomlTable('environments.toml', '', parse(blocks('toml')[0]!));
   const provided = parseEnvironments(table, '/home');
   expect(provided.default).toBe('gpu');
-  expect(provided.environments.map(({ id }) => id)).toEqual(['gpu', 'box']);
+  expect(provided.environments.map(({ id }) => id)).toEqual(['gpu', 'box', 'build']);
 });
 
 it('the page mentions every export', () => {
   const names = [
     'ClientError',
+    'ConfigError',
     'DiscoveryCache',
     'EnvironmentManager',
     'LOCAL_ENVIRONMENT_ID',

@@ -97,6 +97,21 @@ test.each([0, 1, 2])(
 );
 
 test.each([0, 1, 2])(
+  'closes a socket that has been read to its end at the next write error, with %i layers of TLS',
+  async (layers) => {
+    const { client, server, accepted } = await connection(layers);
+    client.resume();
+    server.end();
+    await once(client, 'end');
+    accepted.destroy();
+    await waitFor('the close', () => {
+      client.write('a');
+      return client.closed;
+    });
+  },
+);
+
+test.each([0, 1, 2])(
   'an idle connection with %i layers of TLS does not keep the process running',
   async (layers) => {
     const { client, tcp, server } = await connection(layers);

@@ -379,6 +379,21 @@ describe.each([
     });
   });
 
+  test('the bytes before a number are exact, and known at the end and behind readable chunks', () => {
+    check(({ log, written }) => {
+      expect(log.bytesBefore(log.nextSeq, 'pty')).toBe(0);
+      const { chunks } = log.read(0, null);
+      for (const stream of STREAMS) {
+        for (let seq = 1; seq <= log.nextSeq; seq++) {
+          const bytes = log.bytesBefore(seq, stream);
+          const mustKnow =
+            seq === log.nextSeq || chunks.some((chunk) => chunk.stream === stream && chunk.seq < seq);
+          if (bytes !== null || mustKnow) expect(bytes).toBe(written.bytes(stream, 0, seq - 1).length);
+        }
+      }
+    });
+  });
+
   test('pages of any size show the same as one page', () => {
     fc.assert(
       fc.property(runs(maxLimit, maxSize), fc.nat(2 * maxSize), ({ log }, maxBytes) => {

@@ -15,6 +15,7 @@ import * as server from '../../../src/server/index.ts';
 
 test('the package exports these names', () => {
   expect(Object.keys(server).sort()).toEqual([
+    'ConfigError',
     'DEFAULT_CONFIG',
     'DEFAULT_LISTEN_URL',
     'ExecServer',
@@ -40,11 +41,34 @@ test('a server runs with some settings, and each has a type', () => {
   expect([misspelt, wrong, incomplete]).toHaveLength(3);
 });
 
-test('a name that is not a setting is refused, with a suggestion', async () => {
-  const misspelt = { lisen: 'off' } as object;
-  await expect(server.runServer(misspelt)).rejects.toThrow(
-    new TypeError("unknown setting 'lisen'; did you mean 'listen'?"),
-  );
+test('a setting takes a number or the text of the command line', () => {
+  type Settings = server.ServerSettings;
+  expectTypeOf<Settings['maxProcesses']>().toEqualTypeOf<number | undefined>();
+  expectTypeOf<Settings['logLevel']>().toEqualTypeOf<'debug' | 'info' | 'warn' | 'error' | undefined>();
+  expectTypeOf<Settings['metrics']>().toEqualTypeOf<boolean | undefined>();
+  expectTypeOf<Settings['httpAllowedHosts']>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<5 | '5ms' | '5s' | '5m' | '5h'>().toExtend<Settings['maxProcessWallMs']>();
+  expectTypeOf<5 | '5KiB' | '5MiB' | '5GiB'>().toExtend<Settings['maxProcessMemoryBytes']>();
+  expectTypeOf<'none'>().toExtend<Settings['detachedSessionTtlMs']>();
+  expectTypeOf<'none'>().not.toExtend<Settings['maxProcessWallMs']>();
+  expectTypeOf<'5'>().not.toExtend<Settings['maxProcessWallMs']>();
+  expectTypeOf<'5d'>().not.toExtend<Settings['maxProcessWallMs']>();
+  expectTypeOf<'1.5s'>().not.toExtend<Settings['maxProcessWallMs']>();
+  expectTypeOf<'5s'>().not.toExtend<Settings['maxProcessMemoryBytes']>();
+  expectTypeOf<server.ExecServerConfig>().toExtend<Settings>();
+  expectTypeOf<server.ConfigError>().toExtend<server.StartError>();
+  expectTypeOf<server.ListenUrlError>().toExtend<server.StartError>();
+});
+
+test('a port that is in use refuses the start', async () => {
+  const occupied = await server.runServer({ logLevel: 'error' });
+  try {
+    const starting = server.runServer({ listen: occupied.url! });
+    await expect(starting).rejects.toThrow(server.StartError);
+    await expect(starting).rejects.toThrow(`cannot listen on ${occupied.url}: the port is in use`);
+  } finally {
+    await occupied.close();
+  }
 });
 
 test('a server without a listener runs and stops', async () => {
@@ -64,6 +88,8 @@ test.each([
     { ripgrepPath: '/etc/passwd' },
     '--ripgrep-path /etc/passwd: not an executable file (EACCES); correct it or leave it out',
   ],
+  [{ listen: 'stdio' }, 'listen: `stdio` has no address; call serveStdio with the streams'],
+  [{ listen: 'tcp://x' }, 'unsupported --listen URL `tcp://x`'],
   [{ bwrapPath: '/tmp' }, '--bwrap-path /tmp: not an executable file (EISDIR); correct it or leave it out'],
   [{ helperDirectory: 'dist' }, '--helper-directory dist: expected an absolute path'],
   [{ helperDirectory: '/nowhere' }, /\/nowhere\/file-helper\.cjs \(ENOENT\); set helperDirectory/],

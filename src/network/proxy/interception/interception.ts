@@ -7,6 +7,7 @@ import type { AccessRequest, Admission } from '../admission.ts';
 import { blockedBody, blockedText } from '../blocked-response.ts';
 import { type Host, parseAuthority } from '../host.ts';
 import {
+  afterRequest,
   endWith,
   exchange,
   type Outgoing,
@@ -158,7 +159,8 @@ export class Interception {
     } catch (error) {
       respond(response, 502, failureText(error));
     } finally {
-      done();
+      // The end of the host's connection closes that of the client. With unread data the client would be reset.
+      afterRequest(incoming, done);
     }
   }
 

@@ -4,7 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionLimits } from '../../../listener/connection-slots.ts';
 import { FailureDelay } from '../../../listener/failure-delay.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../../listener/http-response.ts';
-import type { SocketAddress } from '../../../listener/listen-url.ts';
+import { hostInUrl, type SocketAddress } from '../../../listener/listen-url.ts';
+import { listenError } from '../../../listener/start-error.ts';
 import type { TlsFiles } from '../../../listener/tls.ts';
 import { addressOf, WebServer } from '../../../listener/web-server.ts';
 import type { Logger } from '../../../observability/log.ts';
@@ -57,9 +58,12 @@ export class RelayListener {
     );
   }
 
-  /** Binds the address and resolves with the port. Rejects with the system error. */
+  /** Binds the address and resolves with the port. Rejects with StartError when the system refuses it. */
   async listen(): Promise<number> {
-    const bound = await this.#server.listen();
+    const { secure, host, port } = this.#options.address;
+    const bound = await this.#server.listen().catch((error: unknown) => {
+      throw listenError(error, `${secure ? 'https' : 'http'}://${hostInUrl(host)}:${port}`);
+    });
     return bound!.port;
   }
 

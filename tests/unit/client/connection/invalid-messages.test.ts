@@ -32,17 +32,15 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the invalid answer
 
   test('leaves the size of lost output unknown', async () => {
     const server = new FakeServer();
-    (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
+    (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processReadPosition =
+      true;
     const client = await server.connect();
     const process = await client.backend.start(startParams());
-    server.answers['process/read'] = () => wirePage(9, [8]);
-    server.answers['process/snapshot'] = (_params, link) => {
-      link.respond(server.requests('process/snapshot').at(-1)!, answer);
-      return SILENCE;
-    };
+    server.answers['process/read'] = () => ({ ...wirePage(9, [8]), position: answer });
     server.link.break();
     const events = process.events();
-    expect((await events.next()).value).toEqual({ type: 'lost', fromSeq: 1, toSeq: 7, bytes: null });
+    const unknown = { bytes: null, streamBytes: null };
+    expect((await events.next()).value).toEqual({ type: 'lost', fromSeq: 1, toSeq: 7, ...unknown });
     await waitFor('the recovery', () => client.state === 'connected');
     await client.close();
   });

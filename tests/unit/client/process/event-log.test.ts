@@ -13,11 +13,12 @@ const output = (seq: number, text = `<${seq}>`): Output => ({
 });
 const exited = (seq: number): ProcessEvent => ({ type: 'exited', seq, exitCode: 0, sandboxDenied: false });
 const closed = (seq: number): ProcessEvent => ({ type: 'closed', seq });
-const lost = (fromSeq: number, toSeq: number): ProcessEvent => ({
+const lost = (fromSeq: number, toSeq: number, bytes: number): ProcessEvent => ({
   type: 'lost',
   fromSeq,
   toSeq,
-  bytes: null,
+  bytes,
+  streamBytes: { stdout: bytes, stderr: 0, pty: 0 },
 });
 const nothing: Refill = () => Promise.resolve([]);
 
@@ -76,7 +77,7 @@ test('keeps a limited number of events and refills older ones for a late reader'
   expect(events.slice(0, 6)).toEqual([output(2), output(3), output(4), exited(5), output(6), output(7)]);
   expect(events).toHaveLength(LOG_MAX_EVENTS + 5);
   const late = await all(log.subscribe());
-  expect(late.slice(0, 3)).toEqual([lost(1, 1), output(2), output(3)]);
+  expect(late.slice(0, 3)).toEqual([lost(1, 1, 3), output(2), output(3)]);
   expect(asked).toEqual([
     [1, 6],
     [0, 6],
@@ -88,10 +89,10 @@ test('keeps a limited number of bytes, but always the last event', async () => {
   const half = 'x'.repeat(LOG_MAX_BYTES / 2);
   for (let seq = 1; seq <= 3; seq++) log.append(output(seq, half));
   const reader = log.subscribe();
-  expect((await reader.next()).value).toEqual(lost(1, 1));
+  expect((await reader.next()).value).toEqual(lost(1, 1, half.length));
   expect((await reader.next()).value).toMatchObject({ seq: 2 });
   log.append(output(4, half + half + half));
-  expect((await reader.next()).value).toEqual(lost(3, 3));
+  expect((await reader.next()).value).toEqual(lost(3, 3, half.length));
   expect((await reader.next()).value).toMatchObject({ seq: 4 });
 });
 
@@ -99,7 +100,7 @@ test('events that cannot be refilled are lost, also when the refill fails', asyn
   const log = new ProcessEventLog(() => Promise.reject(new Error('gone')));
   for (let seq = 1; seq <= LOG_MAX_EVENTS + 10; seq++) log.append(output(seq));
   const reader = log.subscribe();
-  expect((await reader.next()).value).toEqual(lost(1, 10));
+  expect((await reader.next()).value).toEqual(lost(1, 10, 9 * 3 + 4));
   expect((await reader.next()).value).toEqual(output(11));
 });
 

@@ -8,6 +8,7 @@ import {
   type OrderedEvent,
   type SequencedEvent,
 } from '../../../../src/client/process/event-order.ts';
+import { OutputLog } from '../../../../src/process/output-log.ts';
 
 const output = (seq: number, text = `<${seq}>`): SequencedEvent => ({
   type: 'output',
@@ -27,6 +28,12 @@ const lost = (fromSeq: number, toSeq: number, bytes: number | null = null): Orde
   fromSeq,
   toSeq,
   bytes,
+  streamBytes: bytes === null ? null : { stdout: bytes, stderr: 0, pty: 0 },
+});
+/** A position at which only stdout had output. */
+const position = (stdout: number | null, exitSeq: number | null = null) => ({
+  streamBytes: { stdout, stderr: 0, pty: 0 },
+  exitSeq,
 });
 
 /** A page with output of these sequence numbers. */
@@ -243,25 +250,109 @@ describe('evicted output', () => {
     expect(published).toEqual([lost(1, 2 ** 50 - 3), exited(2 ** 50 - 2, 3), closed(2 ** 50 - 1)]);
   });
 
-  test('has a size when the total is known, even after a gap of unknown size', () => {
+  test('has a size when the position is known, even after a gap of unknown size', () => {
     const { subject, published } = order(output(1, 'abcd'));
-    subject.merge(page(10, [9]), 4 + 3 + 1000);
+    subject.merge(page(10, [9]), position(4 + 3 + 1000));
     expect(published[1]).toEqual(lost(2, 8, 1000));
     subject.merge(page(20, [19]));
     expect(published[3]).toEqual(lost(10, 18));
-    subject.merge(page(30, [29]), 5000);
+    subject.merge(page(30, [29]), position(5000));
     expect(published[5]).toEqual(lost(20, 28));
-    subject.merge(page(40, [39]), 5100);
+    subject.merge(page(40, [39]), position(5100));
     expect(published[7]).toEqual(lost(30, 38, 96));
   });
 
-  test('has no size when there are several gaps or the total is too small', () => {
-    const several = order(output(5));
-    several.subject.merge(page(10, [9]), 1000);
-    expect(several.published).toEqual([lost(1, 4), output(5), lost(6, 8), output(9)]);
-    const small = order(output(1, 'abcd'));
-    small.subject.merge(page(10, [9]), 2);
-    expect(small.published[1]).toEqual(lost(2, 8));
+  test('has no size when the position is too small', () => {
+    const { subject, published } = order(output(1, 'abcd'));
+    subject.merge(page(10, [9]), position(2));
+    expect(published[1]).toEqual(lost(2, 8));
+  });
+
+  test('has a size per stream, counted in the last gap before the next output of the stream', () => {
+    const { subject, published } = order(output(1, 'abcd'));
+    const chunk = (seq: number, stream: 'stdout' | 'stderr') => ({ seq, stream, bytes: Buffer.from('xy') });
+    const chunks = [chunk(5, 'stderr'), chunk(9, 'stdout'), chunk(12, 'stderr')];
+    const streamBytes = { stdout: 4 + 100 + 2, stderr: 70 + 4, pty: 0 };
+    subject.merge({ ...page(13, []), chunks }, { streamBytes, exitSeq: null });
+    const sizes = published.flatMap((event) => (event.type === 'lost' ? [event] : []));
+    expect(sizes).toEqual([
+      { type: 'lost', fromSeq: 2, toSeq: 4, bytes: 70, streamBytes: { stdout: 0, stderr: 70, pty: 0 } },
+      { type: 'lost', fromSeq: 6, toSeq: 8, bytes: 100, streamBytes: { stdout: 100, stderr: 0, pty: 0 } },
+      { type: 'lost', fromSeq: 10, toSeq: 11, bytes: 0, streamBytes: { stdout: 0, stderr: 0, pty: 0 } },
+    ]);
+  });
+
+  test('is counted in a later page when the position of a stream is not known yet', () => {
+    const { subject, published } = order(output(1, 'abcd'));
+    const stderr = { seq: 5, stream: 'stderr' as const, bytes: Buffer.from('xy') };
+    subject.merge(
+      { ...page(6, []), chunks: [stderr] },
+      { streamBytes: { stdout: null, stderr: 2, pty: 0 }, exitSeq: null },
+    );
+    subject.merge(page(10, [9]), { streamBytes: { stdout: 57, stderr: 2, pty: 0 }, exitSeq: null });
+    expect(published).toMatchObject([{ seq: 1 }, lost(2, 4, 0), { seq: 5 }, lost(6, 8, 50), output(9)]);
+  });
+
+  test('has a size that includes output which waits for an earlier event', () => {
+    const { subject, published } = order(output(5));
+    subject.merge(page(10, [9]), position(1000));
+    expect(published).toEqual([lost(1, 4, 994), output(5), lost(6, 8, 0), output(9)]);
+  });
+
+  test('does not move an exit whose number the server reports', () => {
+    const { subject, published } = order(output(1));
+    subject.merge(page(9, [8], { exited: true, exitCode: 3 }), position(100, 4));
+    expect(published).toEqual([output(1), lost(2, 3, 0), exited(4, 3), lost(5, 7, 94), output(8)]);
+  });
+
+  test('is counted exactly, whatever the server retains and wherever its pages end', () => {
+    const writes = fc.array(
+      fc.record({
+        stream: fc.constantFrom('stdout' as const, 'stderr' as const),
+        size: fc.integer({ min: 1, max: 30 }),
+      }),
+      { minLength: 1, maxLength: 60 },
+    );
+    const limits = fc.record({
+      headBytes: fc.nat(40),
+      tailBytes: fc.nat(60),
+      maxChunks: fc.integer({ min: 1, max: 12 }),
+    });
+    fc.assert(
+      fc.property(
+        writes,
+        limits,
+        fc.nat(60),
+        fc.integer({ min: 1, max: 100 }),
+        (all, kept, seen, pageBytes) => {
+          const log = new OutputLog(kept);
+          const { subject, published } = order();
+          for (const { stream, size } of all) {
+            const seq = log.append(stream, Buffer.alloc(size, 'x'));
+            if (seq <= seen) subject.insert({ type: 'output', seq, stream, bytes: Buffer.alloc(size, 'x') });
+          }
+          for (let pages = 0; pages <= all.length && subject.lastSeq < log.nextSeq - 1; pages++) {
+            const budget = { size: pageBytes, sizeOf: (bytes: number) => bytes };
+            const { chunks, endsEarly } = log.read(subject.lastSeq, null, budget);
+            const nextSeq = endsEarly ? chunks.at(-1)!.seq + 1 : log.nextSeq;
+            const [stdout, stderr] = [log.bytesBefore(nextSeq, 'stdout'), log.bytesBefore(nextSeq, 'stderr')];
+            subject.merge(
+              { ...page(nextSeq, []), chunks },
+              { streamBytes: { stdout, stderr, pty: 0 }, exitSeq: null },
+            );
+          }
+          for (const stream of ['stdout', 'stderr'] as const) {
+            const total = all.reduce((sum, write) => sum + (write.stream === stream ? write.size : 0), 0);
+            const counted = published.reduce((sum, event) => {
+              if (event.type === 'lost') return sum + event.streamBytes![stream];
+              return sum + (event.type === 'output' && event.stream === stream ? event.bytes.length : 0);
+            }, 0);
+            expect(counted).toBe(total);
+          }
+        },
+      ),
+      { numRuns: 500 },
+    );
   });
 
   test('never hides, repeats or reorders output that is still available', () => {

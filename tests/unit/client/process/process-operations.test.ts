@@ -11,11 +11,11 @@ describe('read', () => {
   test('never asks the server to wait', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = () =>
-      wirePage(3, [2], { exited: true, exitCode: 4, closed: true, sandboxDenied: true });
+      wirePage(5, [2], { exited: true, exitCode: 4, closed: true, sandboxDenied: true });
     const page = await process.read({ afterSeq: 1, maxBytes: 10 });
     expect(page).toEqual({
       chunks: [{ seq: 2, stream: 'stdout', bytes: Buffer.from('<2>') }],
-      nextSeq: 3,
+      nextSeq: 5,
       exited: true,
       exitCode: 4,
       closed: true,

@@ -232,41 +232,46 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that are lost have a size when a snapshot fits', async () => {
+  test('that are lost have a size when the server reports positions', async () => {
     const server = new FakeServer();
-    (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
+    const { capabilities } = server.environmentInfo as { capabilities: Record<string, boolean> };
+    capabilities.processReadPosition = true;
     const client = await server.connect();
     const process = await client.backend.start(startParams());
-    let nextSeq = 9;
-    // The first page is older than the snapshot; its output is evicted when the next page is made.
-    server.answers['process/read'] = () => {
-      nextSeq = Math.min(nextSeq + 1, 12);
-      return wirePage(nextSeq, nextSeq === 10 ? [7, 8, 9] : [9, nextSeq - 1]);
-    };
-    server.answers['process/snapshot'] = () => ({
-      stdout: Buffer.from('x'.repeat(100)).toString('base64'),
-      stderr: '',
-      terminal: '',
-      omittedBytes: { stdout: 50, stderr: 0, terminal: 0 },
-      nextSeq: 12,
+    server.answers['process/read'] = () => ({
+      ...wirePage(9, [7, 8]),
+      position: { streamBytes: { stdout: 150, stderr: 0, pty: 0 }, exitSeq: null },
     });
     server.link.output('p', 1);
     server.link.output('p', 8);
-    await waitFor('the catch-up', () => process.revision === 11);
-    server.link.exited('p', 12);
-    server.link.closedProcess('p', 13);
-    expect(await all(process.events())).toEqual([
-      '1:<1>',
-      // 150 bytes in total; chunks 1, 7, 8 and 9 have three bytes, chunks 10 and 11 four.
-      `lost 2-6 ${150 - 3 - 9 - 8}`,
-      '7:<7>',
-      '8:<8>',
-      '9:<9>',
-      '10:<10>',
-      '11:<11>',
-      'exited 12',
-      'closed 13',
-    ]);
+    await waitFor('the catch-up', () => process.revision === 8);
+    expect(server.requests('process/read')[0]!.params).toMatchObject({ withPosition: true });
+    server.link.exited('p', 9);
+    server.link.closedProcess('p', 10);
+    // Chunks 1, 7 and 8 have three bytes.
+    const expected = ['1:<1>', `lost 2-6 ${150 - 9}`, '7:<7>', '8:<8>', 'exited 9', 'closed 10'];
+    expect(await all(process.events())).toEqual(expected);
+    await client.close();
+  });
+
+  test('are not complete with a page that has a byte limit and ends with output', async () => {
+    const { server, client, process } = await startedProcess();
+    const end = { exited: true, exitCode: 0, closed: true };
+    server.answers['process/read'] = ({ afterSeq }) =>
+      afterSeq < 2 ? wirePage(3, [1, 2], end) : wirePage(5, [], end);
+    expect(await process.read({ maxBytes: 6 })).toMatchObject({ nextSeq: 3, closed: false });
+    expect(await process.read({ afterSeq: 2, maxBytes: 6 })).toMatchObject({ nextSeq: 5, closed: true });
+    await client.close();
+  });
+
+  test('are read in several pages for a slow reader', async () => {
+    const { server, client, process } = await startedProcess();
+    const reader = process.events();
+    const total = LOG_MAX_EVENTS + 100;
+    server.answers['process/read'] = ({ afterSeq }) => wirePage(afterSeq + 3, [afterSeq + 1, afterSeq + 2]);
+    for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
+    await waitFor('all events', () => process.revision === total);
+    for (let seq = 1; seq <= total; seq++) expect((await reader.next()).value).toMatchObject({ seq });
     await client.close();
   });
 

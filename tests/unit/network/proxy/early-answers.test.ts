@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { afterEach, expect, test, vi } from 'vitest';
 import { LINGER_MS } from '../../../../src/network/proxy/limits.ts';
@@ -138,6 +138,59 @@ test('closes the connection of a client that has its response and does not end i
   const closed = once(client.resume(), 'close');
   await vi.advanceTimersByTimeAsync(LINGER_MS);
   await closed;
+});
+
+/** A proxy that intercepts the connections to this port, and an open connection through it. */
+async function interceptedClient(port: number): Promise<{ client: Socket; upload: Buffer }> {
+  const echo = await new EchoServers().listen();
+  cleanUps.push(() => echo.close());
+  const acme = {
+    env: ['ACME_KEY'],
+    patterns: ['acme_[a-z]{24}'],
+    auth: ['bearer' as const],
+    url_prefixes: [`http://127.0.0.1:${port}/v1`],
+  };
+  const fixture = await openMaskingFixture(echo, { credentialProviders: { acme } });
+  cleanUps.push(() => fixture.close());
+  const { port: proxyPort, username, password } = new URL(fixture.env.HTTP_PROXY ?? '');
+  const client = connect(Number(proxyPort), '127.0.0.1').on('error', () => {});
+  cleanUps.push(() => client.destroy());
+  const authority = `127.0.0.1:${port}`;
+  const token = Buffer.from(`${username}:${password}`).toString('base64');
+  client.write(`CONNECT ${authority} HTTP/1.1\r\nProxy-Authorization: Basic ${token}\r\n\r\n`);
+  const [answer] = await once(client, 'data');
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /);
+  // More than the buffers of the sockets hold.
+  const body = Buffer.alloc(4 * UPLOAD.length, 'u');
+  const head = `POST /v1 HTTP/1.1\r\nHost: ${authority}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  return { client: client.pause(), upload: Buffer.concat([Buffer.from(head), body]) };
+}
+
+test.each([
+  ['a rejection', TOO_LARGE, 413],
+  ['an error', '', 502],
+])('reads the rest of an intercepted upload after %s', async (_what, answer, status) => {
+  const { client, upload } = await interceptedClient(await abruptServer(answer));
+  await new Promise<void>((resolve, reject) => {
+    client.write(upload, (error) => (error == null ? resolve() : reject(error)));
+  });
+  let text = '';
+  client.on('data', (data) => {
+    text += data;
+  });
+  await once(client.resume(), 'end');
+  expect(text).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+});
+
+test('closes an intercepted connection whose client does not end a rejected upload', async () => {
+  const { client, upload } = await interceptedClient(await abruptServer(TOO_LARGE));
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  cleanUps.push(() => vi.useRealTimers());
+  client.write(upload.subarray(0, 100_000));
+  const [answer] = await once(client.resume(), 'data');
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 413 /);
+  // The client can receive the response before the proxy starts to wait.
+  while (!client.closed) await vi.advanceTimersByTimeAsync(LINGER_MS);
 });
 
 test('forwards a rejection inside an intercepted connection', async () => {

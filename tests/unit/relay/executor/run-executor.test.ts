@@ -146,6 +146,24 @@ test('logs why the connection was closed', async () => {
   expect(loss).toMatchObject({ code: CloseCode.policyViolation, reason: 'the token was revoked' });
 });
 
+test('hides the credential of the URL in the reason of a closed connection', async () => {
+  const { registry, run, lines } = await start((fake) => {
+    const { body } = fake.registration() as { body: { url: string } };
+    return [{ body: { ...body, url: `${body.url}&key=very%2Fsecret-key` } }];
+  });
+  const reasons = ['no very/secret-key', 'no very%2Fsecret-key'];
+  registry.accepted = (socket) => {
+    const reason = reasons.shift();
+    if (reason !== undefined) socket.close({ code: CloseCode.policyViolation, reason });
+  };
+  run();
+  await waitFor('a connection that stays', () => registry.sockets.length === 3);
+  const losses = lines
+    .map((line) => JSON.parse(line))
+    .filter(({ code }) => code === CloseCode.policyViolation);
+  expect(losses.map(({ reason }) => reason)).toEqual(['no ***', '']);
+});
+
 test('retries with the same URL when the rendezvous is not ready', async () => {
   const { registry, run } = await start((fake) => {
     fake.refusals.push(503, 429, 500);

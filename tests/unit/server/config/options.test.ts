@@ -95,9 +95,13 @@ test.each([
 test.each([
   ['a\nb\u001b[31m', "'a\\u000ab\\u001b[31m'"],
   ['x'.repeat(100), `'${'x'.repeat(80)}…'`],
-  [5, "'5'"],
-  [{}, 'a table'],
+  [5, 'the number 5'],
+  [true, 'the boolean true'],
+  [null, 'null'],
+  [undefined, 'undefined'],
+  [{}, 'an object'],
   [[], 'an array'],
+  [() => {}, 'a function'],
 ])('quotes %j on one line', (raw, quoted) => {
   expect(quoteValue(raw)).toBe(quoted);
 });

@@ -117,12 +117,12 @@ test.each<[Partial<ConfigInputs>, string, string]>([
   [
     { toml: file({ listen: 4000 }) },
     'listen',
-    "listen (file /etc/exec-server.toml): '4000' is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`",
+    'listen (file /etc/exec-server.toml): the number 4000 is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`',
   ],
   [
     { toml: file({ logLevel: { level: 'info' } }) },
     'logLevel',
-    'logLevel (file /etc/exec-server.toml): a table is not one of the choices; allowed: debug, info, warn, error',
+    'logLevel (file /etc/exec-server.toml): an object is not one of the choices; allowed: debug, info, warn, error',
   ],
   [
     { flags: { concurrentRequests: '4' }, toml: file({ concurrentRequests: 'overridden' }) },

@@ -9,6 +9,7 @@ const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
   closed: false,
   reason: 'outputLimit',
   denied: false,
+  position: { streamBytes: { stdout: 2 ** 53 - 1, stderr: 2 ** 53 - 1, pty: null }, exitSeq: null },
 };
 const SMALLEST_RESPONSE = 1024;
 
@@ -19,7 +20,7 @@ const logOf = (lengths: readonly number[]) => {
 };
 
 const lengthOf = (chunks: ReadPage['chunks']) =>
-  JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 })).length;
+  JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 }, true)).length;
 
 test('a page within the budget fits in JSON and uses most of it', () => {
   fc.assert(

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
+import { StartError } from '../../../../src/listener/start-error.ts';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { Listener, type ListenerOptions } from '../../../../src/server/listen/listener.ts';
 import type { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
@@ -145,7 +146,11 @@ test('returns a URL with the bound address and port, in brackets for IPv6', asyn
 
 test('rejects when the address is in use', async () => {
   const { port } = await listen();
-  await expect(listen({ address: { ...LOOPBACK, port } })).rejects.toThrow('EADDRINUSE');
+  await expect(listen({ address: { ...LOOPBACK, port } })).rejects.toThrow(
+    new StartError(
+      `cannot listen on ws://127.0.0.1:${port}: the port is in use (choose another, or 0 for a free one)`,
+    ),
+  );
 });
 
 test('limits the number of connections; a closed one frees its slot', async () => {
