@@ -70,4 +70,4 @@ test('lists a large directory up to the limit, and counts beyond it', async () =
     kind: 'failed',
     message: 'fs/readDirectory returned 50002 entries; limit is 50000',
   });
-}, 30_000);
+}, 120_000);

@@ -294,7 +294,7 @@ describe.skipIf(fileLock === null)('several processes', () => {
     const { service, folder, path, lines } = await open({ json: chatGptJson({ access_token: expiring(0) }) });
     const { log } = recordedLog();
     const held = new AuthFile(folder, fileLock, log);
-    let release = () => {};
+    let release: (() => void) | null = null;
     const holding = held.locked(() => new Promise<void>((resolve) => (release = resolve)));
     const impatient = new ChatGptLogin(chatGptTokensOf(readJson(path) as never)!, {
       file: new AuthFile(folder, fileLock, log, { lockTimeoutMs: 1 }),
@@ -309,11 +309,11 @@ describe.skipIf(fileLock === null)('several processes', () => {
       renewable: true,
       now: () => NOW,
     });
-    await waitFor('the lock', () => readdirSync(folder).includes('auth.lock'));
+    await waitFor('the lock', () => release !== null);
     expect(await impatient.headers()).toEqual(bearer(expiring(0)));
     expect(lines.join()).toContain('another process keeps');
     expect(service.asked).toEqual([]);
-    release();
+    release!();
     await holding;
   });
 });
