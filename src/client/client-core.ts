@@ -190,7 +190,7 @@ export class ClientCore {
   }
 
   /**
-   * Closed processes of a resumed session that the server dropped while no client was attached, because it keeps a
+   * Closed processes of a resumed session that the server dropped while they waited for a client, because it keeps a
    * limited amount. Empty on servers without the capability `droppedProcesses`.
    */
   get droppedProcesses(): readonly DroppedProcess[] {

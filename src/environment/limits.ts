@@ -49,7 +49,10 @@ export const DISCOVERY_READY_WAIT_MS = 8_000;
 /** Largest message of an MCP server: a line, an event or a JSON body. It equals the default limit of an exec-server. */
 export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** How long an MCP server may take to exit after its stdin is closed, and again after it is terminated. */
+/**
+ * How long an MCP server may take to exit after its stdin is closed, and again after it is terminated, and how long its output may
+ * stay open after its exit.
+ */
 export const MCP_END_GRACE_MS = 2_000;
 
 /** MCP servers that a thread runs for its plugins. */

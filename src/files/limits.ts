@@ -244,10 +244,13 @@ export const DISCOVERY_FILE_BYTES = 1024 * 1024;
 export const DISCOVERY_ROOT_BYTES = 16 * 1024 * 1024;
 
 /**
- * Bytes of the files of all roots of a request. Clients accept no message above 64 MiB, and the server must not hold 128 full
- * roots.
+ * Bytes of one response to a discovery: of the files of all roots, or of the plugins and skills as JSON. Clients accept no message
+ * above 64 MiB, and the server must not hold 128 full roots.
  */
 export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Bytes of the warnings of one root, and of a response about everything that is installed. */
+export const DISCOVERY_WARNING_BYTES = 256 * 1024;
 
 /**
  * YAML of a skill: nesting depth, characters, and tokens (a name, a mark, a space, an end of line). Front matter has a few dozen
@@ -257,8 +260,19 @@ export const MAX_YAML_DEPTH = 32;
 export const MAX_YAML_LENGTH = 64 * 1024;
 export const MAX_YAML_TOKENS = 4_096;
 
+/** Characters and values of a YAML document after its aliases are replaced. Without aliases it has fewer than 70,000. */
+export const MAX_YAML_EXPANDED_LENGTH = 2 * MAX_YAML_LENGTH;
+
+/** Characters of an error about YAML. It may quote the text. */
+export const MAX_YAML_ERROR_LENGTH = 256;
+
 /** Nesting depth of the servers in a plugin's manifest: the reference's parser accepts no more. */
 export const MAX_MANIFEST_DEPTH = 128;
 
-/** Characters of a skill's name: the reference's number. */
+/** Characters of a skill's name, alone and with the name of its plugin: the reference's numbers. */
 export const MAX_SKILL_NAME_CHARACTERS = 64;
+export const MAX_PREFIXED_NAME_CHARACTERS = 129;
+
+/** Characters of a tool that a skill needs: of its type and transport, and of its other texts. The reference's numbers. */
+export const MAX_TOOL_KIND_CHARACTERS = 64;
+export const MAX_TOOL_TEXT_CHARACTERS = 1_024;

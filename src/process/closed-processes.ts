@@ -8,23 +8,23 @@ export interface AttachedClient {
   confirmReceived(sentBeforeMs: number, confirmed: () => void): void;
 }
 
-/** A closed process that is kept beyond its retention time because no client is attached. */
+/** A closed process that is kept beyond its retention time because no client has had that long to read it. */
 export interface KeptProcess {
+  /** Its memory. */
   readonly retainedBytes: number;
-  readonly closedAtMs: number;
   /** Forgets the process because of a limit. */
   drop(limit: string): void;
 }
 
-/** Limits what is kept while no client is attached. */
+/** Limits what is kept beyond the retention time. */
 export interface ClosedProcessKeeper {
-  /** May drop this process or others. */
+  /** Called when the retention time of the process has passed once. May drop this process or others. */
   keep(process: KeptProcess): void;
   /** The process is no longer kept. Does nothing if it was not. */
   release(process: KeptProcess): void;
 }
 
-/** A process that was dropped while no client was attached. */
+/** A process that was dropped while it waited for a client. */
 export interface DroppedProcess {
   readonly processId: string;
   readonly exitCode: number;
@@ -45,9 +45,10 @@ interface ClosedProcess {
 
 /**
  * The closed processes of one session. Each stays readable for the retention time while a client is attached. Without a client none
- * expires, but the keeper may drop some. When a client attaches, every closed process stays readable for the whole retention time, so
- * that the client can read what it missed. A client that is attached but gone, such as a laptop that sleeps, counts as none: a process
- * expires only when the client has been heard from since it closed.
+ * expires. When a client attaches, every closed process stays readable for the whole retention time, so that the client can read what it
+ * missed. A client that is attached but gone, such as a laptop that sleeps, counts as none: a process expires only when the client has
+ * been heard from since it closed. The keeper may drop every process that closed longer ago than the retention time, whether or not a
+ * client has attached since. So clients that reconnect again and again keep no more than others.
  */
 export class ClosedProcesses {
   /** Whether {@link unknownProcess} says that a process was dropped. */
@@ -82,25 +83,24 @@ export class ClosedProcesses {
       closedAtMs: Date.now(),
       drop: (limit) => this.#drop(entry, limit),
       closedAtUptimeMs: uptimeMs(),
+      firstExpiry: this.#startTimer(() => this.#keepOrExpire(entry)),
       expiry: undefined,
       expired: false,
     };
     this.#closed.add(entry);
-    this.#startRetention(entry);
   }
 
   attach(client: AttachedClient): void {
     this.#client = client;
     for (const entry of this.#closed) {
-      this.#release(entry);
-      this.#startRetention(entry);
+      entry.expired = false;
+      clearTimeout(entry.expiry);
+      entry.expiry = this.#startTimer(() => this.#expire(entry));
     }
   }
 
   detach(): void {
-    if (this.#client === null) return;
     this.#client = null;
-    for (const entry of [...this.#closed]) if (entry.expired) this.#keeper?.keep(entry);
   }
 
   evictOldest(): void {
@@ -127,16 +127,19 @@ export class ClosedProcesses {
     this.#closed.clear();
   }
 
-  #startRetention(entry: Entry): void {
-    entry.expired = false;
-    entry.expiry = setTimeout(() => this.#expire(entry), this.#retentionMs);
-    entry.expiry.unref();
+  #startTimer(ended: () => void): NodeJS.Timeout {
+    return setTimeout(ended, this.#retentionMs).unref();
+  }
+
+  /** The retention time has passed once. Another one has begun if a client has attached meanwhile. */
+  #keepOrExpire(entry: Entry): void {
+    if (entry.expiry === undefined) this.#expire(entry);
+    if (this.#closed.has(entry)) this.#keeper?.keep(entry);
   }
 
   #expire(entry: Entry): void {
     const client = this.#client;
     entry.expired = true;
-    if (client === null) this.#keeper?.keep(entry);
     client?.confirmReceived(entry.closedAtUptimeMs, () => {
       if (this.#client === client && entry.expired && this.#closed.has(entry)) this.#evict(entry);
     });
@@ -158,6 +161,7 @@ export class ClosedProcesses {
   }
 
   #release(entry: Entry): void {
+    clearTimeout(entry.firstExpiry);
     clearTimeout(entry.expiry);
     this.#keeper?.release(entry);
   }
@@ -165,10 +169,13 @@ export class ClosedProcesses {
 
 interface Entry extends KeptProcess {
   readonly process: ClosedProcess;
+  readonly closedAtMs: number;
   readonly closedAtUptimeMs: number;
-  /** Ends the retention time. */
+  /** Ends the retention time that began when the process closed. */
+  readonly firstExpiry: NodeJS.Timeout;
+  /** Ends the retention time that began when a client attached; absent if none has since. */
   expiry: NodeJS.Timeout | undefined;
-  /** Whether the retention time has ended. */
+  /** Whether the latest retention time has ended. */
   expired: boolean;
 }
 
@@ -177,5 +184,5 @@ const ALWAYS_THERE: AttachedClient = { confirmReceived: (_sentBeforeMs, confirme
 
 function describe({ exitCode, closedAtMs, droppedAtMs, limit }: DroppedProcess): string {
   const [closedAt, droppedAt] = [closedAtMs, droppedAtMs].map((ms) => new Date(ms).toISOString());
-  return `exited with code ${exitCode} and closed at ${closedAt}; its output was dropped at ${droppedAt}, while no client was attached (${limit})`;
+  return `exited with code ${exitCode} and closed at ${closedAt}; its output was dropped at ${droppedAt}, while it waited for a client (${limit})`;
 }

@@ -90,7 +90,10 @@ export const WATCHDOG_EXIT_DEADLINE_MS = 1_000;
 export const DEFAULT_MAX_PROCESSES = 1024;
 export const DEFAULT_CLOSED_RETENTION_MS = 30_000;
 
-/** Processes dropped while no client was attached that a session remembers, to report them. A record has the id and some numbers. */
+/** Memory that a closed process takes besides its output, its write ids and its command line. */
+export const CLOSED_PROCESS_BYTES = 10 * 1024;
+
+/** Processes dropped while they waited for a client that a session remembers, to report them. A record has the id and some numbers. */
 export const DROPPED_PROCESS_RECORDS = 64;
 
 /** Default retention of each output stream: the reference's numbers for a whole process, and a head for snapshots. */

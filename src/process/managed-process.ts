@@ -1,6 +1,7 @@
 import { ProcessError } from './errors.ts';
 import {
   CLOSE_AFTER_KILL_ROUNDS,
+  CLOSED_PROCESS_BYTES,
   DENIAL_OUTPUT_WAIT_MS,
   MAX_CHUNK_BYTES,
   MAX_TIMER_MS,
@@ -164,8 +165,9 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
+  /** Memory of a closed process: a fixed amount, its output and its write ids. */
   get retainedBytes(): number {
-    return this.#log.retainedBytes;
+    return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + (this.#stdin?.retainedBytes ?? 0);
   }
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
@@ -354,7 +356,8 @@ export class ManagedProcess {
     if (this.#closed || this.#exitCode === null || this.#openStreams > 0) return;
     this.#closed = true;
     this.#watch.stop();
-    this.#stdin?.release();
+    this.#stdin?.close();
+    this.#log.shrink();
     this.#child.release();
     this.#listener.closed(this.#log.mark(), this.reason);
     this.#changes.notify();

@@ -41,11 +41,16 @@ export class OutputLog {
     return this.#nextSeq;
   }
 
-  /** Bytes of output that are kept. */
+  /** Memory of the output that is kept. */
   get retainedBytes(): number {
     let bytes = 0;
     for (const stream of this.#streams.values()) bytes += stream.retainedBytes;
     return bytes;
+  }
+
+  /** Frees the memory that was allocated for further output. */
+  shrink(): void {
+    for (const stream of this.#streams.values()) stream.shrink();
   }
 
   /** Copies the bytes and returns their sequence number. */

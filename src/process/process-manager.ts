@@ -17,7 +17,7 @@ export interface ProcessManagerOptions {
   readonly maxProcesses: number;
   /** How long a closed process stays readable and keeps its id while a client is attached. */
   readonly closedRetentionMs: number;
-  /** Limits what is kept while no client is attached; no limits when absent. */
+  /** Limits what is kept beyond the retention time; no limits when absent. */
   readonly keeper?: ClosedProcessKeeper;
 }
 
@@ -238,7 +238,7 @@ export class ProcessManager {
     this.closed.add({
       processId,
       exitCode: process.exitCode!,
-      retainedBytes: process.retainedBytes,
+      retainedBytes: process.retainedBytes + identityBytes(entry),
       forget: () => {
         if (this.#entries.get(processId) === entry) this.#entries.delete(processId);
         void process.forget();
@@ -311,7 +311,7 @@ function listed({ argv, cwd, io }: SpawnSpec): ListedProgram {
   for (const argument of argv) {
     // An empty argument takes space too.
     if (left <= 0) break;
-    shown.push(argument.length <= left ? argument : wholeCharacters(argument.slice(0, left)));
+    shown.push(argument.length <= left ? argument : beginningOf(argument, left));
     left -= argument.length + 1;
   }
   // The last argument may use up all characters without being cut.
@@ -319,7 +319,19 @@ function listed({ argv, cwd, io }: SpawnSpec): ListedProgram {
   return { argv: shown, argvTruncated, cwd, tty: io.kind === 'pty' };
 }
 
-/** Without half of a surrogate pair at the end, which strict JSON parsers refuse. */
-function wholeCharacters(text: string): string {
-  return text.replace(/[\ud800-\udbff]$/, '');
+/**
+ * The first characters, as a copy: a slice would keep the whole text in memory. Without half of a surrogate pair at the end, which strict
+ * JSON parsers refuse.
+ */
+function beginningOf(text: string, length: number): string {
+  const copy = Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le');
+  return copy.replace(/[\ud800-\udbff]$/, '');
 }
+
+/** Memory of what identifies a process in a listing. */
+function identityBytes({ processId, program: { argv, cwd } }: Pick<Entry, 'processId' | 'program'>): number {
+  return [processId, cwd, ...argv].reduce((bytes, text) => bytes + Buffer.byteLength(text) + STRING_BYTES, 0);
+}
+
+/** What a string and the reference to it take besides the characters. */
+const STRING_BYTES = 32;

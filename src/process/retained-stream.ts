@@ -60,9 +60,17 @@ export class RetainedStream {
     else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
   }
 
-  /** Bytes of the head and the tail. */
+  /** Bytes of the head and the tail, and 16 for each chunk. */
   get retainedBytes(): number {
-    return this.#retainedHead + this.#retainedTail;
+    return this.#retainedHead + this.#retainedTail + BYTES_PER_CHUNK * this.#chunks.length;
+  }
+
+  /** Frees the memory that was allocated for further output. */
+  shrink(): void {
+    if (this.#head.length > this.#retainedHead) this.#head = copyOf(this.#head, this.#retainedHead);
+    const tailBytes = Math.max(0, this.#totalBytes - this.#tailFrom);
+    if (this.#ring.length > tailBytes) this.#resizeRing(tailBytes, this.#totalBytes);
+    this.#chunks.shrink();
   }
 
   /** Number of readable chunks. */
@@ -139,9 +147,7 @@ export class RetainedStream {
     const needed = this.#totalBytes + bytes.length;
     if (needed > this.#head.length) {
       const size = Math.min(this.#limits.headBytes, Math.max(needed, this.#head.length * 2));
-      const grown = Buffer.allocUnsafeSlow(size);
-      this.#head.copy(grown);
-      this.#head = grown;
+      this.#head = copyOf(this.#head, size);
     }
     bytes.copy(this.#head, this.#totalBytes);
   }
@@ -163,13 +169,18 @@ export class RetainedStream {
     if (needed <= this.#ring.length) return;
     let size = Math.max(this.#ring.length, INITIAL_RING_BYTES);
     while (size < needed) size *= 2;
-    const grown = Buffer.allocUnsafeSlow(Math.min(size, this.#limits.tailBytes));
+    this.#resizeRing(Math.min(size, this.#limits.tailBytes), end);
+  }
+
+  /** Moves the tail, which ends at `end`, to a ring buffer of another size. */
+  #resizeRing(size: number, end: number): void {
+    const resized = Buffer.allocUnsafeSlow(size);
     for (let from = this.#tailFrom; from < end; ) {
       const part = this.#contiguous(from, end);
-      const at = from % grown.length;
-      from += part.copy(grown, at);
+      const at = from % resized.length;
+      from += part.copy(resized, at);
     }
-    this.#ring = grown;
+    this.#ring = resized;
   }
 
   /** A view where the bytes are contiguous, otherwise a copy. */
@@ -193,9 +204,18 @@ export class RetainedStream {
   }
 }
 
+/** Copies as many bytes as fit to a buffer of this size. */
+function copyOf(bytes: Buffer, size: number): Buffer {
+  const copy = Buffer.allocUnsafeSlow(size);
+  bytes.copy(copy);
+  return copy;
+}
+
 const NO_BYTES = Buffer.alloc(0);
 const INITIAL_RING_BYTES = 4096;
 const INITIAL_CHUNKS = 8;
+/** Two numbers of a {@link ChunkTable}. */
+const BYTES_PER_CHUNK = 16;
 
 /** A queue of chunks in sequence order, each with its end in the stream: 16 bytes per chunk, cheap to shift and to search. */
 class ChunkTable {
@@ -241,12 +261,19 @@ class ChunkTable {
     return low;
   }
 
+  shrink(): void {
+    if (this.length < this.#seqs.length) this.#resize(Math.max(1, this.length));
+  }
+
   #slot(index: number): number {
     return (this.#first + index) % this.#seqs.length;
   }
 
   #grow(): void {
-    const size = Math.max(this.length + 1, Math.min(this.length * 2, this.#maxLength));
+    this.#resize(Math.max(this.length + 1, Math.min(this.length * 2, this.#maxLength)));
+  }
+
+  #resize(size: number): void {
     const seqs = new Float64Array(size);
     const ends = new Float64Array(size);
     for (let index = 0; index < this.length; index++) {

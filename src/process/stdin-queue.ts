@@ -23,6 +23,7 @@ export class StdinQueue {
   #queuedBytes = 0;
   #ended = false;
   #gone = false;
+  #closed = false;
   #withheld: (() => void)[] = [];
 
   constructor(sink: InputSink, isTerminal: boolean) {
@@ -42,6 +43,7 @@ export class StdinQueue {
     if (writeId !== null && this.#writeIds.has(writeId)) return 'accepted';
     if (this.#gone) throw new ProcessError('stdinGone', 'the process was terminated; its stdin is gone');
     if (this.#ended) return 'stdinClosed';
+    if (this.#closed) return 'accepted';
     if (bytes.length > 0) this.#enqueue(bytes);
     if (writeId !== null) this.#writeIds.add(writeId);
     if (bytes.length === 0 || this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) return 'accepted';
@@ -64,13 +66,22 @@ export class StdinQueue {
   /** Drops what is queued and rejects every later write. */
   abandon(): void {
     this.#gone = true;
-    this.release();
+    this.#release();
   }
 
-  /** Frees the descriptor. Later writes are accepted and dropped, like writes to an exited program. */
-  release(): void {
-    this.#sink.destroy();
-    this.#releaseWithheld();
+  /**
+   * Frees the descriptor of a program that has ended. Later writes are accepted and dropped, unless stdin was ended or abandoned before:
+   * then only the writes that were accepted before are acknowledged again. Only for them write ids are kept.
+   */
+  close(): void {
+    this.#closed = true;
+    if (!this.#ended && !this.#gone) this.#writeIds.clear();
+    this.#release();
+  }
+
+  /** Memory of the write ids. */
+  get retainedBytes(): number {
+    return this.#writeIds.retainedBytes;
   }
 
   #enqueue(bytes: Uint8Array): void {
@@ -94,6 +105,11 @@ export class StdinQueue {
     this.#queuedBytes -= bytes;
     if (this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) this.#withheld.shift()?.();
     if (this.#queuedChunks === 0) this.#releaseWithheld();
+  }
+
+  #release(): void {
+    this.#sink.destroy();
+    this.#releaseWithheld();
   }
 
   #releaseWithheld(): void {
@@ -122,7 +138,20 @@ class RecentIds {
     const oldest = this.#ids.values().next().value;
     if (oldest !== undefined) this.#ids.delete(oldest);
   }
+
+  clear(): void {
+    this.#ids.clear();
+  }
+
+  get retainedBytes(): number {
+    let bytes = 0;
+    for (const id of this.#ids) bytes += Buffer.byteLength(id) + BYTES_PER_ID;
+    return bytes;
+  }
 }
+
+/** What a string and its entry in a set take besides the characters: about 50 bytes in Node 22. */
+const BYTES_PER_ID = 56;
 
 function shortened(id: string): string {
   return id.length <= LONGEST_PLAIN_ID ? id : createHash('sha512').update(id).digest('hex');

@@ -32,7 +32,7 @@ export const CAPABILITIES = {
   processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
   processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
-  droppedProcesses: '`initialize` can request which processes were dropped while the session was detached.',
+  droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',

@@ -41,7 +41,7 @@ export const InitializeParams = once(() =>
           ),
           droppedProcesses: doc(
             z._default(z.boolean(), false),
-            'Report processes that were dropped while the session was detached: in the result of `initialize`, and in the error of a request that names one.',
+            'Report processes that were dropped while they waited for a client: in the result of `initialize`, and in the error of a request that names one.',
           ),
         }),
       ),
@@ -56,7 +56,7 @@ export const InitializeResult = once(() =>
     environmentInfo: z.optional(EnvironmentInfo()),
     droppedProcesses: doc(
       z.optional(z.array(DroppedProcess())),
-      'The latest 64 closed processes that the server dropped while the session was detached. Absent without any, and unless requested.',
+      'The latest 64 closed processes that the server dropped while they waited for a client. Absent without any, and unless requested.',
     ),
   }),
 );

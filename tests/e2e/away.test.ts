@@ -111,10 +111,11 @@ describe('a job that ends while its client is away', () => {
     proxy.interrupt();
     writeFileSync(join(folder, 'go'), '');
     await waitFor('the end of the retention', async () => (await gauge('detached_processes')) === 4);
-    expect(await gauge('detached_output_bytes')).toBe(4 * EXPECTED.stdout.length);
+    expect(await gauge('detached_output_bytes')).toBeGreaterThan(4 * EXPECTED.stdout.length);
     proxy.restore();
     for (const result of await Promise.all(results.map((each) => each()))) expect(result).toEqual(EXPECTED);
-    expect(await gauge('detached_processes')).toBe(0);
+    await waitFor('the end of the second retention', async () => (await gauge('detached_processes')) === 0);
+    expect(await gauge('detached_output_bytes')).toBe(0);
   });
 
   test('is kept although the server believes that the client is there', async () => {
@@ -188,13 +189,11 @@ describe('a result beyond the limits of the server', () => {
     const client = await connectTo(proxy.url);
     onTestFinished(() => client.close());
     const first = await client.backend.start(shell('first', 'echo up; sleep 0.1; exit 3'));
-    const second = await client.backend.start(shell('second', 'echo running; sleep 0.3'));
+    const second = await client.backend.start(shell('second', 'echo running; sleep 0.3; seq 1 5000'));
     await waitFor('the start of both', () => first.revision > 0 && second.revision > 0);
     proxy.interrupt();
-    await waitFor(
-      'the drop of the first',
-      async () => (await gauge('detached_output_bytes')) === 'running\n'.length,
-    );
+    // The memory of the second.
+    await waitFor('the drop of the first', async () => (await gauge('detached_output_bytes')) > 20_000);
     expect(await gauge('detached_processes')).toBe(1);
     return { proxy, client, first, url };
   }
@@ -207,7 +206,7 @@ describe('a result beyond the limits of the server', () => {
       { processId: 'first', exitCode: 3, limit: 'maxDetachedProcesses' },
     ]);
     expect(first.state.failure?.message).toMatch(
-      /process first exited with code 3 and closed at \S+Z; its output was dropped at \S+Z, while no client was attached \(maxDetachedProcesses\)/,
+      /process first exited with code 3 and closed at \S+Z; its output was dropped at \S+Z, while it waited for a client \(maxDetachedProcesses\)/,
     );
   });
 

@@ -211,6 +211,42 @@ describe('a declared program', () => {
     expect(newPid).not.toBe(pid);
   });
 
+  test.each([
+    ['a child process', 'sleep 1000 &'],
+    ['a child process in its own session', 'setsid sleep 1000 &'],
+  ])('that exits and leaves %s behind is restarted without it', async (_name, child) => {
+    const pids = join(folder, 'pids');
+    // Only the first server exits. It leaves a process that keeps its output open.
+    const script =
+      `[ -e ${pids} ] && exec '${process.execPath}' '${FIXTURE}'; ` +
+      `${child} echo $! > ${pids}; read line; printf '{"jsonrpc":"2.0","method":"seen"}\\n'; exit 5`;
+    writePlugin({ counter: { command: 'bash', args: ['-c', script] } });
+    const received: object[] = [];
+    let starts = 0;
+    const thread = new Thread('local', {
+      connect: async (transport) => {
+        if (++starts > 1) return connect(transport);
+        transport.onmessage = (message) => received.push(message);
+        await transport.start();
+        await transport.send({});
+        return null as never;
+      },
+    });
+    await thread.step();
+    const pid = await waitFor(
+      'the restart',
+      async () => {
+        const client = (await thread.step()).servers[0]!.client;
+        return client && answerOf(client, 'pid');
+      },
+      60_000,
+    );
+    expect(pid).toMatch(/^\d+$/);
+    expect(received).toEqual([{ jsonrpc: '2.0', method: 'seen' }]);
+    const left = Number(readFileSync(pids, 'utf8'));
+    await waitFor('the end of the process that was left behind', () => !isAlive(left));
+  });
+
   test('that always fails is restarted a limited number of times, and does not affect others', async () => {
     const log = join(folder, 'starts');
     writePlugin({

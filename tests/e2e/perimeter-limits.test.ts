@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { startServer as startProgram } from '../../scripts/reference.mjs';
 import type { ResultOf } from '../../src/protocol/registry.ts';
+import { signToken } from '../../src/server/auth/signed-token.ts';
 import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
 import { base64, shell } from '../support/programs.ts';
@@ -82,6 +83,62 @@ describe('connections', () => {
       ),
     );
   });
+});
+
+describe('clients with signed tokens', () => {
+  const secret = 'a secret that only this test and its server know';
+
+  /** A server with six sessions, and how to connect with a token. */
+  async function startShared() {
+    const path = join(folder, 'secret');
+    writeFileSync(path, secret, { mode: 0o600 });
+    const server = await start({
+      ...{ wsAuth: 'signed-bearer-token', wsSharedSecretFile: path },
+      ...{ maxSessions: 6, detachedSessionTtlMs: Number.POSITIVE_INFINITY },
+    });
+    return (jti: string) => {
+      const token = signToken({ jti, exp: Math.floor(Date.now() / 1_000) + 3_600 }, secret);
+      return async (resumeSessionId?: string) => {
+        const client = await TestClient.connect(server.url, { authorization: `Bearer ${token}` });
+        cleanups.push(() => client.close());
+        const session = { clientName: 'test', ...(resumeSessionId && { resumeSessionId }) };
+        const { sessionId } = await client.call('initialize', session);
+        client.notify('initialized');
+        return { client, sessionId };
+      };
+    };
+  }
+
+  test.each(['attached', 'detached with a running program'])(
+    'no one loses results to sessions of another that are %s, and each still gets a session',
+    async (state) => {
+      const connectAs = await startShared();
+      const [victim, greedy] = [connectAs('victim'), connectAs('greedy')];
+      const { client, sessionId } = await victim();
+      await client.call('process/start', shell('job', 'echo result'));
+      await client.call('process/wait', { processId: 'job' });
+      await client.close();
+      const opened: TestClient[] = [];
+      const refused = await (async () => {
+        for (;;) opened.push((await greedy()).client);
+      })().catch((error: unknown) => error);
+      expect(refused).toMatchObject({
+        code: -32001,
+        message: expect.stringContaining('this client has 4 of'),
+      });
+      if (state !== 'attached') {
+        for (const each of opened) {
+          await each.call('process/start', shell('sleep', 'sleep 1000'));
+          await each.close();
+        }
+        await expect(greedy()).rejects.toMatchObject({ code: -32001 });
+      }
+      const { client: back } = await victim(sessionId);
+      const { chunks } = await back.call('process/read', { processId: 'job' });
+      expect(chunks.map(({ chunk }) => Buffer.from(chunk, 'base64').toString()).join('')).toBe('result\n');
+      expect((await victim()).sessionId).not.toBe(sessionId);
+    },
+  );
 });
 
 describe('limits of all clients together', () => {

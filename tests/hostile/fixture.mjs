@@ -13,7 +13,8 @@ const LONG_NAMES = 3_000;
 const TREE_DIRECTORIES = 3_000;
 const DEEP_LEVELS = 64;
 const LARGE_FILE_BYTES = 64 * MIB;
-const SKILLS = 26;
+const SKILLS = 28;
+const PLUGINS = 4;
 /** The head of a web server's response that the server accepts. */
 const RESPONSE_HEADERS = 1_500;
 
@@ -94,6 +95,7 @@ export class Fixture {
     const codex = join(this.home, '.codex');
     mkdirSync(codex, { recursive: true });
     symlinkSync(join(this.folder, 'capabilities', 'skills'), join(codex, 'skills'));
+    this.#createPlugins(join(codex, 'plugins', 'cache', 'market'));
     writeFileSync(join(codex, 'config.toml'), hostileToml());
     const functions = Array.from(
       { length: 2_000 },
@@ -101,6 +103,23 @@ export class Fixture {
     );
     const variables = Array.from({ length: 2_000 }, (_, index) => `export V${index}='${'y'.repeat(300)}'`);
     writeFileSync(join(this.home, '.profile'), [...functions, ...variables].join('\n'));
+  }
+
+  /** Plugins with a long name for many skills, or with servers that take more space in a response than in the file. */
+  #createPlugins(cache) {
+    const manifests = [
+      { name: 'n'.repeat(900_000) },
+      { name: 'wide', mcpServers: { a: Array(200_000).fill(0) } },
+    ].map((manifest) => JSON.stringify(manifest).replaceAll(',0', ',1e9'));
+    for (let index = 0; index < PLUGINS; index++) {
+      const folder = join(cache, `plugin-${index}`, '1');
+      mkdirSync(join(folder, '.codex-plugin'), { recursive: true });
+      writeFileSync(join(folder, '.codex-plugin', 'plugin.json'), manifests[index % manifests.length]);
+      for (let skill = 0; skill < 20; skill++) {
+        mkdirSync(join(folder, 'skills', `${skill}`), { recursive: true });
+        writeFileSync(join(folder, 'skills', `${skill}`, 'SKILL.md'), '---\ndescription: text\n---\n');
+      }
+    }
   }
 
   async #startWebServer() {
@@ -152,6 +171,7 @@ function hostileYaml() {
     `${head}x: ${'!'.repeat(size)}`,
     `${head}x: ${"'".repeat(size)}`,
     `name: ${'n'.repeat(size)}`,
+    `${head}t: &t {type: a, value: b, description: "${'a '.repeat(size / 2 - 4_000)}"}\ndependencies: {tools: [${'*t,'.repeat(1_300)}]}`,
   ];
 }
 

@@ -13,7 +13,7 @@ import { receivedBytes } from './bytes.ts';
 /** The capability flags of a server. */
 export type Capabilities = Readonly<Partial<Record<Capability, boolean>>>;
 
-/** A closed process that the server dropped while no client was attached. */
+/** A closed process that the server dropped while it waited for a client. */
 export interface DroppedProcess {
   readonly processId: string;
   readonly exitCode: number;

@@ -79,10 +79,15 @@ function parsedOnce(discovered: DiscoveredRoot): Promise<ParsedSkills> {
 
 async function parse(discovered: DiscoveredRoot): Promise<ParsedSkills> {
   // Loaded with the first skill: it contains the YAML parser.
-  const { skillsOf } = await import('../../files/capability-discovery/skills.ts');
+  const [{ skillsOf }, { Budget }, { DISCOVERY_ANSWER_BYTES }] = await Promise.all([
+    import('../../files/capability-discovery/skills.ts'),
+    import('../../files/capability-discovery/file-bundle.ts'),
+    import('../../files/limits.ts'),
+  ]);
   const warnings = [...discovered.warnings];
   if (discovered.error !== null) warnings.push(`capability root '${discovered.id}': ${discovered.error}`);
-  const skills = await skillsOf(discovered, warnings);
+  const answer = new Budget(DISCOVERY_ANSWER_BYTES, 'capability root');
+  const skills = await skillsOf(discovered, answer, warnings);
   return {
     skills: skills.map(({ name, description, shortDescription, path }) => ({
       name,

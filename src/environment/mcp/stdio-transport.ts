@@ -81,21 +81,32 @@ export class McpStdioTransport implements McpTransport {
     this.#finish();
   }
 
+  /** Ends with the server's output, or soon after its exit when another process keeps the output open. */
   async #follow(process: ExecProcess): Promise<void> {
     const lines = new LineSplitter(MAX_MCP_MESSAGE_BYTES);
+    const outputLimit = new AbortController();
+    let timer: NodeJS.Timeout | undefined;
     try {
-      for await (const event of process.events()) {
+      for await (const event of process.events({ signal: outputLimit.signal })) {
         if (event.type === 'output' && event.stream === 'stderr') this.#program.onStderr?.(event.bytes);
         else if (event.type === 'output') this.#receive(lines.push(event.bytes));
         else if (event.type === 'lost' && event.bytes !== 0)
           throw new Error('output of the MCP server was lost');
         else if (event.type === 'failed') throw event.error;
-        else if (event.type === 'exited') this.#closed = true;
+        else if (event.type === 'exited') {
+          this.#closed = true;
+          // Some executors report the exit before the last output.
+          timer = setTimeout(() => outputLimit.abort(), MCP_END_GRACE_MS);
+        }
       }
     } catch (error) {
-      this.onerror?.(error as Error);
-      // The rest of its output cannot be parsed.
-      await process.terminate().catch(() => {});
+      // After the exit only the processes that the server left behind still run.
+      if (!outputLimit.signal.aborted) this.onerror?.(error as Error);
+      // The rest of its output is not read.
+      const terminated = process.terminate().catch(() => {});
+      await withTimeout(terminated, MCP_END_GRACE_MS, { onTimeout: () => {} });
+    } finally {
+      clearTimeout(timer);
     }
     this.#finish();
   }

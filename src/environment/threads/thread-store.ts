@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { link, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { link, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomHex } from '../../base/random-hex.ts';
 import { ClientError } from '../../client/errors.ts';
@@ -13,6 +13,7 @@ import {
   selectionMetadata,
 } from '../capability-roots/thread-record.ts';
 import { MAX_THREAD_BYTES, UNFINISHED_THREAD_MS } from '../limits.ts';
+import { createFolder } from './create-folder.ts';
 import { encodeRecord, readThreadFile, type ThreadRecord } from './thread-file.ts';
 import { fileError, ThreadLog, threadName } from './thread-log.ts';
 
@@ -43,7 +44,7 @@ export class ThreadStore {
   /** Opens the folder, and creates it if necessary. Removes the files of threads whose creation was interrupted. */
   static async open(folder: string): Promise<ThreadStore> {
     try {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await createFolder(folder, 0o700);
       await removeUnfinished(folder);
     } catch (error) {
       throw fileError(`the thread store ${folder} cannot be opened`, error);

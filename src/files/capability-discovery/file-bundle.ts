@@ -1,6 +1,6 @@
 import { FileError, refused } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
-import { DISCOVERY_FILE_BYTES, DISCOVERY_ROOT_BYTES } from '../limits.ts';
+import { DISCOVERY_FILE_BYTES, DISCOVERY_ROOT_BYTES, DISCOVERY_WARNING_BYTES } from '../limits.ts';
 import { isWithin, type NativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
 import { readUpTo } from '../read-up-to.ts';
@@ -24,7 +24,8 @@ interface Place {
 export class FileBundle {
   readonly warnings: string[] = [];
   readonly #files: FileSystem;
-  readonly #budgets: readonly Budget[];
+  readonly #root = new Budget(DISCOVERY_ROOT_BYTES, 'capability root bundle');
+  readonly #answer: Budget;
   readonly #links: LinkRule;
   readonly #signal: AbortSignal;
   /** A cache of one entry: nearly all files are requested for the same directory. */
@@ -32,28 +33,29 @@ export class FileBundle {
 
   constructor(files: FileSystem, answer: Budget, links: LinkRule, signal: AbortSignal) {
     this.#files = files;
-    this.#budgets = [new Budget(DISCOVERY_ROOT_BYTES, 'capability root bundle'), answer];
+    this.#answer = answer;
     this.#links = links;
     this.#signal = signal;
   }
 
   /**
-   * Reads a file. Links that lead out of `directory` count as missing, with a warning. Null when the file is missing or not a
-   * regular file, and for any error, which adds a warning.
+   * Reads a file that the response contains `copies` times. Links that lead out of `directory` count as missing, with a warning.
+   * Null when the file is missing or not a regular file, and for any error, which adds a warning.
    */
-  async read(path: NativePath, directory: NativePath): Promise<BundledFile | null> {
+  async read(path: NativePath, directory: NativePath, copies = 1): Promise<BundledFile | null> {
     this.#signal.throwIfAborted();
     const uri = uriFromPath(path);
     const location = await this.#attempt('inspect', uri, () => this.#locate(path, directory));
     if (location === null) return null;
     const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(location));
-    if (size === null || this.#isTooLarge(size, uri)) return null;
+    if (size === null || this.#isTooLarge(size, uri, copies)) return null;
     const bytes = await this.#attempt('read', uri, () => this.#content(location));
     // The file may have grown, and the size of a file that the kernel generates means nothing.
-    if (bytes === null || this.#isTooLarge(bytes.length, uri)) return null;
+    if (bytes === null || this.#isTooLarge(bytes.length, uri, copies)) return null;
     const problem = utf8Problem(bytes);
     if (problem !== null) return this.#leaveOut(`capability file ${uri} is not UTF-8: ${problem}`);
-    for (const budget of this.#budgets) budget.use(bytes.length);
+    this.#root.use(bytes.length);
+    this.#answer.use(answerBytes(bytes.length, uri, copies));
     return { path: uri, contents: bytes.toString() };
   }
 
@@ -99,12 +101,12 @@ export class FileBundle {
     }
   }
 
-  #isTooLarge(bytes: number, uri: string): boolean {
+  #isTooLarge(bytes: number, uri: string, copies: number): boolean {
     const objection =
       bytes > DISCOVERY_FILE_BYTES
         ? `capability file ${uri} exceeds the ${DISCOVERY_FILE_BYTES}-byte limit`
-        : this.#budgets.map((budget) => budget.objection(bytes)).find((text) => text !== null);
-    if (objection == null) return false;
+        : (this.#root.objection(bytes) ?? this.#answer.objection(answerBytes(bytes, uri, copies)));
+    if (objection === null) return false;
     this.warnings.push(objection);
     return true;
   }
@@ -113,6 +115,21 @@ export class FileBundle {
     this.warnings.push(warning);
     return null;
   }
+}
+
+/** What a file adds to a response. */
+function answerBytes(bytes: number, uri: string, copies: number): number {
+  return copies * (bytes + uri.length);
+}
+
+/** The first warnings, within their limit. The last one reports how many are missing. */
+export function limitWarnings(warnings: string[]): string[] {
+  const budget = new Budget(DISCOVERY_WARNING_BYTES, 'warnings');
+  const end = warnings.findIndex((warning) => {
+    budget.use(Buffer.byteLength(warning));
+    return budget.objection(0) !== null;
+  });
+  return end < 0 ? warnings : [...warnings.slice(0, end), `${warnings.length - end} more warnings`];
 }
 
 /** A number of bytes that several files share. */
@@ -134,5 +151,13 @@ export class Budget {
 
   use(bytes: number): void {
     this.#used += bytes;
+  }
+
+  /** Uses the bytes of a value as JSON. Returns why they do not fit; null when they do. */
+  useJson(value: object): string | null {
+    const bytes = Buffer.byteLength(JSON.stringify(value));
+    const objection = this.objection(bytes);
+    if (objection === null) this.use(bytes);
+    return objection;
   }
 }

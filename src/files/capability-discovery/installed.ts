@@ -1,12 +1,18 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
 import type { ConfigLocations } from '../executor-config/config-locations.ts';
 import type { FileSystem } from '../file-system.ts';
-import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
+import {
+  DISCOVERY_ANSWER_BYTES,
+  DISCOVERY_ROOT_CONCURRENCY,
+  DISCOVERY_WARNING_BYTES,
+  MAX_DISCOVERY_ROOTS,
+} from '../limits.ts';
 import { childPath, isWithin, type NativePath, textOfName } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
-import { Budget, type LinkRule } from './file-bundle.ts';
+import { Budget, type LinkRule, limitWarnings } from './file-bundle.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
 import { type InstalledSkill, lastSegment, manifestOf, skillsOf } from './skills.ts';
 import { newestVersion } from './versions.ts';
@@ -16,7 +22,7 @@ type InstalledPlugin = InstalledCapabilities['plugins'][number];
 
 /**
  * Finds what is installed for the user of this machine: the newest version of each plugin, and the skills in the well-known
- * directories. The disk is read on every call. Unusable items are skipped with a warning.
+ * directories. The disk is read on every call. Unusable items, and items beyond the limit of a response, are skipped with a warning.
  */
 export async function discoverInstalled(
   files: FileSystem,
@@ -25,11 +31,15 @@ export async function discoverInstalled(
   links: LinkRule = 'contain',
 ): Promise<InstalledCapabilities> {
   const warnings: string[] = [];
-  const lookup = { files, answer: new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer'), links };
+  const lookup = { files, answer: newBudget(), links };
+  // The files that are read are not those of the response: a skill is a part of its file, and inline servers are copied.
+  const answer = newBudget();
+  answer.use(DISCOVERY_WARNING_BYTES);
   const cache = childPath(childPath(locations.codexHome, 'plugins'), 'cache');
   const plugins = await discoverPlugins(
     await installedPlugins(lookup, cache, warnings),
     lookup,
+    answer,
     warnings,
     signal,
   );
@@ -38,10 +48,13 @@ export async function discoverInstalled(
     const uri = uriFromPath(path);
     const root = await discoverRoot({ id, uri, path }, lookup, signal);
     warnings.push(...root.warnings);
-    const discoveryRoot = { id, path: uri };
-    skills.push(...(await skillsOf(root, warnings)).map((skill) => ({ ...skill, discoveryRoot })));
+    skills.push(...(await skillsOf(root, answer, warnings, { id, path: uri })));
   }
-  return { plugins, skills, warnings };
+  return { plugins, skills, warnings: limitWarnings(warnings) };
+}
+
+function newBudget(): Budget {
+  return new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer');
 }
 
 interface PluginLocation {
@@ -91,6 +104,7 @@ async function installedPlugins(
 async function discoverPlugins(
   locations: readonly PluginLocation[],
   lookup: Lookup,
+  answer: Budget,
   warnings: string[],
   signal: AbortSignal,
 ): Promise<InstalledPlugin[]> {
@@ -101,7 +115,8 @@ async function discoverPlugins(
   });
   const plugins: InstalledPlugin[] = [];
   for (const [index, location] of locations.entries()) {
-    const plugin = await pluginOf(location, found[index]!, warnings);
+    await nextTurn();
+    const plugin = await pluginOf(location, found[index]!, answer, warnings);
     if (plugin !== null) plugins.push(plugin);
   }
   return plugins;
@@ -110,6 +125,7 @@ async function discoverPlugins(
 async function pluginOf(
   { id, version }: PluginLocation,
   root: DiscoveredRoot,
+  answer: Budget,
   warnings: string[],
 ): Promise<InstalledPlugin | null> {
   warnings.push(...root.warnings);
@@ -121,15 +137,20 @@ async function pluginOf(
   const { mcpServers, name, displayName } = manifest;
   // Clients read declared and inline servers from the same field.
   const inline = mcpServers && { path: root.plugin.manifest.path, contents: mcpServers };
-  return {
+  const plugin = {
     id: textOfName(id),
     displayName: displayName ?? name ?? lastSegment(root.path),
     remotePluginId: null,
     version: textOfName(version),
     root: root.path,
     files: { ...root.plugin, ...(inline && { mcpConfig: inline }) },
-    skills: await skillsOf(root, warnings),
   };
+  const objection = answer.useJson(plugin);
+  if (objection !== null) {
+    warnings.push(`plugin ${root.path} is skipped: ${objection}`);
+    return null;
+  }
+  return { ...plugin, skills: await skillsOf(root, answer, warnings) };
 }
 
 /** The names of subdirectories that are valid for plugins; empty when the directory cannot be listed. */

@@ -15,7 +15,8 @@ export async function findPlugin(
   found: readonly FoundManifest[],
   bundle: FileBundle,
 ): Promise<Plugin> {
-  const own = await readManifest(root, bundle);
+  // The response contains it as the plugin's manifest and as the first that names skills.
+  const own = await readManifest(root, bundle, 2);
   const outer = own === null ? await inheritedManifest(root, bundle) : { directory: root, file: own };
   const namespaceManifests = outer === null ? [] : [outer.file];
   const named = new Set<string>(outer === null ? [] : [uriFromPath(outer.directory)]);
@@ -83,9 +84,14 @@ async function inheritedManifest(
   return null;
 }
 
-async function readManifest(directory: NativePath, bundle: FileBundle): Promise<BundledFile | null> {
+async function readManifest(
+  directory: NativePath,
+  bundle: FileBundle,
+  copies = 1,
+): Promise<BundledFile | null> {
   for (const folder of MANIFEST_FOLDERS) {
-    const file = await bundle.read(childPath(childPath(directory, folder), MANIFEST_NAME), directory);
+    const path = childPath(childPath(directory, folder), MANIFEST_NAME);
+    const file = await bundle.read(path, directory, copies);
     if (file !== null) return file;
   }
   return null;

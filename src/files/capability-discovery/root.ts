@@ -3,7 +3,7 @@ import { FileError } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
 import { childPath, type NativePath, parentPath } from '../native-path.ts';
 import { pathFromUri } from '../path-uri.ts';
-import { type Budget, FileBundle, type LinkRule } from './file-bundle.ts';
+import { type Budget, FileBundle, type LinkRule, limitWarnings } from './file-bundle.ts';
 import { findPlugin } from './plugin.ts';
 import { scanRoot } from './scan.ts';
 
@@ -46,7 +46,8 @@ export async function discoverRoot(
     }
     const { plugin, namespaceManifests } = await findPlugin(path, found.manifests, bundle);
     const skills = await readSkills(path, found.skills, bundle);
-    return { id, path: uri, plugin, skills, namespaceManifests, warnings: bundle.warnings, error: null };
+    const warnings = limitWarnings(bundle.warnings);
+    return { id, path: uri, plugin, skills, namespaceManifests, warnings, error: null };
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
     return failedRoot(id, uri, `failed to scan capability root ${uri}: ${error.message}`);

@@ -1,6 +1,13 @@
 import type { ResultOf } from '../../protocol/registry.ts';
-import { MAX_SKILL_NAME_CHARACTERS } from '../limits.ts';
-import { isYamlMap, parseFrontMatter, parseYaml, YamlError, type YamlValue } from './skill-yaml.ts';
+import { MAX_SKILL_NAME_CHARACTERS, MAX_TOOL_KIND_CHARACTERS, MAX_TOOL_TEXT_CHARACTERS } from '../limits.ts';
+import {
+  isYamlMap,
+  parseFrontMatter,
+  parseYaml,
+  YamlError,
+  YamlLimitError,
+  type YamlValue,
+} from './skill-yaml.ts';
 
 type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
 
@@ -30,14 +37,17 @@ export function parseSkillHead(instructions: string): SkillHead {
   const name = oneLine(members.name);
   const description = oneLine(members.description);
   if (description === null) throw new YamlError('it has no description');
-  if (name !== null && [...name].length > MAX_SKILL_NAME_CHARACTERS) {
+  if (name !== null && isLonger(name, MAX_SKILL_NAME_CHARACTERS)) {
     throw new YamlError(`its name has more than ${MAX_SKILL_NAME_CHARACTERS} characters`);
   }
   const more = isYamlMap(members.metadata) ? members.metadata : {};
   return { name, description, shortDescription: oneLine(more['short-description']) };
 }
 
-/** Parses the part of an `openai.yaml` that concerns running a skill. An invalid file counts as empty. */
+/**
+ * Parses the part of an `openai.yaml` that concerns running a skill. An invalid file counts as empty. Throws {@link YamlLimitError}
+ * when it exceeds a limit.
+ */
 export function parseSkillExtras(metadata: string | null): SkillExtras {
   if (metadata === null) return NOTHING;
   try {
@@ -45,17 +55,25 @@ export function parseSkillExtras(metadata: string | null): SkillExtras {
     if (!isYamlMap(members)) return NOTHING;
     return { dependencies: dependenciesOf(members.dependencies), policy: policyOf(members.policy) };
   } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
+    if (!(error instanceof YamlError) || error instanceof YamlLimitError) throw error;
     return NOTHING;
   }
 }
 
-const NOTHING: SkillExtras = { dependencies: null, policy: null };
+/** The metadata of a skill without a usable `openai.yaml`. */
+export const NOTHING: SkillExtras = { dependencies: null, policy: null };
 
-/** Collapses white space to single spaces; null when nothing is left. */
-function oneLine(value: YamlValue | undefined): string | null {
+/** Collapses white space to single spaces; null when nothing is left, or more than `limit` characters. */
+function oneLine(value: YamlValue | undefined, limit = Number.POSITIVE_INFINITY): string | null {
   if (typeof value !== 'string') return null;
-  return value.split(/\s+/).filter(Boolean).join(' ') || null;
+  const line = value.replace(/\s+/g, ' ').trim();
+  return line === '' || isLonger(line, limit) ? null : line;
+}
+
+/** Whether a text has more than `limit` characters. A character has one or two code units. */
+export function isLonger(text: string, limit: number): boolean {
+  if (text.length <= limit) return false;
+  return text.length > 2 * limit || [...text].length > limit;
 }
 
 function dependenciesOf(value: YamlValue | undefined): SkillExtras['dependencies'] {
@@ -68,18 +86,20 @@ function dependenciesOf(value: YamlValue | undefined): SkillExtras['dependencies
   return known.length === 0 ? null : { tools: known };
 }
 
-/** Null for a tool without a type or value. */
+/** Null for a tool without a type or value. A text that is too long counts as missing. */
 function toolOf(value: YamlValue) {
   if (!isYamlMap(value)) throw new YamlError('a tool is not a mapping');
-  const [type, name] = [oneLine(value.type), oneLine(value.value)];
+  const kind = (key: string) => oneLine(value[key], MAX_TOOL_KIND_CHARACTERS);
+  const text = (key: string) => oneLine(value[key], MAX_TOOL_TEXT_CHARACTERS);
+  const [type, name] = [kind('type'), text('value')];
   if (type === null || name === null) return null;
   return {
     type,
     value: name,
-    description: oneLine(value.description),
-    transport: oneLine(value.transport),
-    command: oneLine(value.command),
-    url: oneLine(value.url),
+    description: text('description'),
+    transport: kind('transport'),
+    command: text('command'),
+    url: text('url'),
     oauthCallbackPort: null,
   };
 }

@@ -1,17 +1,34 @@
 import { Composer, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml';
-import { MAX_YAML_DEPTH, MAX_YAML_LENGTH, MAX_YAML_TOKENS } from '../limits.ts';
+import {
+  MAX_YAML_DEPTH,
+  MAX_YAML_ERROR_LENGTH,
+  MAX_YAML_EXPANDED_LENGTH,
+  MAX_YAML_LENGTH,
+  MAX_YAML_TOKENS,
+} from '../limits.ts';
 
 /** A YAML document in which every scalar is text or null. The code that reads a member knows its type. */
 export type YamlValue = string | null | readonly YamlValue[] | { readonly [key: string]: YamlValue };
 
 /** The text is not valid YAML, or exceeds a limit. */
 export class YamlError extends Error {
-  override readonly name = 'YamlError';
+  override readonly name: string = 'YamlError';
+
+  constructor(message: string) {
+    super(message.slice(0, MAX_YAML_ERROR_LENGTH).replace(/\p{Surrogate}$/u, ''));
+  }
+}
+
+/** The text may be valid YAML, but exceeds a limit of this server. */
+export class YamlLimitError extends YamlError {
+  override readonly name = 'YamlLimitError';
 }
 
 /** Parses one document of YAML 1.2. Tags are ignored; keys must be unique. */
 export function parseYaml(text: string): YamlValue {
-  if (text.length > MAX_YAML_LENGTH) throw new YamlError(`it is longer than ${MAX_YAML_LENGTH} characters`);
+  if (text.length > MAX_YAML_LENGTH) {
+    throw new YamlLimitError(`it is longer than ${MAX_YAML_LENGTH} characters`);
+  }
   // The library's own check of unique keys compares every key with every other one.
   const composer = new Composer({ schema: 'failsafe', uniqueKeys: false, prettyErrors: false });
   const [document, second] = composer.compose(tokensOf(text));
@@ -48,7 +65,7 @@ function tokensOf(text: string) {
   const tokens = [];
   let count = 0;
   for (const lexeme of new Lexer().lex(text)) {
-    if (++count > MAX_YAML_TOKENS) throw new YamlError(`it has more than ${MAX_YAML_TOKENS} tokens`);
+    if (++count > MAX_YAML_TOKENS) throw new YamlLimitError(`it has more than ${MAX_YAML_TOKENS} tokens`);
     tokens.push(...parser.next(lexeme));
     // The stack also holds the document and the scalar.
     if (parser.stack.length > MAX_YAML_DEPTH + 3) throw tooDeep();
@@ -58,14 +75,18 @@ function tokensOf(text: string) {
 }
 
 class Converter {
-  /** The values of anchors. Aliases share them, so that nothing is expanded. */
-  readonly #anchors = new Map<string, YamlValue>();
+  /** The values of anchors and their sizes. Aliases share the values, but count as copies: callers may copy them. */
+  readonly #anchors = new Map<string, { readonly value: YamlValue; readonly size: number }>();
+  /** Values and characters so far, with the aliases replaced. */
+  #size = 0;
 
   valueOf(node: unknown, depth: number): YamlValue {
     if (isAlias(node)) return this.#aliased(node.source);
+    const before = this.#size;
     const value = this.#convert(node, depth);
+    this.#size += 1 + (typeof value === 'string' ? value.length : 0);
     const { anchor } = (node ?? {}) as Partial<Node>;
-    if (anchor !== undefined) this.#anchors.set(anchor, value);
+    if (anchor !== undefined) this.#anchors.set(anchor, { value, size: this.#size - before });
     return value;
   }
 
@@ -89,9 +110,13 @@ class Converter {
   }
 
   #aliased(name: string): YamlValue {
-    const value = this.#anchors.get(name);
-    if (value === undefined) throw new YamlError(`the alias ${name} has no anchor before it`);
-    return value;
+    const anchored = this.#anchors.get(name);
+    if (anchored === undefined) throw new YamlError(`the alias ${name} has no anchor before it`);
+    this.#size += anchored.size;
+    if (this.#size > MAX_YAML_EXPANDED_LENGTH) {
+      throw new YamlLimitError(`its aliases expand to more than ${MAX_YAML_EXPANDED_LENGTH} characters`);
+    }
+    return anchored.value;
   }
 }
 
@@ -106,7 +131,7 @@ function textOf(value: unknown): string {
 }
 
 function tooDeep(): YamlError {
-  return new YamlError(`it is nested more than ${MAX_YAML_DEPTH} levels deep`);
+  return new YamlLimitError(`it is nested more than ${MAX_YAML_DEPTH} levels deep`);
 }
 
 /** Quotes the values that need it, line by line. Block scalars stay as they are. */

@@ -1,21 +1,32 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ResultOf } from '../../protocol/registry.ts';
-import { MAX_MANIFEST_DEPTH } from '../limits.ts';
+import { MAX_MANIFEST_DEPTH, MAX_PREFIXED_NAME_CHARACTERS } from '../limits.ts';
 import { nativePathOfText, textOfName } from '../native-path.ts';
+import type { Budget, BundledFile } from './file-bundle.ts';
 import { isRecord } from './plugin.ts';
 import type { DiscoveredRoot } from './root.ts';
-import { parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
-import { YamlError } from './skill-yaml.ts';
+import { isLonger, NOTHING, parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
+import { YamlError, YamlLimitError } from './skill-yaml.ts';
 
 export type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
 
-/** The skills of a root, each prefixed with the name of the nearest plugin that contains it. Parses one in each turn. */
-export async function skillsOf(root: DiscoveredRoot, warnings: string[]): Promise<InstalledSkill[]> {
+/**
+ * The skills of a root, each prefixed with the name of the nearest plugin that contains it. Skills beyond the budget are skipped
+ * with a warning. Parses one file in each turn.
+ */
+export async function skillsOf(
+  root: DiscoveredRoot,
+  answer: Budget,
+  warnings: string[],
+  discoveryRoot?: InstalledSkill['discoveryRoot'],
+): Promise<InstalledSkill[]> {
   const skills: InstalledSkill[] = [];
-  const namespaces = root.namespaceManifests.map(({ path, contents }) => {
+  const namespaces: { readonly directory: string; readonly name: string }[] = [];
+  for (const { path, contents } of root.namespaceManifests) {
     const directory = path.slice(0, path.lastIndexOf('/', path.lastIndexOf('/') - 1));
-    return { directory, name: manifestOf(contents)?.name ?? lastSegment(directory) };
-  });
+    await nextTurn();
+    namespaces.push({ directory, name: manifestOf(contents)?.name ?? lastSegment(directory) });
+  }
   for (const { instructions, metadata } of root.skills) {
     const { path, contents } = instructions;
     await nextTurn();
@@ -26,14 +37,39 @@ export async function skillsOf(root: DiscoveredRoot, warnings: string[]): Promis
         .filter(({ directory }) => path.startsWith(`${directory}/`))
         .sort((one, other) => other.directory.length - one.directory.length);
       const fullName = nearest === undefined ? own : `${nearest.name}:${own}`;
-      const extras = parseSkillExtras(metadata?.contents ?? null);
-      skills.push({ name: fullName, description, shortDescription, path, ...extras });
+      if (isLonger(fullName, MAX_PREFIXED_NAME_CHARACTERS)) {
+        throw new YamlError(
+          `its name has more than ${MAX_PREFIXED_NAME_CHARACTERS} characters with its prefix`,
+        );
+      }
+      const extras = extrasOf(metadata, warnings);
+      const skill = {
+        name: fullName,
+        description,
+        shortDescription,
+        path,
+        ...extras,
+        ...(discoveryRoot && { discoveryRoot }),
+      };
+      const objection = answer.useJson(skill);
+      if (objection === null) skills.push(skill);
+      else warnings.push(`skill ${path} is skipped: ${objection}`);
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
       warnings.push(`skill ${path} is skipped: ${error.message}`);
     }
   }
   return skills;
+}
+
+function extrasOf(metadata: BundledFile | null, warnings: string[]) {
+  try {
+    return parseSkillExtras(metadata?.contents ?? null);
+  } catch (error) {
+    if (!(error instanceof YamlLimitError)) throw error;
+    warnings.push(`skill metadata ${metadata!.path} is ignored: ${error.message}`);
+    return NOTHING;
+  }
 }
 
 interface Manifest {

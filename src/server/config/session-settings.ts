@@ -16,7 +16,7 @@ export const SESSION_SETTINGS = {
     min: 1,
     max: MAX_COUNT,
     description:
-      'Sessions kept at the same time, attached or detached. At the limit an idle detached session is evicted, else a new session is refused.',
+      'Sessions kept at the same time, attached or detached. At the limit an idle detached session is evicted, of the same client or of one above its share, else a new session is refused. With signed tokens one token cannot have all of them.',
   },
   detachedSessionTtlMs: {
     group: 'Sessions and processes',
@@ -35,7 +35,7 @@ export const SESSION_SETTINGS = {
     min: 0,
     max: WEEK,
     description:
-      'How long a closed process stays readable and keeps its id. Time without a connection does not count: a client that resumes the session has all of it.',
+      'How long a closed process stays readable and keeps its id. Time without a connection does not count: a client that resumes the session has all of it, within `maxDetachedOutputBytesPerSession` and the limits after it.',
   },
   maxProcessesPerConnection: {
     group: 'Sessions and processes',
@@ -93,7 +93,7 @@ export const SESSION_SETTINGS = {
     min: 0,
     max: 64 * GIB,
     description:
-      'Output of closed processes that a session without a connection keeps beyond `closedProcessRetentionMs`. The oldest process is dropped first.',
+      'Memory of closed processes that a session keeps longer than `closedProcessRetentionMs` after they closed: output, 16 bytes per chunk, write ids and 10 KiB per process. The oldest process is dropped first.',
   },
   maxDetachedOutputBytes: {
     group: 'Output',
@@ -111,7 +111,7 @@ export const SESSION_SETTINGS = {
     min: 0,
     max: MAX_COUNT,
     description:
-      'Closed processes that all sessions without a connection keep beyond `closedProcessRetentionMs`. One session keeps at most `maxProcessesPerConnection`.',
+      'Closed processes that all sessions keep longer than `closedProcessRetentionMs` after they closed. One session keeps at most `maxProcessesPerConnection`.',
   },
   shutdownGracePeriodMs: {
     group: 'Sessions and processes',

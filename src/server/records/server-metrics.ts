@@ -153,10 +153,10 @@ export class ServerMetrics {
     ]);
     metrics.gauge(
       'exec_server_detached_processes',
-      'Closed processes that detached sessions keep beyond their retention time.',
+      'Closed processes that sessions keep beyond their retention time.',
       () => one(state().detachedProcesses.processes),
     );
-    metrics.gauge('exec_server_detached_output_bytes', 'Output of these processes.', () =>
+    metrics.gauge('exec_server_detached_output_bytes', 'Memory of these processes.', () =>
       one(state().detachedProcesses.bytes),
     );
     metrics.gauge('exec_server_processes_active', 'Programs whose output has not ended.', () =>

@@ -7,18 +7,21 @@ import {
   SessionLimits,
 } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
-import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
+import { invalidRequest, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { DetachedProcesses } from './detached-processes.ts';
 import { Session } from './session.ts';
+import { SessionsByClient } from './sessions-by-client.ts';
 
 /** The sessions of a server. A detached session can be resumed until its TTL has passed. */
 export class SessionRegistry {
   readonly #config: ExecServerConfig;
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
-  readonly #detached = new DetachedSessions();
+  readonly #byClient: SessionsByClient;
+  /** Timers of the detached sessions; none for a TTL that is longer than any timer. */
+  readonly #expiries = new Map<Session, NodeJS.Timeout>();
   readonly #detachedProcesses: DetachedProcesses;
   /** The limits that every session gets; null is no limit. */
   readonly #limits: ResourceLimits | null;
@@ -28,28 +31,29 @@ export class SessionRegistry {
   constructor(config: ExecServerConfig, spawner: Spawner) {
     this.#config = config;
     this.#spawner = spawner;
+    this.#byClient = new SessionsByClient(config);
     this.#detachedProcesses = new DetachedProcesses(config);
     this.#limits = sessionLimits(config);
   }
 
   /** Numbers of attached and detached sessions. */
-  get counts(): { readonly attached: number; readonly detached: number } {
-    const detached = this.#detached.size;
-    return { attached: this.#sessions.size - detached, detached };
+  get counts(): SessionsByClient['counts'] {
+    return this.#byClient.counts;
   }
 
-  /** Closed processes that detached sessions keep beyond their retention time, and the bytes of their output. */
+  /** Closed processes that sessions keep beyond their retention time, and their memory. */
   get detachedProcesses(): DetachedProcesses['total'] {
     return this.#detachedProcesses.total;
   }
 
   /**
-   * Creates a session. `client` identifies its token or address. Throws RpcError while the server shuts down and when it has the maximum
-   * number of sessions.
+   * Creates a session. `client` identifies its token or address. At the maximum number of sessions one that is detached and has no
+   * running process ends. Throws RpcError when there is none that may end, and while the server shuts down.
    */
   create(accessKey = FULL_ACCESS_KEY, client = ''): Session {
     this.#refuseWhenClosing();
-    if (this.#sessions.size >= this.#config.maxSessions) this.#evictIdle();
+    const evicted = this.#byClient.evictedFor(client);
+    if (evicted !== null) this.end(evicted);
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
     const options = {
       maxProcesses: maxProcessesPerConnection,
@@ -59,6 +63,7 @@ export class SessionRegistry {
     const limits = this.#limits === null ? null : new SessionLimits(this.#limits);
     const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, client, limits);
     this.#sessions.set(session.id, session);
+    this.#byClient.add(session);
     return session;
   }
 
@@ -75,7 +80,8 @@ export class SessionRegistry {
       session.probe();
       throw sessionAttached(sessionId);
     }
-    this.#detached.delete(session);
+    this.#stopExpiry(session);
+    this.#byClient.setDetached(session, false);
     return session;
   }
 
@@ -86,12 +92,18 @@ export class SessionRegistry {
       this.end(session);
       return;
     }
-    this.#detached.add(session, () => this.end(session));
+    this.#byClient.setDetached(session, true);
+    if (session.detachedTtlMs > MAX_TIMER_MS) return;
+    this.#expiries.set(
+      session,
+      setTimeout(() => this.end(session), session.detachedTtlMs),
+    );
   }
 
   /** Kills the session's processes and removes it. */
   end(session: Session): void {
-    this.#detached.delete(session);
+    this.#stopExpiry(session);
+    this.#byClient.delete(session);
     this.#sessions.delete(session.id);
     const ended = session.close().finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
@@ -114,58 +126,13 @@ export class SessionRegistry {
     await Promise.all(this.#ending);
   }
 
-  /** Makes room for a new session. Running processes are never killed for one. */
-  #evictIdle(): void {
-    const evicted = this.#detached.oldestIdle();
-    if (evicted === null) {
-      throw limitExceeded(
-        `the server keeps ${this.#sessions.size} sessions, the configured maximum (maxSessions)`,
-      );
-    }
-    this.end(evicted);
+  #stopExpiry(session: Session): void {
+    clearTimeout(this.#expiries.get(session));
+    this.#expiries.delete(session);
   }
 
   #refuseWhenClosing(): void {
     if (this.#closing) throw invalidRequest('the server is shutting down');
-  }
-}
-
-/** The detached sessions, by the client that created them. */
-class DetachedSessions {
-  /** Null for a TTL that is none or longer than any timer. */
-  readonly #expiries = new Map<Session, NodeJS.Timeout | null>();
-  /** The session that was detached first comes first. */
-  readonly #byClient = new Map<string, Set<Session>>();
-
-  get size(): number {
-    return this.#expiries.size;
-  }
-
-  /** Adds a session. `expired` is called after its TTL. */
-  add(session: Session, expired: () => void): void {
-    const { detachedTtlMs } = session;
-    this.#expiries.set(session, detachedTtlMs <= MAX_TIMER_MS ? setTimeout(expired, detachedTtlMs) : null);
-    const sessions = this.#byClient.get(session.client);
-    if (sessions === undefined) this.#byClient.set(session.client, new Set([session]));
-    else sessions.add(session);
-  }
-
-  delete(session: Session): void {
-    clearTimeout(this.#expiries.get(session) ?? undefined);
-    this.#expiries.delete(session);
-    const sessions = this.#byClient.get(session.client);
-    if (sessions?.delete(session) && sessions.size === 0) this.#byClient.delete(session.client);
-  }
-
-  /**
-   * Returns a session without a running process: of the client with the most detached sessions, the one that was detached first. So no
-   * client can evict the sessions of others by opening many.
-   */
-  oldestIdle(): Session | null {
-    for (const sessions of [...this.#byClient.values()].sort((a, b) => b.size - a.size)) {
-      for (const session of sessions) if (session.processes.idle) return session;
-    }
-    return null;
   }
 }
 

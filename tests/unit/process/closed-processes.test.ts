@@ -59,11 +59,11 @@ describe('a client that attaches', () => {
     add('new');
     vi.advanceTimersByTime(RETENTION_MS - 1);
     closed.attach(PRESENT);
-    expect(kept.size).toBe(0);
     vi.advanceTimersByTime(RETENTION_MS - 1);
     expect(forgotten).toEqual([]);
     vi.advanceTimersByTime(1);
     expect(forgotten).toEqual(['old', 'new']);
+    expect(kept.size).toBe(0);
     expect(vi.getTimerCount()).toBe(0);
   });
 
@@ -78,6 +78,26 @@ describe('a client that attaches', () => {
     }
     expect(forgotten).toEqual([]);
   });
+
+  test('again and again has its processes counted from the end of their first retention time', () => {
+    const { closed, kept, forgotten, add } = create();
+    add('p');
+    const reconnect = (afterMs: number) => {
+      vi.advanceTimersByTime(afterMs);
+      closed.detach();
+      closed.attach(PRESENT);
+    };
+    reconnect(RETENTION_MS / 2);
+    reconnect(RETENTION_MS / 2 - 1);
+    expect(kept.size).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(kept.size).toBe(1);
+    for (let round = 0; round < 5; round++) reconnect(RETENTION_MS / 2);
+    expect([kept.size, forgotten]).toEqual([1, []]);
+    [...kept][0]!.drop('someLimit');
+    expect([kept.size, forgotten]).toEqual([0, ['p']]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });
 
 describe('a client that is attached but silent', () => {
@@ -91,10 +111,10 @@ describe('a client that is attached but silent', () => {
   }
 
   test('keeps its processes until it is heard from', () => {
-    const { closed, forgotten, confirmations } = silent();
-    expect([forgotten, closed.size, confirmations.length]).toEqual([[], 1, 1]);
+    const { closed, kept, forgotten, confirmations } = silent();
+    expect([forgotten, closed.size, kept.size, confirmations.length]).toEqual([[], 1, 1, 1]);
     confirmations[0]!();
-    expect([forgotten, closed.size]).toEqual([['p'], 0]);
+    expect([forgotten, closed.size, kept.size]).toEqual([['p'], 0, 0]);
   });
 
   test('keeps them when it turns out to be gone, and when it comes back', () => {
@@ -105,9 +125,9 @@ describe('a client that is attached but silent', () => {
     closed.attach(PRESENT);
     confirmations[0]!();
     vi.advanceTimersByTime(RETENTION_MS - 1);
-    expect([forgotten, kept.size]).toEqual([[], 0]);
+    expect(forgotten).toEqual([]);
     vi.advanceTimersByTime(1);
-    expect(forgotten).toEqual(['p']);
+    expect([forgotten, kept.size]).toEqual([['p'], 0]);
   });
 });
 
@@ -134,7 +154,7 @@ describe('a dropped process', () => {
 
   test('is named in the error for its id, if the client asked for that', () => {
     expect(drop(true).closed.unknownProcess('p').message).toBe(
-      'process p exited with code 7 and closed at 2026-01-01T00:00:00.000Z; its output was dropped at 2026-01-01T00:00:30.000Z, while no client was attached (someLimit)',
+      'process p exited with code 7 and closed at 2026-01-01T00:00:00.000Z; its output was dropped at 2026-01-01T00:00:30.000Z, while it waited for a client (someLimit)',
     );
     expect(drop(true).closed.unknownProcess('q').message).toBe('unknown process id q');
     expect(drop(false).closed.unknownProcess('p').message).toBe('unknown process id p');

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { CLOSED_PROCESS_BYTES } from '../../../src/process/limits.ts';
 import { OutputLog } from '../../../src/process/output-log.ts';
 import type { RetentionLimits } from '../../../src/process/retained-stream.ts';
 import type { StreamName } from '../../../src/process/spawn/spawner.ts';
@@ -157,6 +158,27 @@ describe('memory', () => {
     expect(kept).toBeLessThan(2 * BOUND + 100_000);
   });
 
+  test.each([
+    ['one-byte chunks', 1, 100_000],
+    ['chunks that end just after a growth of the buffers', 70_000, 4],
+    ['a short output', 5, 3],
+  ])('%s take no more than what is counted once the log is shrunk', (_name, size, count) => {
+    const bytes = Buffer.alloc(size);
+    const LOGS = 20;
+    let counted = 0;
+    const kept = retainedBytes(() =>
+      Array.from({ length: LOGS }, () => {
+        const log = new OutputLog(LIMITS);
+        for (let index = 0; index < count; index++) log.append(index % 2 ? 'stdout' : 'stderr', bytes);
+        log.shrink();
+        counted += log.retainedBytes;
+        return log;
+      }),
+    );
+    // The objects around the bytes belong to the fixed amount that is counted for each process.
+    expect(kept).toBeLessThan(counted + LOGS * CLOSED_PROCESS_BYTES);
+  });
+
   test('does not allocate a buffer for each byte of a head', () => {
     const byte = Buffer.from('x');
     const kept = retainedBytes(() => {
@@ -286,8 +308,31 @@ describe.each([
         expect(head.length + omittedBytes + tail.length).toBe(whole.length);
         retained += head.length + tail.length;
       }
-      expect(log.retainedBytes).toBe(retained);
+      expect(log.retainedBytes).toBe(retained + 16 * log.read(-1, null).chunks.length);
     });
+  });
+
+  test('shrinking changes nothing, also for what follows', () => {
+    const state = (log: OutputLog, afterSeq: number) => ({
+      read: log
+        .read(afterSeq, null)
+        .chunks.map(({ seq, stream, bytes }) => [seq, stream, bytes.toString('hex')]),
+      snapshots: STREAMS.map((stream) => log.snapshot(stream)),
+      retainedBytes: log.retainedBytes,
+    });
+    fc.assert(
+      fc.property(runs(maxLimit, maxSize), fc.nat(60), fc.nat(10), ({ limits, written }, afterSeq, every) => {
+        const [plain, shrunk] = [new OutputLog(limits), new OutputLog(limits)];
+        written.chunks.forEach(({ stream, bytes }, index) => {
+          plain.append(stream, bytes);
+          shrunk.append(stream, bytes);
+          if (index % (every + 1) === 0) shrunk.shrink();
+        });
+        shrunk.shrink();
+        expect(state(shrunk, afterSeq)).toEqual(state(plain, afterSeq));
+      }),
+      { numRuns },
+    );
   });
 
   test('a read has the exact end of each stream, as much as the limits allow', () => {

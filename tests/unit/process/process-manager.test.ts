@@ -3,6 +3,7 @@ import { START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
 import type { ManagedProcess } from '../../../src/process/managed-process.ts';
 import { ProcessManager, type ProcessManagerOptions } from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
 
 const RETENTION_MS = 30_000;
@@ -167,6 +168,17 @@ describe('a start in progress', () => {
     void start('p', { ...SPEC, argv }).catch(() => undefined);
     const [listed] = [...manager.list()];
     expect(listed?.program).toMatchObject({ argv: shown, argvTruncated: truncated });
+  });
+
+  test('keeps only the listed part of a long argument in memory', () => {
+    const kept = retainedBytes(() =>
+      Array.from({ length: 20 }, (_, index) => {
+        const { manager, start } = createManager();
+        void start('p', { ...SPEC, argv: ['p', `${index}`.padStart(1_000_000, 'x')] }).catch(() => undefined);
+        return [...manager.list()];
+      }),
+    );
+    expect(kept).toBeLessThan(5_000_000);
   });
 
   test('is listed after the position of an earlier one, also if that is gone', async () => {

@@ -89,7 +89,7 @@ describe('a program that does not read', () => {
     expect(() => write('x')).toThrow(/stdin is full: 67108864 bytes/);
   });
 
-  test.each(['release', 'abandon'] as const)('%s releases all withheld acks', async (how) => {
+  test.each(['close', 'abandon'] as const)('%s releases all withheld acks', async (how) => {
     const { sink, queue, write } = createQueue();
     for (let index = 0; index < STDIN_ACCEPTED_CHUNKS; index++) void write('x');
     const withheld = [write('1'), write('2')];
@@ -192,12 +192,47 @@ describe('end', () => {
 
   test('accepts and drops any number of writes after an exit', async () => {
     const { sink, queue, write } = createQueue();
-    queue.release();
+    queue.close();
     for (let round = 0; round < 10; round++) {
       for (let index = 0; index < 1_000; index++) void write('x');
       await settled();
     }
     expect(write('x')).toBe('accepted');
     expect(sink.written).toEqual([]);
+  });
+});
+
+describe('close', () => {
+  const fill = ({ write }: ReturnType<typeof createQueue>) => {
+    for (let index = 0; index < MAX_RECENT_WRITE_IDS; index++) void write('', `${index}`.padStart(127, 'x'));
+  };
+  const REPEATED = '1'.padStart(127, 'x');
+
+  test('frees the write ids where every write is accepted anyway, and keeps no further ones', () => {
+    const fixture = createQueue();
+    const { queue, write } = fixture;
+    fill(fixture);
+    queue.close();
+    expect(queue.retainedBytes).toBe(0);
+    fill(fixture);
+    expect([write('x', REPEATED), write('x', 'new')]).toEqual(['accepted', 'accepted']);
+    expect(queue.retainedBytes).toBe(0);
+  });
+
+  test.each(['end', 'abandon'] as const)('keeps the write ids after %s, and counts their memory', (how) => {
+    const fixtures = Array.from({ length: 20 }, () => createQueue());
+    let counted = 0;
+    const kept = retainedBytes(() => {
+      for (const fixture of fixtures) {
+        fill(fixture);
+        fixture.queue[how]();
+        fixture.queue.close();
+        counted += fixture.queue.retainedBytes;
+      }
+      return fixtures;
+    });
+    expect(counted).toBeGreaterThan(kept * 0.9);
+    expect(counted).toBeLessThan(kept * 1.5);
+    for (const { write } of fixtures) expect(write('x', REPEATED)).toBe('accepted');
   });
 });

@@ -5,6 +5,7 @@ import { DiscoveryCache } from '../../../../src/environment/capability-roots/dis
 import type { SelectedCapabilityRoot } from '../../../../src/environment/capability-roots/selected-root.ts';
 import { projectSkills } from '../../../../src/environment/capability-roots/step-skills.ts';
 import * as metadata from '../../../../src/files/capability-discovery/skill-metadata.ts';
+import { DISCOVERY_ANSWER_BYTES } from '../../../../src/files/limits.ts';
 import { FakeDiscoverable, rootIn } from './support.ts';
 
 /** A discovered root with files by path below it. */
@@ -115,6 +116,18 @@ describe('the skills of a step', () => {
     expect(second.requests).toEqual([]);
     expect(parse).toHaveBeenCalledTimes(2);
     parse.mockRestore();
+  });
+
+  it('have a limited size for each root, with a warning for each skill that is left out', async () => {
+    const text = skill('s', `"${'\\e'.repeat(32_000)}x"`);
+    const files = Array.from({ length: 400 }, (_, index) => [`${index}/SKILL.md`, text]);
+    const thread = new Thread({ large: Object.fromEntries(files), other: { 'SKILL.md': skill('other') } });
+    const { skills, warnings } = await thread.step(thread.handle());
+    const sizes = skills.map(({ description }) => JSON.stringify(description).length);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(DISCOVERY_ANSWER_BYTES);
+    expect(skills.length + warnings.length).toBe(401);
+    expect(warnings[0]).toMatch(/SKILL.md is skipped: capability root exceeds the \d+-byte limit$/);
+    expect(skills.at(-1)).toMatchObject({ name: 'other' });
   });
 
   it('leave out unusable files, with a warning in every step', async () => {

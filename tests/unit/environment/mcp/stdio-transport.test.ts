@@ -41,6 +41,26 @@ test('close does not terminate a server that exits with its stdin', async () => 
   await client.close();
 });
 
+test('ends after the exit of a server whose output another process keeps open', async () => {
+  const server = new FakeServer();
+  const { client, seen, transport, processId } = await started(server);
+  const received: object[] = [];
+  transport.onmessage = (message) => received.push(message);
+  transport.onerror = (error) => received.push(error);
+  const link = server.links.at(-1)!;
+  link.exited(processId, 1, 5);
+  link.output(processId, 2, '{"last":1}\n');
+  await vi.waitFor(() => expect(received).toEqual([{ last: 1 }]));
+  expect(seen.closes).toBe(0);
+  await expect(transport.send({})).rejects.toThrow('the MCP server is not running');
+  await vi.advanceTimersByTimeAsync(MCP_END_GRACE_MS);
+  await vi.waitFor(() => expect(seen.closes).toBe(1));
+  expect(transport.exitCode).toBe(5);
+  expect(server.requests('process/terminate')).toHaveLength(1);
+  expect(received).toHaveLength(1);
+  await client.close();
+});
+
 test('close terminates a server that keeps running', async () => {
   const server = new FakeServer();
   const { client, seen, close, processId } = await started(server);

@@ -71,6 +71,19 @@ describe('a thread', () => {
     expect(await store.resume('t')).toMatchObject({ roots: [], turns: [{ user: 'hello' }] });
   });
 
+  it.skipIf(process.platform !== 'linux')(
+    'is refused below /proc, where no folder can be created',
+    async () => {
+      await expect(ThreadStore.open('/proc/no/such/folder')).rejects.toMatchObject({
+        kind: 'notFound',
+        message: expect.stringContaining('the thread store /proc/no/such/folder cannot be opened'),
+      });
+      writeFileSync(join(folder, 'file'), '');
+      await expect(ThreadStore.open(join(folder, 'file'))).rejects.toMatchObject({ kind: 'storage' });
+      await expect(ThreadStore.open(join(folder, 'file', 'x'))).rejects.toMatchObject({ kind: 'storage' });
+    },
+  );
+
   it('is private to its user', async () => {
     const nested = join(folder, 'a', 'b');
     await (await ThreadStore.open(nested)).create('t');

@@ -11,6 +11,7 @@ import {
   DISCOVERY_FILE_BYTES,
   DISCOVERY_ROOT_BYTES,
   DISCOVERY_ROOT_CONCURRENCY,
+  DISCOVERY_WARNING_BYTES,
   MAX_DISCOVERY_ROOTS,
 } from '../../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
@@ -208,11 +209,38 @@ describe('several roots', () => {
     const roots = Array.from({ length: full + 1 }, (_, index) => ({ id: `${index}`, path: uriOf('p') }));
     const found = await discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER);
     const warnings = found.flatMap((root) => root.warnings);
-    expect(found.flatMap(({ skills }) => skills)).toHaveLength(full * perRoot);
-    expect(warnings).toHaveLength(perRoot);
+    // The paths leave no space for the last file.
+    expect(found.flatMap(({ skills }) => skills)).toHaveLength(full * perRoot - 1);
+    expect(warnings).toHaveLength(perRoot + 1);
+    expect(JSON.stringify(found.map(({ skills }) => skills)).length).toBeLessThan(DISCOVERY_ANSWER_BYTES);
     expect(new Set(warnings)).toEqual(
       new Set([`capability discovery answer exceeds the ${DISCOVERY_ANSWER_BYTES}-byte limit`]),
     );
+  });
+
+  it('count a manifest twice, because the response contains it twice', async () => {
+    put('p/.codex-plugin/plugin.json', Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
+    const fits = DISCOVERY_ANSWER_BYTES / DISCOVERY_FILE_BYTES / 2 - 1;
+    const roots = Array.from({ length: fits + 3 }, (_, index) => ({ id: `${index}`, path: uriOf('p') }));
+    const found = await discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER);
+    expect(found.filter(({ plugin }) => plugin !== null)).toHaveLength(fits);
+    expect(JSON.stringify(found).length).toBeLessThan(DISCOVERY_ANSWER_BYTES);
+  });
+
+  it('have a limited number of warnings each', async () => {
+    put('p/s/SKILL.md', 'skill');
+    const error = { uri: `file:///${'x'.repeat(1_000)}`, message: 'no' };
+    const found = await discover('p', {
+      walk: async (...args) => ({
+        ...(await LOCAL_FILE_SYSTEM.walk(...args)),
+        errors: Array.from({ length: 1_000 }, () => error),
+      }),
+    });
+    expect(found.skills).toHaveLength(1);
+    const { length } = found.warnings;
+    expect(found.warnings.at(-1)).toBe(`${1_000 - length + 1} more warnings`);
+    expect(found.warnings.join('').length).toBeLessThan(DISCOVERY_WARNING_BYTES + 100);
+    expect(length).toBeGreaterThan(200);
   });
 
   it('are searched concurrently, up to a limit', async () => {

@@ -4,7 +4,12 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { discoverInstalled } from '../../../../src/files/capability-discovery/installed.ts';
 import { newestVersion } from '../../../../src/files/capability-discovery/versions.ts';
-import { MAX_DISCOVERY_ROOTS, MAX_MANIFEST_DEPTH } from '../../../../src/files/limits.ts';
+import {
+  DISCOVERY_ANSWER_BYTES,
+  DISCOVERY_WARNING_BYTES,
+  MAX_DISCOVERY_ROOTS,
+  MAX_MANIFEST_DEPTH,
+} from '../../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 
@@ -154,6 +159,43 @@ describe('plugins', () => {
   });
 });
 
+describe('the response is limited', () => {
+  test('to plugins that fit, although inline servers take more space than in their file', async () => {
+    // Each number has 5 bytes in the file and 21 in the response.
+    const servers = `{"a":[${'1e20,'.repeat(180_000)}1]}`;
+    for (let index = 100; index < 120; index++) {
+      plugin(`m/p${index}/1`, `{"name":"p","mcpServers":${servers}}`);
+    }
+    const found = await discover();
+    expect(JSON.stringify(found).length).toBeLessThan(DISCOVERY_ANSWER_BYTES);
+    expect(found.plugins).toHaveLength(13);
+    expect(found.warnings).toHaveLength(7);
+    expect(found.warnings[0]).toBe(
+      `plugin file://${home}/.codex/plugins/cache/m/p113/1 is skipped: capability discovery answer exceeds the ${DISCOVERY_ANSWER_BYTES}-byte limit`,
+    );
+  });
+
+  test('to skills that fit, although escaped text takes more space than in its file', async () => {
+    const description = `"${'\\e'.repeat(32_000)}x"`;
+    for (let index = 0; index < 400; index++) {
+      put(`${index % 2 ? '.codex' : '.agents'}/skills/s${index}/SKILL.md`, head('s', description));
+    }
+    const found = await discover();
+    expect(JSON.stringify(found).length).toBeLessThan(DISCOVERY_ANSWER_BYTES);
+    expect(found.skills.length).toBeGreaterThan(300);
+    expect(found.skills.length + found.warnings.length).toBe(400);
+    expect(found.warnings[0]).toMatch(/SKILL.md is skipped: capability discovery answer exceeds/);
+  });
+
+  test('to a number of warnings', async () => {
+    const long = 'x'.repeat(200);
+    for (let index = 0; index < 800; index++) put(`.codex/skills/${long}/${long}/${index}/SKILL.md`, 'no');
+    const { warnings } = await discover();
+    expect(warnings.join('').length).toBeLessThan(DISCOVERY_WARNING_BYTES + 100);
+    expect(warnings.at(-1)).toBe(`${800 - warnings.length + 1} more warnings`);
+  });
+});
+
 describe('skills', () => {
   test('of both locations are returned with their discovery root', async () => {
     put('.codex/skills/b/SKILL.md', head('b', 'B'));
@@ -218,6 +260,42 @@ describe('skills', () => {
       },
       policy: { allowImplicitInvocation: false, products: ['codex'] },
     });
+  });
+
+  test('have limited names with their prefix, and limited texts of tools', async () => {
+    plugin('m/p/1', { name: 'n'.repeat(100) });
+    put('.codex/plugins/cache/m/p/1/skills/a/SKILL.md', head('a'.repeat(28), 'A'));
+    put('.codex/plugins/cache/m/p/1/skills/b/SKILL.md', head('b'.repeat(29), 'B'));
+    const tool = (kind: number, text: number) => {
+      const [word, line] = ['k'.repeat(kind), '\u{1f600}'.repeat(text)];
+      return `{type: mcp, value: v, transport: ${word}, description: ${line}, command: ${line}, url: ${line}}`;
+    };
+    put(
+      '.codex/plugins/cache/m/p/1/skills/a/agents/openai.yaml',
+      `dependencies: {tools: [${tool(64, 1024)}, ${tool(65, 1025)}, {type: ${'t'.repeat(65)}, value: v}]}`,
+    );
+    const { plugins, warnings } = await discover();
+    expect(plugins[0]!.skills.map(({ name }) => name.length)).toEqual([129]);
+    expect(warnings).toEqual([expect.stringContaining('/b/SKILL.md is skipped: its name has more than 129')]);
+    const line = '\u{1f600}'.repeat(1024);
+    expect(plugins[0]!.skills[0]!.dependencies!.tools).toMatchObject([
+      { transport: 'k'.repeat(64), description: line, command: line, url: line },
+      { transport: null, description: null, command: null, url: null },
+    ]);
+  });
+
+  test('lose metadata whose aliases expand to too much, with a warning', async () => {
+    put('.codex/skills/a/SKILL.md', head('a', 'A'));
+    const tool = `{type: a, value: b, description: "${'a '.repeat(27_000)}"}`;
+    put(
+      '.codex/skills/a/agents/openai.yaml',
+      `t: &t ${tool}\ndependencies: {tools: [${Array(1_000).fill('*t').join(', ')}]}`,
+    );
+    const { skills, warnings } = await discover();
+    expect(skills).toMatchObject([{ name: 'a', dependencies: null, policy: null }]);
+    expect(warnings).toEqual([
+      `skill metadata file://${home}/.codex/skills/a/agents/openai.yaml is ignored: its aliases expand to more than 131072 characters`,
+    ]);
   });
 
   test.each([

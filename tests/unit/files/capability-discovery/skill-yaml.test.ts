@@ -3,8 +3,14 @@ import {
   parseFrontMatter,
   parseYaml,
   YamlError,
+  YamlLimitError,
 } from '../../../../src/files/capability-discovery/skill-yaml.ts';
-import { MAX_YAML_DEPTH, MAX_YAML_LENGTH, MAX_YAML_TOKENS } from '../../../../src/files/limits.ts';
+import {
+  MAX_YAML_DEPTH,
+  MAX_YAML_EXPANDED_LENGTH,
+  MAX_YAML_LENGTH,
+  MAX_YAML_TOKENS,
+} from '../../../../src/files/limits.ts';
 
 describe('parseYaml parses', () => {
   test.each<[string, string, unknown]>([
@@ -127,6 +133,19 @@ test('rejects a text with too many tokens', () => {
   expect(() => parseFrontMatter(list(MAX_YAML_TOKENS / 2))).toThrow('it has more than 4096 tokens');
 });
 
+test('rejects aliases that expand to too much text', () => {
+  const aliases = (length: number) => `a: &a ${'x'.repeat(1_000)}\nb: [${'*a, '.repeat(length)}]`;
+  expect(parseYaml(aliases(100))).toHaveProperty('b.length', 100);
+  expect(() => parseYaml(aliases(MAX_YAML_EXPANDED_LENGTH / 1_000))).toThrow(
+    'its aliases expand to more than 131072 characters',
+  );
+});
+
+test('limits the length of an error that quotes the text', () => {
+  const key = 'k'.repeat(900);
+  expect(() => parseYaml(`${key}: 1\n${key}: 2`)).toThrow(/^the key k{200,250}$/);
+});
+
 describe('parsing takes time in proportion to the text', () => {
   const COUNT = MAX_YAML_LENGTH;
 
@@ -158,6 +177,7 @@ describe('parsing takes time in proportion to the text', () => {
       const previous = level === 0 ? 'x' : `*l${level - 1}`;
       return `l${level}: &l${level} [${Array(10).fill(previous).join(', ')}]`;
     });
-    expect(Object.keys(parseYaml(levels.join('\n')) as object)).toHaveLength(20);
+    expect(Object.keys(parseYaml(levels.slice(0, 4).join('\n')) as object)).toHaveLength(4);
+    expect(() => parseYaml(levels.join('\n'))).toThrow(YamlLimitError);
   });
 });

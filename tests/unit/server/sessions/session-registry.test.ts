@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { CLOSED_PROCESS_BYTES } from '../../../../src/process/limits.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
 import type { Session } from '../../../../src/server/sessions/session.ts';
 import { SessionRegistry } from '../../../../src/server/sessions/session-registry.ts';
@@ -157,6 +158,14 @@ describe('a detached session without a TTL', () => {
   });
 });
 
+/** Memory of a process of these tests that has written this in one chunk. */
+function retainedBytes(output: string): number {
+  const names = ['p', '/', 'p'];
+  return (
+    CLOSED_PROCESS_BYTES + 16 + output.length + names.reduce((bytes, name) => bytes + 32 + name.length, 0)
+  );
+}
+
 describe('processes that end in a detached session', () => {
   const HOUR_MS = 3_600_000;
   const SESSIONS = { detachedSessionTtlMs: 2 * HOUR_MS };
@@ -174,13 +183,27 @@ describe('processes that end in a detached session', () => {
     registry.detach(session);
     await end(child, 'result');
     vi.advanceTimersByTime(HOUR_MS);
-    expect(registry.detachedProcesses).toEqual({ processes: 1, bytes: 6 });
+    expect(registry.detachedProcesses).toEqual({ processes: 1, bytes: retainedBytes('result') });
     registry.resume(session.id).attach(PEER);
-    expect(registry.detachedProcesses).toEqual({ processes: 0, bytes: 0 });
     vi.advanceTimersByTime(DEFAULT_CONFIG.closedProcessRetentionMs - 1);
     expect(listed(session)).toEqual(['p']);
     vi.advanceTimersByTime(1);
     expect(listed(session)).toEqual([]);
+    expect(registry.detachedProcesses).toEqual({ processes: 0, bytes: 0 });
+  });
+
+  test('are dropped at the limits although their client reconnects before any retention time ends', async () => {
+    const limit = { maxDetachedOutputBytesPerSession: 2 * retainedBytes('result') };
+    const { registry, attached, run } = createRegistry({ ...SESSIONS, ...limit });
+    const session = attached();
+    for (const id of ['a', 'b', 'c']) await end(await run(session, id), 'result');
+    for (let round = 0; round < 4; round++) {
+      registry.detach(session);
+      vi.advanceTimersByTime(DEFAULT_CONFIG.closedProcessRetentionMs / 2);
+      registry.resume(session.id).attach(PEER);
+    }
+    expect(listed(session)).toEqual(['b', 'c']);
+    expect(registry.detachedProcesses).toEqual({ processes: 2, bytes: 2 * retainedBytes('result') });
   });
 
   test('are no longer counted when the session ends', async () => {
@@ -196,8 +219,8 @@ describe('processes that end in a detached session', () => {
   });
 
   test.each([
-    ['maxDetachedOutputBytesPerSession', 12],
-    ['maxDetachedOutputBytes', 12],
+    ['maxDetachedOutputBytesPerSession', 2 * retainedBytes('result')],
+    ['maxDetachedOutputBytes', 2 * retainedBytes('result')],
     ['maxDetachedProcesses', 2],
   ] as const)('are dropped at %s, the oldest first', async (limit, value) => {
     const { registry, attached, run } = createRegistry({ ...SESSIONS, [limit]: value });
@@ -245,7 +268,7 @@ describe('with the maximum number of sessions', () => {
     expect(next.attached).toBe(true);
   });
 
-  test('evicts a session of the client with the most detached ones', () => {
+  test('evicts a session of the client with the most', () => {
     const { registry, attached } = createRegistry({ maxSessions: 4 });
     const own = attached('a');
     registry.detach(own);
@@ -256,6 +279,82 @@ describe('with the maximum number of sessions', () => {
     });
     expect(others.map(({ id }) => id).filter((id) => isKnown(registry, id))).toHaveLength(3);
     expect(isKnown(registry, own.id)).toBe(true);
+  });
+
+  test('a client without a session gets one, also with more clients than sessions', () => {
+    const { registry, attached } = createRegistry({ maxSessions: 2 });
+    const sessions = ['a', 'b', 'c'].map((client) => {
+      const session = attached(client);
+      registry.detach(session);
+      return session;
+    });
+    expect(sessions.map(({ id }) => isKnown(registry, id))).toEqual([false, true, true]);
+  });
+
+  describe.each(['none', 'signed-bearer-token'] as const)('and clients that are not equal (%s)', (wsAuth) => {
+    const many = (create: () => Session) => {
+      const created: Session[] = [];
+      try {
+        for (let index = 0; index < 10; index++) created.push(create());
+      } catch (error) {
+        return { created, error };
+      }
+      return { created, error: null };
+    };
+
+    test.each([
+      ['attached', async () => {}],
+      [
+        'detached, with running processes',
+        async ({ registry, run }: ReturnType<typeof createRegistry>, sessions: readonly Session[]) => {
+          for (const session of sessions) {
+            await run(session);
+            registry.detach(session);
+          }
+        },
+      ],
+    ])('no client displaces the results of others with sessions that are %s', async (_state, leave) => {
+      const fixture = createRegistry({ maxSessions: 6, wsAuth });
+      const { registry, attached } = fixture;
+      const victim = attached('victim');
+      registry.detach(victim);
+      const { created } = many(() => attached('greedy'));
+      await leave(fixture, created);
+      expect(() => attached('greedy')).toThrow(expect.objectContaining({ code: -32001 }));
+      expect(isKnown(registry, victim.id)).toBe(true);
+    });
+
+    test('a client below its share gets the idle session of one above it, and no more than its share', () => {
+      const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth });
+      const greedy = many(() => attached('greedy')).created;
+      for (const session of greedy) registry.detach(session);
+      const { created, error } = many(() => attached('late'));
+      expect(created).toHaveLength(3);
+      expect(error).toMatchObject({ code: -32001 });
+      expect(greedy.filter(({ id }) => isKnown(registry, id))).toEqual(greedy.slice(-3));
+    });
+  });
+
+  test('a client with a signed token leaves sessions to others', () => {
+    const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth: 'signed-bearer-token' });
+    const greedy = Array.from({ length: 5 }, () => attached('greedy'));
+    expect(() => attached('greedy')).toThrow(
+      expect.objectContaining({
+        code: -32001,
+        message:
+          'this client has 5 of the 6 sessions that the server keeps (maxSessions), and the rest is for other clients; resume one of its sessions, or end the programs of a detached one',
+      }),
+    );
+    expect(attached('late')).toBeDefined();
+    registry.detach(greedy[0]!);
+    expect(attached('late')).toBeDefined();
+    expect(isKnown(registry, greedy[0]!.id)).toBe(false);
+  });
+
+  test.each(['none', 'capability-token'] as const)('a single client may have all of them (%s)', (wsAuth) => {
+    const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth });
+    for (let index = 0; index < 6; index++) attached('only');
+    expect(registry.counts).toEqual({ attached: 6, detached: 0 });
   });
 });
 
