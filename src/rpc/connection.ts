@@ -24,6 +24,7 @@ import {
   type Transport,
 } from '../transport/transport.ts';
 import { base64Length } from './base64.ts';
+import { MAX_MALFORMED_IN_A_ROW } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
 import { type CallOptions, OutgoingCalls } from './outgoing-calls.ts';
 import { ReceiveLimiter } from './receive-limiter.ts';
@@ -46,6 +47,8 @@ export interface ConnectionEvents extends OutboxEvents {
   unexpectedResponse(message: ResponseMessage | ErrorMessage): void;
   /** An invalid message. Without this callback the peer gets an error and the connection continues. */
   malformed?(reason: string): void;
+  /** The connection is closed because too many invalid messages arrived in a row. */
+  tooManyMalformed?(reason: string): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
   closed(reason: CloseReason): void;
@@ -73,8 +76,8 @@ interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
 }
 
 /**
- * JSON-RPC over one transport. Handles ids, not methods. Answers malformed input itself and keeps the connection
- * open.
+ * JSON-RPC over one transport. Handles ids, not methods. Answers malformed input itself. Keeps the connection open
+ * unless too many malformed messages arrive in a row.
  */
 export class RpcConnection {
   readonly #transport: Transport;
@@ -84,6 +87,7 @@ export class RpcConnection {
   readonly #calls: OutgoingCalls;
   #events: ConnectionEvents | null = null;
   #answers = 0;
+  #malformedInARow = 0;
   #closed: CloseReason | null = null;
 
   constructor(transport: Transport, options: ConnectionOptions) {
@@ -338,11 +342,19 @@ export class RpcConnection {
   }
 
   #malformed(error: MalformedMessageError): void {
-    if (this.#events?.malformed !== undefined) this.#events.malformed(error.message);
-    else this.#outbox.sendControl(encodeMalformed(error));
+    if (this.#events?.malformed !== undefined) {
+      this.#events.malformed(error.message);
+      return;
+    }
+    this.#outbox.sendControl(encodeMalformed(error));
+    if (++this.#malformedInARow !== MAX_MALFORMED_IN_A_ROW) return;
+    const reason = `${MAX_MALFORMED_IN_A_ROW} malformed messages in a row`;
+    this.#events?.tooManyMalformed?.(reason);
+    this.close({ code: CloseCode.protocolError, reason });
   }
 
   #route(message: Message): void {
+    this.#malformedInARow = 0;
     if (message.kind === 'request') this.#events?.request(message);
     else if (message.kind === 'notification') this.#events?.notification(message);
     else if (!this.#calls.settle(message)) this.#events?.unexpectedResponse(message);

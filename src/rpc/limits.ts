@@ -13,6 +13,9 @@ export const MAX_PARKED_REQUESTS = 1024;
  */
 export const MAX_REQUESTS_BEYOND_SLOTS = 4096;
 
+/** Malformed messages of a peer in a row, without a valid one between them. Then the connection is closed. */
+export const MAX_MALFORMED_IN_A_ROW = 1024;
+
 /** Calls that a peer may leave unanswered. */
 export const MAX_PENDING_CALLS = 1024;
 

@@ -134,6 +134,7 @@ export class ClientConnection {
       request: (message) => this.#request(message),
       notification: (message) => this.#notification(message),
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
+      tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
         this.#attachment?.session.processes.setPaused(stopped);
         if (!stopped) this.#attachment?.session.policyDecisions.flush();

@@ -61,6 +61,7 @@ describe('another client is served during a flood', () => {
     ['requests before initialize', 50],
     ['requests after initialize', 20],
     ['invalid messages', 20],
+    ['invalid messages and new connections', 20],
     ['health requests', 50],
     ['unknown paths', 20],
     ['refused upgrades', 20],

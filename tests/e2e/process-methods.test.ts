@@ -44,6 +44,34 @@ describe('process/closeStdin', () => {
   });
 });
 
+describe('process/write without writeId', () => {
+  test.each([false, true])('with requireWriteId: %s', async (requireWriteId) => {
+    const strict = await startServer({ requireWriteId });
+    try {
+      const writer = await strict.connect();
+      await writer.call('process/start', { ...shell('cat', 'cat'), pipeStdin: true });
+      const write = (text: string, more = {}) =>
+        writer.request('process/write', { processId: 'cat', chunk: base64(text), ...more });
+      const missing = write('no id\n');
+      if (requireWriteId) {
+        await expect(missing).rejects.toMatchObject({
+          code: -32602,
+          message: 'params.writeId: missing, expected string',
+        });
+      } else {
+        expect(await missing).toEqual({ status: 'accepted' });
+      }
+      await expect(write('empty id\n', { writeId: '' })).rejects.toMatchObject({ code: -32602 });
+      expect(await write('an id\n', { writeId: '1' })).toEqual({ status: 'accepted' });
+      await writer.call('process/closeStdin', { processId: 'cat' });
+      // A refused write does not reach the program.
+      expect((await writer.closedProcess('cat')).text()).toBe(requireWriteId ? 'an id\n' : 'no id\nan id\n');
+    } finally {
+      await strict.close();
+    }
+  });
+});
+
 describe('process/exec', () => {
   test('starts a program like process/start', async () => {
     expect(await client.request('process/exec', shell('exec', 'echo started'))).toMatchObject({

@@ -80,6 +80,13 @@ describe('stdio', () => {
     ]);
   });
 
+  test('ends after too many lines of garbage in a row, and reports it', async () => {
+    const { messages, stderr } = await converse(`${HELLO}${'{\n'.repeat(2_000)}`);
+    expect(messages.filter(({ id }) => id === -1)).toHaveLength(1_024);
+    expect(stderr).toContain('the input was refused');
+    expect(stderr).toContain('1024 malformed messages in a row');
+  });
+
   test('ends at a line that is not UTF-8, and at an unexpected notification', async () => {
     const invalid = Buffer.concat([
       Buffer.from(HELLO),

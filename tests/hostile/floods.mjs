@@ -40,8 +40,8 @@ export const FLOODS = {
     ),
   'empty fragments': (context) =>
     pourFrames(context, 3, { opcode: CONTINUATION, fin: false }, { first: { opcode: TEXT, fin: false } }),
-  'empty messages': (context) => pourFrames(context, 3, { opcode: TEXT }),
-  'malformed messages': (context) => pourFrames(context, 3, { payload: Buffer.from('{') }),
+  'empty messages': (context) => pourFrames(context, 3, keptOpen({ opcode: TEXT })),
+  'malformed messages': (context) => pourFrames(context, 3, keptOpen({ payload: Buffer.from('{') })),
   'the smallest requests': (context) =>
     pourFrames(context, 3, { payload: Buffer.from('{"id":1,"method":"environment/status"}') }),
   'requests before initialize': (context) =>
@@ -107,9 +107,14 @@ function upgrade(url) {
   );
 }
 
-/** Sends one frame over and over on several websockets. `bytes` limits what each of them sends. */
-async function pourFrames({ url, goesOn }, connections, frame, { opened = true, first, bytes } = {}) {
-  const repeated = filled(encodeFrame(frame));
+/** Malformed frames, with a valid one before the server closes the connection for them. */
+function keptOpen(malformed) {
+  return [...Array(1_000).fill(malformed), { payload: Buffer.from('{"id":1,"method":"x"}') }];
+}
+
+/** Sends a frame, or a list of frames, over and over on several websockets. `bytes` limits what each of them sends. */
+async function pourFrames({ url, goesOn }, connections, frames, { opened = true, first, bytes } = {}) {
+  const repeated = filled(Buffer.concat([frames].flat().map(encodeFrame)));
   await together(connections, async () => {
     const peer = await Peer.upgraded(url);
     if (opened) for (const text of OPENING) peer.send(text);

@@ -16,6 +16,7 @@ const upgrade =
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
 const get = (path) => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
 const request = (id, method, params) => frame(0x81, JSON.stringify({ id, method, params }));
+const invalid = (count) => Array(count).fill(frame(0x81, '{'));
 const beginText = frame(0x01);
 const initialize = Buffer.concat([
   request(1, 'initialize', { clientName: 'flood' }),
@@ -31,7 +32,9 @@ const FLOODS = {
   'fragments of one byte': [[upgrade, initialize, beginText], many(frame(0x00, 'x'))],
   'requests before initialize': [[upgrade], many(request(2, 'environment/status', {}))],
   'requests after initialize': [[upgrade, initialize], many(request(2, 'environment/status', {}))],
-  'invalid messages': [[upgrade, initialize], many(frame(0x81, '{'))],
+  // A valid message now and then keeps the connection open.
+  'invalid messages': [[upgrade, initialize], many(Buffer.concat([...invalid(1_000), request(2, 'x', {})]))],
+  'invalid messages and new connections': [[upgrade, initialize], many(frame(0x81, '{'))],
   'health requests': [[], many(Buffer.from(get('/healthz')))],
   'unknown paths': [[], many(Buffer.from(get('/x')))],
   'refused upgrades': [[], many(Buffer.from(upgrade.replace('GET / ', 'GET /x ')))],

@@ -221,7 +221,8 @@ export const SESSION_SETTINGS = {
     group: 'Protocol',
     type: 'boolean',
     default: false,
-    description: 'Accept absolute native paths where the protocol expects `file:` URIs.',
+    description:
+      'Accept absolute native paths where the protocol expects `file:` URIs, except in sandbox policies. Results contain URIs.',
   },
   lenientNotifications: {
     group: 'Protocol',

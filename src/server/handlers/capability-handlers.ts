@@ -9,6 +9,7 @@ import { invalidParams, printable } from '../../protocol/errors.ts';
 import { encodeInTurns } from '../../rpc/encode-in-turns.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
+import { uriOfPath } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2';
@@ -26,8 +27,9 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
   };
   const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
-    'capabilityRoots/discoverV1': ({ roots }, { park, maxResultBytes }) => {
-      checkRootCount(roots);
+    'capabilityRoots/discoverV1': (params, { park, maxResultBytes }) => {
+      checkRootCount(params.roots);
+      const roots = params.roots.map((root) => ({ ...root, path: uriOfPath(root.path, config) }));
       const sandboxedRoots = roots.map((root) => ({ ...root, files: filesOf(root) }));
       const paths = roots.flatMap(({ path }, index) => localPath(path, `roots.${index}.path`) ?? []);
       return files.order.run(paths, 'read', park, async () => {
@@ -39,7 +41,7 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
 
     // Few clients call this, so its code is loaded on the first call.
     'capabilities/discoverV2': async (params, { maxResultBytes }) => {
-      localPath(params.cwd, 'cwd');
+      localPath(uriOfPath(params.cwd, config), 'cwd');
       const fileSystem = files.under(params, 'read');
       await files.changesDone();
       const [{ discoverInstalled }, { findConfigLocations }] = await Promise.all([

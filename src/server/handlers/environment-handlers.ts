@@ -5,13 +5,14 @@ import { invalidParams, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import { encodeInTurns } from '../../rpc/encode-in-turns.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { uriOfPath } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type EnvironmentMethod = Extract<keyof Handlers, `environment${'' | 'Config'}/${string}`>;
 
 /** The methods that describe the server, its machine and the configuration files on it. */
 export function environmentHandlers(services: HandlerServices): Pick<Handlers, EnvironmentMethod> {
-  const { files, sandboxEnforcer } = services;
+  const { files, sandboxEnforcer, config } = services;
   return {
     'environment/info': async () => {
       await sandboxEnforcer.probe();
@@ -24,7 +25,7 @@ export function environmentHandlers(services: HandlerServices): Pick<Handlers, E
     'environmentConfig/read': async (params, { maxResultBytes }) => {
       const { configPaths, requirementsPaths } = params;
       checkPaths(params);
-      const cwd = localDirectory(params.cwd);
+      const cwd = localDirectory(uriOfPath(params.cwd, config));
       await files.changesDone();
       const { readExecutorConfig } = await import('../../files/executor-config/read-config.ts');
       const read = await readExecutorConfig(

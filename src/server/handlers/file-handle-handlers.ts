@@ -18,7 +18,7 @@ interface Target {
  * Block-wise access through handles that the client names. The operations of a handle run in order. Each is also queued among the
  * operations on the file's path when it arrives, and waits for its turn when the handle reaches it.
  */
-export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, FileHandleMethod> {
+export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Handlers, FileHandleMethod> {
   const { handles, order } = files;
   const targets = new Map<string, Target>();
 
@@ -28,7 +28,7 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
 
   return {
     'fs/open': async (params, { park }) => {
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const { handleId, mode } = params;
       const access = mode === 'read' ? 'read' : 'write';
       const target: Target = { path, access };

@@ -25,11 +25,11 @@ type WholeFileMethod =
   | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'search'}`;
 
 /** Each handler turns URIs into paths, waits for its turn, calls the file system and encodes the result. */
-export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFileMethod> {
+export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers, WholeFileMethod> {
   return {
     'fs/readFile': async (params, { park }) => {
       const fileSystem = files.under(params, 'read');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const { turn, release } = files.order.claim([path], 'read');
       try {
         if (turn !== null) {
@@ -45,7 +45,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/writeFile': (params, { signal, bulk, park }) => {
       const fileSystem = files.under(params, 'write');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const bytes = decodeParam(params.dataBase64, bulk);
       if ('problem' in bytes) {
         throw invalidRequest(`fs/writeFile requires valid base64 dataBase64: ${bytes.problem}`);
@@ -63,7 +63,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/createDirectory': (params, { park }) => {
       const fileSystem = files.under(params, 'write');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const options = { ...links(params), recursive: params.recursive ?? true };
       return files.order.run([path], options.recursive ? 'make' : 'write', park, async () => {
         await fileSystem.createDirectory(path, options);
@@ -73,13 +73,13 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/getMetadata': (params, { park }) => {
       const fileSystem = files.under(params, 'read');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       return files.order.run([path], 'read', park, () => fileSystem.getMetadata(path, links(params)));
     },
 
     'fs/canonicalize': (params, { park }) => {
       const fileSystem = files.under(params, 'read');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       return files.order.run([path], 'read', park, async () => ({
         path: uriFromPath(await fileSystem.canonicalize(path)),
       }));
@@ -87,7 +87,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/readDirectory': (params, { park, maxResultBytes }) => {
       const fileSystem = files.under(params, 'read');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       return files.order.run([path], 'read', park, async () =>
         directoryResult(await fileSystem.readDirectory(path), maxResultBytes()),
       );
@@ -96,7 +96,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     'fs/walk': (params, { park }) => {
       const fileSystem = files.under(params, 'read');
       checkWalkLimits(params.options);
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       return files.order.run([path], 'read', park, async () =>
         walkResult(await fileSystem.walk(path, params.options, files.ended)),
       );
@@ -104,7 +104,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/remove': (params, { park }) => {
       const fileSystem = files.under(params, 'write');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const options = {
         ...links(params),
         recursive: params.recursive ?? true,
@@ -118,8 +118,8 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/copy': (params, { park }) => {
       const fileSystem = files.under(params, 'write');
-      const source = pathParam(params, 'sourcePath');
-      const destination = pathParam(params, 'destinationPath');
+      const source = pathParam(params, 'sourcePath', config);
+      const destination = pathParam(params, 'destinationPath', config);
       return files.order.run([source, destination], 'write', park, async () => {
         await fileSystem.copy(source, destination, { recursive: params.recursive });
         return {};
@@ -128,8 +128,8 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/rename': (params, { park }) => {
       const fileSystem = files.under(params, 'write');
-      const source = pathParam(params, 'sourcePath');
-      const destination = pathParam(params, 'destinationPath');
+      const source = pathParam(params, 'sourcePath', config);
+      const destination = pathParam(params, 'destinationPath', config);
       return files.order.run([source, destination], 'write', park, async () => {
         await fileSystem.rename(source, destination);
         return {};
@@ -138,7 +138,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
 
     'fs/search': (params, { park }) => {
       const search = files.searchUnder(params);
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       return files.order.run([path], 'read', park, async () => {
         park();
         const found = await search({ ...params, path }, files.ended);

@@ -2,18 +2,18 @@ import { WATCH_DEFAULT_DEBOUNCE_MS } from '../../files/limits.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { pathParam } from './params.ts';
+import { pathParam, uriOfPath } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
 
 /** Methods that send notifications about later changes. */
-export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
+export function fileWatchHandlers({ files, config, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
   return {
     'fs/watchMissing': async ({ watchId, missing, present }) => {
       files.requireAllReadable({}, 'fs/watchMissing');
       const paths = present == null ? missing : [...missing, present];
-      const native = nativePaths(paths);
+      const native = nativePaths(paths.map((path) => uriOfPath(path, config)));
       const changed = () => connection.notify('fs/missingChanged', { watchId });
       const watching = await (await files.missing).arm(
         watchId,
@@ -26,7 +26,7 @@ export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<
 
     'fs/watch': async (params) => {
       files.requireAllReadable(params, 'fs/watch');
-      const path = pathParam(params, 'path');
+      const path = pathParam(params, 'path', config);
       const { watchId, recursive, exclude, debounceMs } = params;
       await (await files.watches).watch(watchId, path, {
         recursive: recursive ?? true,

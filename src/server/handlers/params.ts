@@ -1,17 +1,28 @@
+import { resolve } from 'node:path/posix';
 import { asBuffer } from '../../base/as-buffer.ts';
-import type { NativePath } from '../../files/native-path.ts';
-import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { type NativePath, nativePathOfText } from '../../files/native-path.ts';
+import { PathUriError, pathFromUri, uriFromPath } from '../../files/path-uri.ts';
 import type { BulkBytes } from '../../protocol/envelope.ts';
 import { invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import { type Decoded, decodeStrictBase64 } from '../../rpc/strict-base64.ts';
+import type { ExecServerConfig } from '../config/config.ts';
 
-/** The native path of a URI parameter. Throws RpcError, which names the parameter. */
+type PathSettings = Pick<ExecServerConfig, 'acceptNativePaths'>;
+
+/** The URI for a path of a request. With `acceptNativePaths` the request may contain an absolute native path instead of a URI. */
+export function uriOfPath(text: string, { acceptNativePaths }: PathSettings): string {
+  // Dots are resolved by name, as in a URI.
+  return acceptNativePaths && text.startsWith('/') ? uriFromPath(nativePathOfText(resolve(text))) : text;
+}
+
+/** The native path of a path parameter. Throws RpcError, which names the parameter. */
 export function pathParam<Name extends string>(
   params: Readonly<Record<Name, string>>,
   name: Name,
+  settings: PathSettings,
 ): NativePath {
   try {
-    return pathFromUri(params[name]);
+    return pathFromUri(uriOfPath(params[name], settings));
   } catch (error) {
     if (!(error instanceof PathUriError)) throw error;
     const message = `params.${name}: ${printable(error.message)}`;

@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { type TraceContext, traceEnvironment } from '../../observability/trace-context.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
@@ -12,6 +11,7 @@ import type { ParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import type { Dialect } from '../sessions/process-events.ts';
+import { uriOfPath } from './params.ts';
 
 type StartParams = ParamsOf<'process/start'>;
 type FlatParams = Exclude<StartParams, { direct: unknown } | { prepared: unknown }>;
@@ -64,7 +64,7 @@ export function checkStart(
 ): CheckedStart {
   const form = formOf(params, config);
   const { processId, limits, sandbox, networkProxy, enforceManagedNetwork, login } = form;
-  const cwd = workingDirectory(form.cwd, config.acceptNativePaths);
+  const cwd = workingDirectory(uriOfPath(form.cwd, config));
   const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
   const spec = spawnSpecOf({ ...form, env }, cwd);
   return {
@@ -85,7 +85,7 @@ export function checkCommand(params: ParamsOf<'command/exec'>, config: ExecServe
   requireDirectExec(config);
   const { processId, argv, arg0, cwd, env, tty, outputBytesCap = null } = params;
   const program = { argv, arg0, env, io: ioOf({ tty }), envPolicy: null, metadata: null };
-  const spec = spawnSpecOf(program, workingDirectory(cwd, true));
+  const spec = spawnSpecOf(program, workingDirectory(uriOfPath(cwd, { acceptNativePaths: true })));
   return { ...DEFAULT_START_OPTIONS, processId, spec, dialect: 'command', outputBytesCap };
 }
 
@@ -137,10 +137,9 @@ function flatForm(params: FlatParams): StartForm {
 }
 
 /** The working directory as a native path. It must be UTF-8, because programs are started with text arguments. */
-function workingDirectory(cwd: string, acceptNativePath: boolean): string {
-  if (acceptNativePath && isAbsolute(cwd)) return cwd;
+function workingDirectory(uri: string): string {
   try {
-    const bytes = Buffer.from(pathFromUri(cwd), 'latin1');
+    const bytes = Buffer.from(pathFromUri(uri), 'latin1');
     if (isUtf8(bytes)) return bytes.toString();
   } catch (error) {
     if (!(error instanceof PathUriError)) throw error;

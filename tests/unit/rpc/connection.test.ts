@@ -5,7 +5,7 @@ import type { NotificationMessage, RequestId, RequestMessage } from '../../../sr
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
 import { ConnectionClosedError, type ConnectionEvents, RpcConnection } from '../../../src/rpc/connection.ts';
-import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
+import { MAX_MALFORMED_IN_A_ROW, MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
 import { TooManyCallsError } from '../../../src/rpc/outgoing-calls.ts';
 import { Base64Result, StreamedResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
@@ -81,6 +81,30 @@ test.each(['{', '', '[]', 'null', '{"id":1.0,"method":"m"}', '{"id":1,"method":"
     expect(recorder.log).toEqual([]);
   },
 );
+
+test('closes the connection after too many malformed messages in a row', async () => {
+  const { peer, recorder, received } = connect();
+  const reports: string[] = [];
+  Object.assign(recorder, { tooManyMalformed: (reason: string) => reports.push(reason) });
+  const sendMalformed = (count: number) => {
+    for (let index = 0; index < count; index++) peer.send('{');
+  };
+  sendMalformed(MAX_MALFORMED_IN_A_ROW - 1);
+  peer.send('{"id":1,"method":"m"}');
+  sendMalformed(MAX_MALFORMED_IN_A_ROW - 1);
+  await received.untilMessages(2 * (MAX_MALFORMED_IN_A_ROW - 1));
+  expect([recorder.requests.length, recorder.reason, reports]).toEqual([1, null, []]);
+
+  sendMalformed(2);
+  peer.send('{"id":2,"method":"m"}');
+  await received.untilClosed();
+  const reason = '1024 malformed messages in a row';
+  expect(recorder.reason).toEqual({ code: 1002, reason });
+  expect(reports).toEqual([reason]);
+  // Every one was answered, and nothing after the last one was handled.
+  expect(received.messages).toHaveLength(2 * MAX_MALFORMED_IN_A_ROW - 1);
+  expect(recorder.requests).toHaveLength(1);
+});
 
 test('responses carry the id of their request', async () => {
   const { connection, received } = connect();

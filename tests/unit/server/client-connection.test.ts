@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { RpcError } from '../../../src/protocol/errors.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { RpcConnection } from '../../../src/rpc/connection.ts';
-import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
+import { MAX_MALFORMED_IN_A_ROW, UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { BusyPollClient } from '../../../src/server/busy-poll.ts';
 import { connectInMemory, type MemoryConnection } from '../../../src/testing/index.ts';
 
@@ -196,6 +196,20 @@ describe('protocol violations', () => {
     for (const text of ['{', '[]', '', '{"id":null,"method":"m"}']) client.sendText(text);
     for (let index = 0; index < 4; index++) expect(await client.next()).toMatchObject({ id: -1 });
     await client.handshake();
+  });
+
+  test('logs and closes a connection that sends only invalid JSON', async () => {
+    const log = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    const { client } = connect({ logLevel: 'warn' });
+    await client.handshake();
+    for (let index = 0; index < MAX_MALFORMED_IN_A_ROW; index++) client.sendText('{');
+    const reason = '1024 malformed messages in a row';
+    expect(await client.closed).toEqual({ code: 1002, reason });
+    const lines = log.mock.calls.map(([line]) => String(line));
+    log.mockRestore();
+    expect(lines.filter((line) => line.includes('protocol violation'))).toEqual([
+      expect.stringContaining(reason),
+    ]);
   });
 });
 

@@ -3,6 +3,7 @@ import { FileHandles } from '../../../../src/files/file-handles.ts';
 import type { OpenFile } from '../../../../src/files/file-system.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { PathOrder } from '../../../../src/files/path-order.ts';
+import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { fileHandleHandlers } from '../../../../src/server/handlers/file-handle-handlers.ts';
 import type { HandlerServices } from '../../../../src/server/handlers/services.ts';
 
@@ -21,7 +22,7 @@ function createHandlers() {
     under: () => ({ open: async () => FILE }),
     blocks: { give: () => {} },
   };
-  const handlers = fileHandleHandlers({ files } as unknown as HandlerServices);
+  const handlers = fileHandleHandlers({ files, config: DEFAULT_CONFIG } as unknown as HandlerServices);
   let parked = 0;
   const signal = new AbortController().signal;
   const maxResultBytes = () => Number.POSITIVE_INFINITY;
