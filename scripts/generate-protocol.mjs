@@ -136,7 +136,8 @@ ${Object.entries(RpcErrorCode)
   .map(([name, code]) => `| ${code} | ${name} |`)
   .join('\n')}
 
-The server answers a message that it cannot decode with id -1 and code -32600, and keeps the connection open. It answers a
+The server answers a message that it cannot decode with id -1 and code -32600, and keeps the connection open. After 1,024 such
+messages in a row, without a valid one between them, it closes the connection with code 1002. It answers a
 notification other than \`initialized\`, or a response without a request, in the same way and then closes the connection.
 
 ## Capabilities

@@ -1,6 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -71,17 +79,20 @@ test('three steps in a row and two in parallel run on one server, which ends by 
 });
 
 test.each([
-  ['a step', "cat product\n\nnode step.mjs", "sh -c 'exit 7'\n\nnode step.mjs", 7],
+  ['a step', 'cat product\n\nnode step.mjs', "sh -c 'exit 7'\n\nnode step.mjs", 7],
   ['a parallel step', 'grep -c HELLO product', "sh -c 'exit 9'", 9],
-])('the script ends with the exit code of %s that fails, and stops its server', async (_name, from, to, code) => {
-  const script = block('ci.sh').replace(from, to);
-  expect(script).not.toBe(block('ci.sh'));
-  writeFileSync(join(folder, 'ci.sh'), script);
-  const result = await finish(start('bash', 'ci.sh'));
-  expect(result).toMatchObject({ code, stdout: expect.stringContaining('built\n') });
-  expect(result.stdout).not.toContain('1 product');
-  expect(['server.url', 'server.pid'].filter((name) => existsSync(join(folder, name)))).toEqual([]);
-});
+])(
+  'the script ends with the exit code of %s that fails, and stops its server',
+  async (_name, from, to, code) => {
+    const script = block('ci.sh').replace(from, to);
+    expect(script).not.toBe(block('ci.sh'));
+    writeFileSync(join(folder, 'ci.sh'), script);
+    const result = await finish(start('bash', 'ci.sh'));
+    expect(result).toMatchObject({ code, stdout: expect.stringContaining('built\n') });
+    expect(result.stdout).not.toContain('1 product');
+    expect(['server.url', 'server.pid'].filter((name) => existsSync(join(folder, name)))).toEqual([]);
+  },
+);
 
 test('the script ends when the server cannot start', async () => {
   writeFileSync(join(folder, 'ci.sh'), block('ci.sh').replace('--url-file', '--no-such-flag --url-file'));
