@@ -1,4 +1,7 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
   connectInMemory,
   startServer,
@@ -58,6 +61,36 @@ describe('a client that reads slowly', () => {
     await other.call('process/start', shell('p', 'echo fine'));
     expect((await other.closedProcess('p')).text()).toBe('fine\n');
   });
+});
+
+test('command/exec/exited follows all output when the program ends before its client reads', async () => {
+  // The queue has space for all output, so the program ends although the client reads nothing.
+  const server = owned(await startServerProcess(['--outbound-high-water-bytes', '64MiB']));
+  const client = await server.connect();
+  const folder = mkdtempSync(join(tmpdir(), 'flow-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const pidFile = join(folder, 'pid');
+  const size = 12 * 1024 * 1024;
+  client.setReading(false);
+  const script = `head -c ${size} /dev/zero; echo end >&2; echo $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exit 3`;
+  const started = client.call('command/exec', shell('p', script));
+  await waitFor('the last command', () => existsSync(pidFile));
+  const pid = Number(readFileSync(pidFile, 'utf8'));
+  await waitFor('the server to collect the exit', () => processState(pid) === 'gone');
+  client.setReading(true);
+  await started;
+  await client.waitFor(({ method }) => method === 'command/exec/exited');
+  expect(client.received.at(-1)).toEqual({
+    method: 'command/exec/exited',
+    params: { processId: 'p', exitCode: 3 },
+  });
+  const bytes = { stdout: 0, stderr: 0 };
+  for (const { method, params } of client.received) {
+    if (method !== 'command/exec/outputDelta') continue;
+    const { stream, chunk } = params as { stream: 'stdout' | 'stderr'; chunk: string };
+    bytes[stream] += Buffer.from(chunk, 'base64').length;
+  }
+  expect(bytes).toEqual({ stdout: size, stderr: 'end\n'.length });
 });
 
 describe('a process that floods its connection', () => {
