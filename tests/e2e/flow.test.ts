@@ -1,7 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import {
   connectInMemory,
   startServer,
@@ -63,20 +60,25 @@ describe('a client that reads slowly', () => {
   });
 });
 
-test('command/exec/exited follows all output when the program ends before its client reads', async () => {
-  // The queue has space for all output, so the program ends although the client reads nothing.
-  const server = owned(await startServerProcess(['--outbound-high-water-bytes', '64MiB']));
+test('command/exec/exited follows all output, also for a client that reads late', async () => {
+  // The queue has space for all output, so the server collects it although the client reads nothing.
+  const server = owned(await startServer({ outboundHighWaterBytes: 64 * 1024 ** 2, metrics: true }));
+  const metric = async (name: string) => {
+    const response = await fetch(`${server.url.replace('ws:', 'http:')}/metrics`);
+    return Number(new RegExp(`^${name}\\S* (\\d+)$`, 'm').exec(await response.text())?.[1]);
+  };
   const client = await server.connect();
-  const folder = mkdtempSync(join(tmpdir(), 'flow-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const pidFile = join(folder, 'pid');
-  const size = 12 * 1024 * 1024;
   client.setReading(false);
-  const script = `head -c ${size} /dev/zero; echo end >&2; echo $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exit 3`;
+  const size = 12 * 1024 * 1024;
+  // A descendant writes after the server has collected the exit of the program.
+  const wait = 'while kill -0 $$ 2>/dev/null; do sleep 0.01; done';
+  const script = `(${wait}; head -c ${size} /dev/zero; echo end >&2) & exit 3`;
   const started = client.call('command/exec', shell('p', script));
-  await waitFor('the last command', () => existsSync(pidFile));
-  const pid = Number(readFileSync(pidFile, 'utf8'));
-  await waitFor('the server to collect the exit', () => processState(pid) === 'gone');
+  await waitFor(
+    'the end of the output',
+    async () => (await metric('exec_server_processes_finished_total')) === 1,
+  );
+  expect(await metric('exec_server_outbound_queue_bytes')).toBeGreaterThan(0);
   client.setReading(true);
   await started;
   await client.waitFor(({ method }) => method === 'command/exec/exited');
