@@ -126,7 +126,7 @@ export class ReliableAgent extends Agent {
 }
 
 /**
- * Watches the connection of a response. The returned function tells whether a body that has ended may be incomplete: only the end of
+ * Watches the connection of a response. The returned function returns whether a body that has ended may be incomplete: only the end of
  * the connection ends it, and the connection was reset. Node takes a reset for such an end.
  */
 export function watchForReset(request: ClientRequest, answer: IncomingMessage): () => boolean {

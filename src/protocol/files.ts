@@ -239,7 +239,7 @@ export const FsSearchResult = once(() =>
     ),
     incompleteFiles: doc(
       z.optional(z.array(Path())),
-      'The first 32 files that were not searched completely because the file or a line is too large. Absent when there are none.',
+      'The first 32 files that were not searched completely because the file or a line is too large. Absent when all were searched.',
     ),
     unreadable: doc(
       z.optional(Uint64()),

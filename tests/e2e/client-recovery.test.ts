@@ -5,9 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ExecProcess, ProcessEvent } from '../../src/client/backend.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
+import { RemoteFileSystem } from '../../src/client/files/remote-file-system.ts';
 import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
-import { shell } from '../support/programs.ts';
+import { shell, terminal } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -84,6 +85,52 @@ describe('an outage', () => {
     expect(client.failure).toMatchObject({ kind: 'disconnected', hint: expect.any(String) });
     expect(client.failure!.message).toContain('could not be restored');
     expect(events).toEqual([{ type: 'failed', error: client.failure }]);
+  });
+
+  test('longer than the recovery window makes every later operation fail with the reason', async () => {
+    const { proxy, client } = await setUp({ recoveryWindowMs: 300 });
+    const process = await client.backend.start({ ...terminal('p', 'cat') });
+    const files = new RemoteFileSystem(client);
+    proxy.interrupt();
+    await waitFor('the final failure', () => client.state === 'failed');
+    const reason = expect.stringContaining('could not be restored');
+    expect(await process.read()).toMatchObject({ closed: true, failure: reason });
+    const request = { method: 'GET', url: 'http://127.0.0.1:1/' };
+    const calls = {
+      start: () => client.backend.start(shell('q', 'true')),
+      write: () => process.write('x'),
+      closeStdin: () => process.closeStdin(),
+      signal: () => process.signal('INT'),
+      resize: () => process.resize(40, 100),
+      terminate: () => process.terminate(),
+      request: () => client.http.request(request),
+      stream: () => client.http.stream(request),
+      status: () => client.call('environment/status', {}),
+    };
+    const fileCalls = {
+      readFile: () => files.readFile('file:///etc/hostname'),
+      readFileStream: async () => {
+        for await (const _ of files.readFileStream('file:///etc/hostname'));
+      },
+      writeFile: () => files.writeFile('file:///nowhere/x', 'x'),
+      getMetadata: () => files.getMetadata('file:///'),
+      readDirectory: () => files.readDirectory('file:///'),
+      createDirectory: () => files.createDirectory('file:///nowhere/x'),
+      remove: () => files.remove('file:///nowhere/x'),
+      copy: () => files.copy('file:///nowhere/x', 'file:///nowhere/y', { recursive: false }),
+      rename: () => files.rename('file:///nowhere/x', 'file:///nowhere/y'),
+      watch: () => files.watch('file:///'),
+    };
+    const all: [string, Record<string, () => Promise<unknown>>][] = [
+      ['disconnected', calls],
+      ['brokenPipe', fileCalls],
+    ];
+    for (const [kind, group] of all) {
+      for (const [name, call] of Object.entries(group)) {
+        const failure = { name: 'ClientError', kind, message: reason };
+        await expect(call(), name).rejects.toMatchObject(failure);
+      }
+    }
   });
 
   test('that outlives the session fails the client as soon as the server is back', async () => {

@@ -20,3 +20,12 @@ describe('the commands and programs of', () => {
     expect(PAGES).toContain('README.md');
   });
 });
+
+test('the test kit needs at most 10 lines to start a server and assert an event', () => {
+  const page = 'docs/guides/test-kit.md';
+  expect(PAGES).toContain(page);
+  const [example] = docBlocks(page).filter(({ language }) => language === 'ts');
+  expect(example!.flags).not.toContain('no-run');
+  expect(example!.text).toMatch(/startServer\(.*closedProcess\(/s);
+  expect(example!.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
+});

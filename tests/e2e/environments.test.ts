@@ -114,14 +114,21 @@ test('environments.toml: two servers, a program and this machine, each with proc
   expect((await manager.info('c')).cwd).toBe(pathToFileURL(folder).href);
 });
 
-test('connects to the server of CODEX_EXEC_SERVER_URL or config.toml', async () => {
-  const server = owned(await startServer());
+test('CODEX_EXEC_SERVER_URL or config.toml makes processes and files remote', async () => {
+  const server = owned(await startServerProcess());
   writeFileSync(join(folder, 'config.toml'), `[exec_server]\nurl = "${server.url}"\n`);
   for (const env of [{}, { CODEX_EXEC_SERVER_URL: server.url }]) {
     const manager = await EnvironmentManager.open(configuredEnvironments({ env, codexHome: folder }));
     ends.push(() => manager.dispose());
     expect(manager.ids).toEqual(['remote']);
-    expect(await run(manager.default!, 'echo there')).toBe('there\n');
+    expect(await run(manager.default!, 'echo $PPID')).toBe(`${server.process.pid}\n`);
+    // The first field of this file is the pid of the process that reads it.
+    const { files, passiveFiles } = manager.default!;
+    for (const reader of [files, passiveFiles]) {
+      expect(Number.parseInt(await reader.readFileText('file:///proc/self/stat'), 10)).toBe(
+        server.process.pid,
+      );
+    }
     expect(await manager.status('local')).toEqual({ status: 'unknown', error: null });
   }
 });

@@ -60,6 +60,41 @@ describe('a client that reads slowly', () => {
   });
 });
 
+test('command/exec/exited follows all output, also for a client that reads late', async () => {
+  // The queue has space for all output, so the server collects it although the client reads nothing.
+  const server = owned(await startServer({ outboundHighWaterBytes: 64 * 1024 ** 2, metrics: true }));
+  const metric = async (name: string) => {
+    const response = await fetch(`${server.url.replace('ws:', 'http:')}/metrics`);
+    return Number(new RegExp(`^${name}\\S* (\\d+)$`, 'm').exec(await response.text())?.[1]);
+  };
+  const client = await server.connect();
+  client.setReading(false);
+  const size = 12 * 1024 * 1024;
+  // A descendant writes after the server has collected the exit of the program.
+  const wait = 'while kill -0 $$ 2>/dev/null; do sleep 0.01; done';
+  const script = `(${wait}; head -c ${size} /dev/zero; echo end >&2) & exit 3`;
+  const started = client.call('command/exec', shell('p', script));
+  await waitFor(
+    'the end of the output',
+    async () => (await metric('exec_server_processes_finished_total')) === 1,
+  );
+  expect(await metric('exec_server_outbound_queue_bytes')).toBeGreaterThan(0);
+  client.setReading(true);
+  await started;
+  await client.waitFor(({ method }) => method === 'command/exec/exited');
+  expect(client.received.at(-1)).toEqual({
+    method: 'command/exec/exited',
+    params: { processId: 'p', exitCode: 3 },
+  });
+  const bytes = { stdout: 0, stderr: 0 };
+  for (const { method, params } of client.received) {
+    if (method !== 'command/exec/outputDelta') continue;
+    const { stream, chunk } = params as { stream: 'stdout' | 'stderr'; chunk: string };
+    bytes[stream] += Buffer.from(chunk, 'base64').length;
+  }
+  expect(bytes).toEqual({ stdout: size, stderr: 'end\n'.length });
+});
+
 describe('a process that floods its connection', () => {
   test('does not delay status and terminate: their responses overtake queued output', async () => {
     const { client, serverEnd, close } = connectInMemory({ outboundHighWaterBytes: 2_000_000 });

@@ -65,6 +65,30 @@ test('serves direct clients as well, and distinguishes their principals', async 
   });
 });
 
+test('two streams of one executor have sessions of their own', async () => {
+  const relay = await openRelay();
+  stopped(startExecutorProgram(relay));
+  const clients = [await connect(relay), await connect(relay)];
+  expect(clients[0]!.sessionId).not.toBe(clients[1]!.sessionId);
+  const processes = [];
+  for (const [index, client] of clients.entries()) {
+    processes.push(
+      await client.backend.start({ ...shell('p', `read line; echo ${index} $line`), pipeStdin: true }),
+    );
+  }
+  for (const [index, process] of processes.entries()) await process.write(`to ${index}\n`);
+  for (const [index, process] of processes.entries()) {
+    let text = '';
+    for await (const event of process.events()) {
+      if (event.type === 'output') text += Buffer.from(event.bytes);
+    }
+    expect(text).toBe(`${index} to ${index}\n`);
+  }
+  await clients[0]!.backend.start(shell('only here', 'sleep 600'));
+  const { processes: others } = await clients[1]!.call('process/list', {});
+  expect(others.map(({ processId }) => processId)).toEqual(['p']);
+});
+
 test("reports a response above the relay's message limit as an error, and keeps the connection", async () => {
   const { client, close } = await overRelay();
   onTestFinished(close);

@@ -61,6 +61,22 @@ describe('stdio', () => {
     expect(stderr).toContain(`a line is longer than ${bytes} bytes`);
   });
 
+  test('writes 10,000 log records to stderr and only messages to stdout', async () => {
+    const count = 10_000;
+    const flags = ['--listen', 'stdio', '--log-level', 'debug', '--lenient-notifications'];
+    const input = `${HELLO}${'{"method":"foo/bar"}\n'.repeat(count)}{"id":2,"method":"environment/status"}\n`;
+    const { messages, stderr, code } = await converse(input, flags);
+    expect(code).toBe(0);
+    const records = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(records.filter(({ message }) => message === 'protocol violation')).toHaveLength(count);
+    expect(messages).toHaveLength(count + 2);
+    expect(messages.filter(({ id, error }) => id === -1 && error.code === -32600)).toHaveLength(count);
+    expect(messages.filter(({ result }) => result !== undefined).map(({ id }) => id)).toEqual([1, 2]);
+  });
+
   test('accepts CRLF, blank lines and a last line without a newline', async () => {
     const input = `\r\n  \n${HELLO.replaceAll('\n', '\r\n')}\n{"id":"x","method":"environment/status"}`;
     const { messages } = await converse(input);

@@ -195,7 +195,7 @@ export class SegmentCheck {
     return this.#used;
   }
 
-  /** Checks a record before its bytes are added to the message. `idle` tells whether a message may start here. */
+  /** Checks a record before its bytes are added to the message. `idle` is whether a message may start here. */
   before(seq: number, segment: Segment | undefined, idle: boolean): void {
     if (segment === undefined && this.#current === null) return;
     const { index, count } = segment ?? { index: 0, count: 1 };

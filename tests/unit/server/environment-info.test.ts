@@ -3,6 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 import { describeEnvironment, environmentDescriber } from '../../../src/server/environment-info.ts';
+import { connectInMemory } from '../../../src/testing/index.ts';
 
 const EVERYTHING = { terminals: true, sandbox: true };
 
@@ -59,6 +60,23 @@ test('matches its schema and reports every capability of the methods', () => {
   for (const { capability } of Object.values(METHODS)) {
     if (capability !== undefined) expect(info.capabilities[capability]).toBe(true);
   }
+});
+
+test('reports the limits of the settings to clients', async () => {
+  const limits = {
+    shutdownGracePeriodMs: 12,
+    maxProcessesPerConnection: 34,
+    retainedOutputBytesPerProcess: 56_789,
+    allowDirectExec: false,
+    allowPreparedExec: false,
+    detachedSessionTtlMs: 78_000,
+    maxMessageBytes: 9_876_543,
+  };
+  for (const [key, value] of Object.entries(limits)) expect(DEFAULT_CONFIG).not.toHaveProperty(key, value);
+  const { client, close } = connectInMemory(limits);
+  await client.handshake();
+  expect((await client.call('environment/info', {})).limits).toEqual(limits);
+  await close();
 });
 
 test('reports no terminal capabilities without terminals', () => {

@@ -133,14 +133,14 @@ export type RelayData = Message<'codex.exec_server.relay.v1.RelayData'> & {
   seq: number;
 
   /**
-   * Always 0.
+   * Number of the record in its message, from 0.
    *
    * @generated from field: uint32 segment_index = 2;
    */
   segmentIndex: number;
 
   /**
-   * Always 1.
+   * Records of the message. 1 unless the peer has sent a message of several segments: the reference refuses other numbers.
    *
    * @generated from field: uint32 segment_count = 3;
    */

@@ -42,6 +42,32 @@ test('a slow reader loses no events when a busy server refuses reads', async () 
   await client.close();
 });
 
+test('a process with more unread events than the log keeps delays no other process', async () => {
+  const { server, client, process: noisy } = await startedProcess();
+  const quiet = await client.backend.start(startParams('quiet'));
+  const events = quiet.events();
+  const total = 2 * LOG_MAX_EVENTS;
+  for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
+  server.link.output('quiet', 1);
+  expect((await events.next()).value).toMatchObject({ type: 'output', seq: 1 });
+  expect(noisy.revision).toBe(total);
+  // A reader of the noisy process waits for evicted events that the server never returns.
+  server.answers['process/read'] = () => SILENCE;
+  const waiting = noisy.events();
+  const step = waiting.next();
+  await server.untilRequests('process/read', 1);
+  server.link.output('p', total + 1);
+  server.link.output('quiet', 2);
+  server.link.exited('quiet', 3);
+  server.link.closedProcess('quiet', 4);
+  const rest = [];
+  for await (const event of events) rest.push(event);
+  expect(rest).toMatchObject([{ type: 'output', seq: 2 }, { type: 'exited' }, { type: 'closed' }]);
+  expect(await quiet.write('x')).toBe('accepted');
+  await client.close();
+  await step;
+});
+
 test('a slow reader continues without the events that the server keeps refusing', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { server, client, process } = await startedProcess();

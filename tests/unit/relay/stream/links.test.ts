@@ -214,6 +214,10 @@ test('keeps two streams of one executor separate', async () => {
   await waitFor('both messages', () => executor.accepted.every(({ events }) => events.messages.length === 1));
   expect(executor.accepted.map(({ events }) => events.messages[0])).toEqual(['one', 'two']);
   expect(executor.accepted.map(({ peer }) => peer.streamId)).toEqual([first.streamId, second.streamId]);
+  const uuid4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+  expect(first.streamId).toMatch(uuid4);
+  expect(second.streamId).toMatch(uuid4);
+  expect(second.streamId).not.toBe(first.streamId);
   expect(executor.accepted[0]!.peer.harnessKey.equals(harnessIdentity.publicKey)).toBe(true);
   first.transport.close({ code: CloseCode.normal, reason: '' });
   await executor.accepted[0]!.events.untilClosed();

@@ -23,6 +23,17 @@ test.each([
   expect(option(key)).toMatchObject({ flag, env });
 });
 
+test("the reference's times and limits are the defaults", () => {
+  expect(DEFAULT_CONFIG).toMatchObject({
+    listen: 'ws://127.0.0.1:0',
+    detachedSessionTtlMs: 30_000,
+    closedProcessRetentionMs: 30_000,
+    retainedOutputBytesPerProcess: 1_048_576,
+    retainedChunksPerProcess: 50_000,
+    maxMessageBytes: 67_108_864,
+  });
+});
+
 test('flags and variables are unique, and every group has settings', () => {
   expect(new Set(CONFIG_OPTIONS.map(({ flag }) => flag)).size).toBe(CONFIG_OPTIONS.length);
   expect(new Set(CONFIG_OPTIONS.map(({ env }) => env)).size).toBe(CONFIG_OPTIONS.length);
