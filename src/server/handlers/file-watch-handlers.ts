@@ -8,7 +8,11 @@ import type { HandlerServices } from './services.ts';
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
 
 /** Methods that send notifications about later changes. */
-export function fileWatchHandlers({ files, config, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
+export function fileWatchHandlers({
+  files,
+  config,
+  connection,
+}: HandlerServices): Pick<Handlers, FileWatchMethod> {
   return {
     'fs/watchMissing': async ({ watchId, missing, present }) => {
       files.requireAllReadable({}, 'fs/watchMissing');
