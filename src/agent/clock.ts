@@ -11,9 +11,16 @@ export interface Clock {
 export const SYSTEM_CLOCK: Clock = {
   now: () => performance.now(),
   epochMs: () => Date.now(),
+  // Events that became ready while the event loop was blocked come before the callback.
   after(ms, callback) {
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
+    let immediate: NodeJS.Immediate | undefined;
+    const timer = setTimeout(() => {
+      immediate = setImmediate(callback);
+    }, ms);
+    return () => {
+      clearTimeout(timer);
+      clearImmediate(immediate);
+    };
   },
 };
 
