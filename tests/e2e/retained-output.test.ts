@@ -59,7 +59,7 @@ async function expectSnapshot(processId: string, steps: Writes, head: number, ta
 
 let runs = 0;
 
-test('a client sees exactly what is retained of each stream, wherever it continues', async () => {
+test('a client that reads from any sequence number sees exactly the retained output of each stream', async () => {
   const property = fc.asyncProperty(writes, fc.nat(30), async (steps, afterSeq) => {
     const processId = `any-${runs++}`;
     await client.call('process/start', { ...plain, processId, argv: program(steps) });

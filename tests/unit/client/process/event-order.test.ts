@@ -305,7 +305,7 @@ describe('evicted output', () => {
     expect(published).toEqual([output(1), lost(2, 3, 0), exited(4, 3), lost(5, 7, 94), output(8)]);
   });
 
-  test('is counted exactly, whatever the server retains and wherever its pages end', () => {
+  test('has an exact byte count for random retention limits and page sizes', () => {
     const writes = fc.array(
       fc.record({
         stream: fc.constantFrom('stdout' as const, 'stderr' as const),
