@@ -10,8 +10,8 @@ export type Origin = 'reference' | 'extension' | 'legacy';
  */
 export type Lane = 'ordinary' | 'control';
 
-/** The scope that a token must grant to call the method. */
-export type Need = 'none' | 'exec' | 'files.read' | 'files.write' | 'net';
+/** The scope that a token must grant to call the method. `processes.read` is granted by `exec` and by `observe`. */
+export type Need = 'none' | 'exec' | 'processes.read' | 'files.read' | 'files.write' | 'net';
 
 /** Params that no server can honour, and the reason. Null and an empty list ask for nothing and are ignored. */
 export interface RefusedParams {

@@ -33,6 +33,10 @@ export const CAPABILITIES = {
   processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
+  processSharing:
+    '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',
+  processScreen: '`process/screen` exists.',
+  tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',

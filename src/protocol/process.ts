@@ -18,6 +18,7 @@ import {
   Uint64,
   Uri,
 } from './scalars.ts';
+import { AttachedClient, Lifetime, ProcessName } from './sharing.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
@@ -119,6 +120,17 @@ const Reason = once(() =>
   ),
 );
 
+const sharing = once(() => ({
+  name: doc(
+    optional(ProcessName()),
+    "A name for the process, unique among the owner's running processes. Needs the capability `processSharing`.",
+  ),
+  lifetime: doc(
+    optional(Lifetime()),
+    '`session`, the default, ends the process with its session. `detached` keeps it until it exits or is terminated. Needs the capability `processSharing`.',
+  ),
+}));
+
 const FlatStart = once(() =>
   z.object({
     processId: ProcessId(),
@@ -132,6 +144,7 @@ const FlatStart = once(() =>
     envPolicy: doc(optional(EnvPolicy()), 'When absent, the environment of the child is exactly `env`.'),
     metadata: doc(optional(Metadata()), 'Identifiers to pass to the child.'),
     ...bounds(),
+    ...sharing(),
     enforceManagedNetwork: doc(
       z._default(z.boolean(), false),
       'The program can reach its proxy and no other part of the network. Refused without a sandbox.',
@@ -153,7 +166,7 @@ const FlatStart = once(() =>
 
 const DirectStart = once(() =>
   z.object({
-    direct: z.object({ processId: ProcessId(), ...program(), ...bounds(), io: ProcessIo() }),
+    direct: z.object({ processId: ProcessId(), ...program(), ...bounds(), ...sharing(), io: ProcessIo() }),
   }),
 );
 
@@ -163,6 +176,7 @@ const PreparedStart = once(() =>
       processId: ProcessId(),
       request: z.object(program()),
       ...bounds(),
+      ...sharing(),
       io: ProcessIo(),
     }),
   }),
@@ -184,6 +198,10 @@ export const ProcessStartResult = once(() =>
     sandboxType: doc(
       z.nullish(z.enum(['none', 'macosSeatbelt', 'linuxSeccomp', 'windowsRestrictedToken'])),
       'The sandbox that the process runs in.',
+    ),
+    ref: doc(
+      z.optional(z.string()),
+      'The server-wide reference of the process. Present when `initialize` requested `processSharing`.',
     ),
   }),
 );
@@ -356,6 +374,11 @@ export const ProcessListParams = once(() =>
   z._default(
     z.object({
       after: doc(optional(Uint64()), '`next` of an earlier result, to list the processes after it.'),
+      scope: doc(
+        z.optional(z.enum(['session', 'owner', 'server'])),
+        'Whose processes: of this session, of the owner of this connection, or all. Default: `session`. `server` needs the scope `observe`.',
+      ),
+      ports: doc(z.optional(z.boolean()), 'Adds the TCP ports that each process listens on.'),
     }),
     {},
   ),
@@ -365,7 +388,11 @@ export const ProcessListResult = once(() =>
   z.object({
     processes: z.array(
       z.object({
-        processId: ProcessId(),
+        processId: doc(z.string(), 'The id on this connection: that of its session, or the `ref`.'),
+        ref: doc(z.optional(z.string()), 'The server-wide reference, accepted wherever a `processId` is.'),
+        name: z.optional(z.string()),
+        owner: doc(z.optional(z.string()), "The subject of the owner's token; `local` without one."),
+        lifetime: z.optional(z.enum(['session', 'detached'])),
         argv: doc(z.array(z.string()), 'The first 4,096 characters of the arguments.'),
         argvTruncated: doc(z.optional(z.literal(true)), 'Present when `argv` is incomplete.'),
         cwd: z.string(),
@@ -375,6 +402,11 @@ export const ProcessListResult = once(() =>
         startedAtMs: doc(Uint64(), 'Unix time in milliseconds.'),
         nextSeq: Uint64(),
         reason: Reason(),
+        size: doc(z.optional(TerminalSize()), 'Of the terminal.'),
+        outputBytes: doc(z.optional(Uint64()), 'How many bytes the program has written.'),
+        endedAtMs: doc(z.optional(Uint64()), 'When the process closed.'),
+        attached: doc(z.optional(z.array(AttachedClient())), 'The attached clients, at most 64.'),
+        ports: doc(z.optional(z.array(z.number())), 'The TCP ports that it listens on, if requested.'),
       }),
     ),
     next: doc(

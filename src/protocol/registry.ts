@@ -10,10 +10,20 @@ import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
+import * as sharing from './sharing.ts';
+import * as tcp from './tcp.ts';
 
 const exec = { family: 'exec', needs: 'exec', subject: 'processId' } as const;
+const observed = { ...exec, needs: 'processes.read' } as const;
 const filesystem = { family: 'filesystem', needs: 'files.read' } as const;
 const handle = { ...filesystem, subject: 'handleId' } as const;
+const stream = {
+  family: 'tcp',
+  needs: 'net',
+  subject: 'streamId',
+  origin: 'extension',
+  capability: 'tcpStreams',
+} as const;
 const web = { family: 'http', needs: 'net', subject: 'requestId' } as const;
 
 /**
@@ -78,7 +88,7 @@ export const METHODS = {
     summary: 'Starts a program. The result means that it was executed.',
   }),
   'process/read': method({
-    ...exec,
+    ...observed,
     params: process.ProcessReadParams,
     result: process.ProcessReadResult,
     summary: 'Returns retained output and the state. Can wait for new output.',
@@ -123,7 +133,7 @@ export const METHODS = {
     summary: 'Sets the size of the terminal; the program gets SIGWINCH.',
   }),
   'process/wait': method({
-    ...exec,
+    ...observed,
     origin: 'extension',
     capability: 'processWait',
     params: process.ProcessWaitParams,
@@ -131,7 +141,7 @@ export const METHODS = {
     summary: 'Waits for the end of a process without delaying other requests.',
   }),
   'process/snapshot': method({
-    ...exec,
+    ...observed,
     origin: 'extension',
     capability: 'processSnapshot',
     params: process.ProcessSubjectParams,
@@ -140,14 +150,89 @@ export const METHODS = {
   }),
   'process/list': method({
     family: 'exec',
-    needs: 'exec',
+    needs: 'processes.read',
     origin: 'extension',
     lane: 'control',
     capability: 'processList',
     params: process.ProcessListParams,
     result: process.ProcessListResult,
     summary:
-      'Lists the processes of the session in the order of their starts, as many as fit into a megabyte.',
+      'Lists processes in the order of their starts, as many as fit into a megabyte. By default those of the session.',
+  }),
+  'process/attach': method({
+    family: 'exec',
+    needs: 'processes.read',
+    origin: 'extension',
+    capability: 'processSharing',
+    params: sharing.ProcessAttachParams,
+    result: sharing.ProcessAttachResult,
+    summary:
+      'Follows a process that another session started, or that outlived its session: this connection gets its notifications.',
+  }),
+  'process/detach': method({
+    ...observed,
+    origin: 'extension',
+    capability: 'processSharing',
+    params: sharing.ProcessDetachParams,
+    result: process.EmptyResult,
+    summary: 'Ends an attachment. The process keeps running. No error when there is none.',
+  }),
+  'process/screen': method({
+    ...observed,
+    origin: 'extension',
+    capability: 'processScreen',
+    params: sharing.ProcessScreenParams,
+    result: sharing.Screen,
+    summary: 'Returns the screen of a terminal as it is now.',
+  }),
+  'tcp/connect': method({
+    ...stream,
+    params: tcp.TcpConnectParams,
+    result: tcp.TcpConnectResult,
+    summary: 'Opens a TCP connection from the server. It ends with the connection of the client.',
+  }),
+  'tcp/data': method({
+    ...stream,
+    bulk: 'chunk',
+    params: tcp.TcpDataParams,
+    result: process.EmptyResult,
+    summary: 'Sends bytes to the peer. The server delays the result while the peer does not keep up.',
+  }),
+  'tcp/end': method({
+    ...stream,
+    params: tcp.TcpSubjectParams,
+    result: process.EmptyResult,
+    summary: 'Ends the sending side after the earlier data.',
+  }),
+  'tcp/close': method({
+    ...stream,
+    lane: 'control',
+    params: tcp.TcpSubjectParams,
+    result: process.EmptyResult,
+    summary: 'Closes the stream at once. No error when there is none.',
+  }),
+  'tcp/consumed': method({
+    ...stream,
+    lane: 'control',
+    params: tcp.TcpConsumedParams,
+    result: process.EmptyResult,
+    summary: 'Extends the flow-control window of a stream. No error when there is none.',
+  }),
+  'ports/watch': method({
+    ...stream,
+    subject: 'watchId',
+    params: tcp.PortsWatchParams,
+    result: tcp.PortsWatchResult,
+    summary:
+      "Reports the TCP ports that the owner's processes listen on, until `ports/unwatch` or the end of the connection.",
+  }),
+  'ports/unwatch': method({
+    ...stream,
+    subject: 'watchId',
+    lane: 'control',
+    params: tcp.PortsWatchParams,
+    result: process.EmptyResult,
+    summary: 'Ends a watch. No error when there is none.',
   }),
   'fs/readFile': method({
     ...filesystem,
@@ -365,6 +450,36 @@ export const NOTIFICATIONS = {
     origin: 'extension',
     params: process.ProcessFailedParams,
     summary: 'On request: the program could not be started.',
+  }),
+  'process/attachment': notification({
+    origin: 'extension',
+    params: sharing.ProcessAttachmentParams,
+    summary: 'The role of this connection for a process, or the set of attached clients, has changed.',
+  }),
+  'process/skipped': notification({
+    origin: 'extension',
+    params: sharing.ProcessSkippedParams,
+    summary: 'A viewer reads too slowly: these events are not sent. Those still retained can be read.',
+  }),
+  'tcp/data': notification({
+    origin: 'extension',
+    params: tcp.TcpReceivedParams,
+    summary: 'Bytes from the peer of a TCP stream.',
+  }),
+  'tcp/end': notification({
+    origin: 'extension',
+    params: tcp.TcpSubjectParams,
+    summary: 'The peer has ended its sending side.',
+  }),
+  'tcp/closed': notification({
+    origin: 'extension',
+    params: tcp.TcpClosedParams,
+    summary: 'A TCP stream is over. Its id may be used again.',
+  }),
+  'ports/changed': notification({
+    origin: 'extension',
+    params: tcp.PortsChangedParams,
+    summary: 'The listening ports have changed.',
   }),
   'fs/missingChanged': notification({
     params: files.FsMissingChangedParams,

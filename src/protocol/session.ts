@@ -43,6 +43,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             'Report processes that were dropped while they waited for a client: in the result of `initialize`, and in the error of a request that names one.',
           ),
+          processSharing: doc(
+            z._default(z.boolean(), false),
+            "Return the `ref` of a started process, and send `process/attachment` for the session's own processes.",
+          ),
         }),
       ),
       'Optional features that the client requests.',

@@ -34,6 +34,8 @@ import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
+import { sharingHandlers } from './handlers/sharing-handlers.ts';
+import { tcpHandlers } from './handlers/tcp-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
@@ -257,6 +259,8 @@ export class ClientConnection {
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
+      ...sharingHandlers(),
+      ...tcpHandlers(),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
       ...fileWatchHandlers(services),

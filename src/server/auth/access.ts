@@ -7,6 +7,8 @@ import { METHODS, type Method, type ParamsOf } from '../../protocol/registry.ts'
 /** The access rights of a connection. */
 export interface Access {
   readonly exec: boolean;
+  /** Whether the processes of all owners may be listed and viewed. */
+  readonly observe: boolean;
   readonly files: 'none' | 'read' | 'write';
   /** Whether `http/*` may be used. Programs reach the network independently of this. */
   readonly net: boolean;
@@ -21,6 +23,7 @@ export interface Access {
 /** The rights of a connection without a token, or with a token without limits. */
 export const FULL_ACCESS: Access = {
   exec: true,
+  observe: true,
   files: 'write',
   net: true,
   metrics: true,
@@ -29,8 +32,8 @@ export const FULL_ACCESS: Access = {
 };
 
 /** Equal for connections with the same rights to call methods. */
-export function accessKey({ exec, files, net, below }: Access): string {
-  return JSON.stringify([exec, files, net, below]);
+export function accessKey({ exec, observe, files, net, below }: Access): string {
+  return JSON.stringify([exec, observe, files, net, below]);
 }
 
 /** The key of {@link FULL_ACCESS}. */
@@ -62,6 +65,8 @@ function grants(access: Access, need: Need): boolean {
       return true;
     case 'exec':
       return access.exec;
+    case 'processes.read':
+      return access.exec || access.observe;
     case 'files.read':
       return access.files !== 'none';
     case 'files.write':
@@ -74,6 +79,7 @@ function grants(access: Access, need: Need): boolean {
 const SCOPES_FOR: Readonly<Record<Need, string>> = {
   none: '',
   exec: '`exec`',
+  'processes.read': '`exec` or `observe`',
   'files.read': '`files` or `read-only`',
   'files.write': '`files`',
   net: '`net`',

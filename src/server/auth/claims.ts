@@ -1,7 +1,7 @@
 import { normalize } from 'node:path/posix';
 
 /** The scopes that a token can be limited to. */
-export const SCOPES = ['exec', 'files', 'read-only', 'net', 'metrics'] as const;
+export const SCOPES = ['exec', 'files', 'read-only', 'net', 'observe', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The private claim that limits a signed token. Its members are those of {@link TokenLimits}. */

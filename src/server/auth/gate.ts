@@ -95,6 +95,7 @@ async function accessWithin({ scopes, path }: TokenLimits): Promise<Access | nul
   if (below !== null && !(await isRealDirectory(systemPath(below)))) return null;
   return {
     exec: scopes.includes('exec'),
+    observe: scopes.includes('observe'),
     files,
     net: scopes.includes('net'),
     metrics: scopes.includes('metrics'),

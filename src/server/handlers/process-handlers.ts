@@ -20,7 +20,10 @@ import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { checkStart } from './start-request.ts';
 
-type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
+type ProcessMethod = Exclude<
+  Extract<keyof Handlers, `process/${string}`>,
+  'process/attach' | 'process/detach' | 'process/screen'
+>;
 
 /** The `process/*` methods. */
 export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
