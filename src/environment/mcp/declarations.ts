@@ -6,7 +6,7 @@ import { LOCAL_ENVIRONMENT_ID } from '../provider.ts';
 import type { McpServer } from './open-transport.ts';
 
 /** An MCP server that a plugin declares. */
-export interface McpDeclaration {
+interface McpDeclaration {
   readonly name: string;
   readonly server: McpServer;
 }
