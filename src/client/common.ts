@@ -23,3 +23,4 @@ export {
   run,
   wait,
 } from './process/run.ts';
+export type * from './sharing.ts';
