@@ -252,7 +252,7 @@ test('a client opens a limited number of streams', async () => {
   await expect(client.connectTcp({ port: peer.port })).rejects.toMatchObject({ kind: 'overloaded' });
   sockets.pop()?.destroy();
   const last = await waitFor('a free slot', () => client.connectTcp({ port: peer.port }).catch(() => null));
-  last.end('last');
-  expect(await text(last)).toBe('last');
+  last!.end('last');
+  expect(await text(last!)).toBe('last');
   for (const socket of sockets) socket.destroy();
 });
