@@ -16,6 +16,9 @@ export interface CallOptions {
 /** The flat form of `process/start`, the processId included. */
 export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unknown } | { prepared: unknown }>;
 
+/** Which variables of the executor's environment a program inherits. */
+export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
+export type TerminalSize = NonNullable<StartParams['size']>;
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
 export type { NetworkPolicyDecision, NetworkPolicyDecisionEvent, SandboxRequest };
@@ -90,9 +93,21 @@ export interface ReadPage {
   readonly sandboxDenied: boolean;
 }
 
-/** A started process, local or remote. Dropping the object does not end the process. */
-export interface ExecProcess {
+export interface WaitOptions extends CallOptions {
+  /** Default `closed`: the process has exited, and all its output has arrived. */
+  readonly until?: 'exited' | 'closed';
+}
+
+/**
+ * A started process, local or remote. Iterating over it yields the text of all its output; a marker line replaces lost output. Dropping
+ * the object does not end the process.
+ */
+export interface ExecProcess extends AsyncIterable<string> {
   readonly processId: string;
+  /** The server-wide reference, by which other clients find the process; null when the server has none. */
+  readonly ref: string | null;
+  /** The name it was started with, if any. */
+  readonly name: string | null;
   /** Null when the server did not report it. */
   readonly sandboxType: SandboxType | null;
   readonly state: ProcessState;
@@ -112,6 +127,12 @@ export interface ExecProcess {
   resize(rows: number, cols: number, options?: CallOptions): Promise<void>;
   /** Ends the process and all its descendants. Resolves with whether it was running. */
   terminate(mode?: TerminateMode, options?: CallOptions): Promise<boolean>;
+  /** Ends the process and all its descendants; with a signal name such as `SIGINT`, only sends that signal. */
+  kill(signal?: string, options?: CallOptions): Promise<void>;
+  /** Waits for the end. Rejects when the process can no longer be followed. */
+  wait(options?: WaitOptions): Promise<ProcessState>;
+  /** Terminates a process that this client started, unless it is detached. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** How an executor describes itself. */

@@ -186,7 +186,7 @@ export class Link {
       clientName,
       resumeSessionId,
       ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
-      ...(resumeSessionId !== null && { capabilities: { droppedProcesses: true } }),
+      capabilities: { processSharing: true, ...(resumeSessionId !== null && { droppedProcesses: true }) },
     };
     const limit = new CallLimit(
       'the handshake',

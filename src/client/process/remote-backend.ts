@@ -3,21 +3,20 @@ import type {
   EnvironmentInfo,
   ExecBackend,
   ExecProcess,
-  SandboxType,
   StartOptions,
   StartParams,
 } from '../backend.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
+import { readStarted } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
-import { INFO_TIMEOUT_MS } from '../limits.ts';
 import type { NetworkHooks, ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
 /** The part of a client that a backend needs. */
 interface BackendHost extends Omit<ProcessHost, 'unregister'> {
-  readonly environmentInfo: EnvironmentInfo | null;
+  info(options: CallOptions): Promise<EnvironmentInfo>;
   usableLink(signal?: AbortSignal): Promise<Link>;
   readonly routes: ProcessRoutes;
 }
@@ -26,7 +25,6 @@ interface BackendHost extends Omit<ProcessHost, 'unregister'> {
 export class RemoteBackend implements ExecBackend {
   readonly #host: BackendHost;
   readonly #processHost: ProcessHost;
-  #fetchedInfo: Pick<EnvironmentInfo, 'cwd'> | null = null;
 
   constructor(host: BackendHost) {
     this.#host = host;
@@ -40,10 +38,13 @@ export class RemoteBackend implements ExecBackend {
     };
   }
 
-  /** Asks the server once, if its handshake did not describe the environment. */
   async defaultCwd(options: CallOptions = {}): Promise<string | null> {
-    const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
-    return info.cwd ?? null;
+    try {
+      return (await this.#host.info(options)).cwd ?? null;
+    } catch (error) {
+      if (error instanceof ClientError && error.kind === 'unsupported') return null;
+      throw error;
+    }
   }
 
   /**
@@ -64,17 +65,6 @@ export class RemoteBackend implements ExecBackend {
     }
   }
 
-  async #fetchInfo(options: CallOptions): Promise<Pick<EnvironmentInfo, 'cwd'>> {
-    try {
-      const limits = { timeoutMs: INFO_TIMEOUT_MS, ...options };
-      this.#fetchedInfo = await this.#host.call('environment/info', null, limits);
-    } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'unsupported')) throw error;
-      this.#fetchedInfo = {};
-    }
-    return this.#fetchedInfo;
-  }
-
   async #startOn(
     link: Link,
     params: StartParams,
@@ -88,7 +78,11 @@ export class RemoteBackend implements ExecBackend {
       });
     }
     const { routes } = this.#host;
-    const process = new RemoteProcess(this.#processHost, params.processId);
+    const process = new RemoteProcess(this.#processHost, {
+      processId: params.processId,
+      name: params.name ?? null,
+      detached: params.lifetime?.type === 'detached',
+    });
     routes.register(process, hooks);
     let wanted = true;
     const starting = this.#send(link, process, params);
@@ -109,8 +103,8 @@ export class RemoteBackend implements ExecBackend {
 
   async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
     try {
-      const result = (await link.call('process/start', params)) as { sandboxType?: SandboxType } | null;
-      process.started(result?.sandboxType ?? null);
+      const result = await link.call('process/start', params);
+      process.started(readStarted(result));
     } catch (error) {
       if (error instanceof LinkEndedError) {
         void this.#terminateUnwanted(process);

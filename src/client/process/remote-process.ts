@@ -10,12 +10,13 @@ import type {
   ReadPage,
   SandboxType,
   TerminateMode,
+  WaitOptions,
   WriteStatus,
 } from '../backend.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
-import { ClientError } from '../errors.ts';
+import type { ClientError } from '../errors.ts';
 import {
   CATCH_UP_PAGES,
   END_CHECK_FIRST_MS,
@@ -29,6 +30,9 @@ import {
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { outputTextOf } from './output.ts';
+import { cannotFollow, isLost, maySucceedLater, unsupported } from './process-errors.ts';
+import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
 /** The part of a client that a process needs. */
@@ -41,18 +45,29 @@ export interface ProcessHost {
   unregister(process: RemoteProcess): void;
 }
 
+/** What is known about a process when it is started. */
+export interface ProcessIdentity {
+  readonly processId: string;
+  readonly name: string | null;
+  /** Whether the process outlives its session. */
+  readonly detached: boolean;
+}
+
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
  * connections.
  */
 export class RemoteProcess implements ExecProcess {
   readonly processId: string;
+  readonly name: string | null;
+  readonly #detached: boolean;
   readonly #host: ProcessHost;
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
   readonly #changes = new Listeners<[]>();
   #sandboxType: SandboxType | null = null;
+  #ref: string | null = null;
   #revision = 0;
   #started = false;
   #exitCode: number | null = null;
@@ -63,8 +78,10 @@ export class RemoteProcess implements ExecProcess {
   #quietTimer: ReturnType<typeof setTimeout> | undefined;
   #catchingUp = false;
 
-  constructor(host: ProcessHost, processId: string) {
+  constructor(host: ProcessHost, { processId, name, detached }: ProcessIdentity) {
     this.processId = processId;
+    this.name = name;
+    this.#detached = detached;
     this.#host = host;
     this.#order = new EventOrder((event) => this.#publish(event));
     this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retained(afterSeq, throughSeq));
@@ -73,6 +90,10 @@ export class RemoteProcess implements ExecProcess {
 
   get sandboxType(): SandboxType | null {
     return this.#sandboxType;
+  }
+
+  get ref(): string | null {
+    return this.#ref;
   }
 
   get revision(): number {
@@ -95,6 +116,14 @@ export class RemoteProcess implements ExecProcess {
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
     return this.#log.subscribe(options);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    for await (const { text } of outputTextOf(this)) yield text;
+  }
+
+  wait(options?: WaitOptions): Promise<ProcessState> {
+    return wait(this, options);
   }
 
   async read(options: ReadOptions = {}): Promise<ReadPage> {
@@ -178,15 +207,28 @@ export class RemoteProcess implements ExecProcess {
     }
   }
 
+  async kill(signal?: string, options?: CallOptions): Promise<void> {
+    await (signal === undefined ? this.terminate(undefined, options) : this.signal(signal, options));
+  }
+
+  /** A process that can no longer be followed, or whose client is closed, ends with its session. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#detached || this.#failure !== null) return;
+    await this.terminate().catch((error) => {
+      if (this.#failure === null) throw error;
+    });
+  }
+
   /** Whether a recovery must catch up with this process. */
   get recoverable(): boolean {
     return this.#started && !this.#closed && this.#failure === null;
   }
 
   /** Called when the server has started the process. */
-  started(sandboxType: SandboxType | null): void {
+  started({ sandboxType, ref }: { sandboxType: SandboxType | null; ref: string | null }): void {
     this.#started = true;
     this.#sandboxType = sandboxType;
+    this.#ref = ref;
     // The process may have exited or failed before its start was answered.
     if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
   }
@@ -339,25 +381,4 @@ export class RemoteProcess implements ExecProcess {
       sandboxDenied: false,
     };
   }
-}
-
-/** The process may keep running, but its events can no longer be read. */
-export function cannotFollow(processId: string, error: unknown): ClientError {
-  const message = error instanceof Error ? error.message : String(error);
-  return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {
-    cause: error,
-  });
-}
-
-function maySucceedLater(error: unknown): boolean {
-  return isLost(error) || (error instanceof ClientError && error.retryable);
-}
-
-/** Whether the connection ended before the answer came. */
-function isLost(error: unknown): boolean {
-  return error instanceof ClientError && error.kind === 'brokenPipe';
-}
-
-function unsupported(what: string, hint: string): ClientError {
-  return new ClientError('unsupported', `the server cannot ${what}`, { hint });
 }

@@ -17,6 +17,8 @@ import { ClientError } from '../../../src/client/errors.ts';
 export class ScriptedProcess implements ExecProcess {
   readonly params: StartParams;
   readonly processId: string;
+  readonly ref = null;
+  readonly name = null;
   sandboxType: SandboxType | null = null;
   /** The calls in order. */
   readonly calls: string[] = [];
@@ -123,6 +125,22 @@ export class ScriptedProcess implements ExecProcess {
   }
 
   resize(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  kill(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  wait(): Promise<ProcessState> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<string> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
     throw new Error('not used');
   }
 
