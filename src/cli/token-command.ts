@@ -142,9 +142,9 @@ export function deliver(
   { out, json = false }: { readonly out?: string; readonly json?: boolean },
   command: string,
 ): CommandResult {
-  const place = out === undefined ? { token } : { file: writeToFile(token, out, command) };
-  if (json) return printed(`${JSON.stringify({ ...place, ...details }, null, 2)}\n`);
-  const shown = 'file' in place ? { ...place, ...details } : details;
+  const output = out === undefined ? { token } : { file: writeToFile(token, out, command) };
+  if (json) return printed(`${JSON.stringify({ ...output, ...details }, null, 2)}\n`);
+  const shown = 'file' in output ? { ...output, ...details } : details;
   const lines = Object.entries(shown).map(([name, value]) => `${name}: ${value ?? 'never'}\n`);
   return { text: out === undefined ? `${token}\n` : '', details: lines.join(''), exitCode: 0 };
 }

@@ -36,11 +36,14 @@ import {
   UNLIMITED_TTL,
 } from './limits.ts';
 import type { RunResult } from './process/output-collector.ts';
+import type { ClientHost } from './process/process-host.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import type { Command } from './process/program-options.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
+import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
+import type { AttachOptions, SharedProcesses } from './sharing.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -49,6 +52,8 @@ export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
+  /** Lists the processes of the server and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
@@ -93,7 +98,7 @@ export class ClientCore {
       this.#routes.policyHandlerOf(id, options.onNetworkPolicyRequest),
     );
     const core = this;
-    this.backend = new RemoteBackend({
+    const host: ClientHost = {
       get capabilities() {
         return core.capabilities;
       },
@@ -101,7 +106,9 @@ export class ClientCore {
       call: (method, params, callOptions) => core.call(method, params, callOptions),
       usableLink: (signal) => core.#usableLink(signal),
       routes: this.#routes,
-    });
+    };
+    this.backend = new RemoteBackend(host);
+    this.processes = new RemoteProcesses(host);
     this.http = new RemoteHttp(this, this.#bodies);
   }
 
@@ -242,6 +249,11 @@ export class ClientCore {
     } finally {
       limit.end();
     }
+  }
+
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
   }
 
   /** Closes the client, see {@link close}. */

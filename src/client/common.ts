@@ -23,3 +23,4 @@ export type { RunResult } from './process/output-collector.ts';
 export type { Command, ProgramOptions } from './process/program-options.ts';
 export { type CollectOptions, communicate, type RunOptions, run, wait } from './process/run.ts';
 export type { SpawnOptions } from './process/spawn.ts';
+export type * from './sharing.ts';

@@ -1,41 +1,22 @@
-import type {
-  CallOptions,
-  EnvironmentInfo,
-  ExecBackend,
-  ExecProcess,
-  StartOptions,
-  StartParams,
-} from '../backend.ts';
+import type { CallOptions, ExecBackend, ExecProcess, StartOptions, StartParams } from '../backend.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStarted } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
-import type { NetworkHooks, ProcessRoutes } from './process-routes.ts';
+import { Attachment } from './attachment.ts';
+import { type ClientHost, processHost } from './process-host.ts';
+import type { NetworkHooks } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
-
-/** The part of a client that a backend needs. */
-interface BackendHost extends Omit<ProcessHost, 'unregister'> {
-  info(options: CallOptions): Promise<EnvironmentInfo>;
-  usableLink(signal?: AbortSignal): Promise<Link>;
-  readonly routes: ProcessRoutes;
-}
 
 /** Starts processes on a server. */
 export class RemoteBackend implements ExecBackend {
-  readonly #host: BackendHost;
+  readonly #host: ClientHost;
   readonly #processHost: ProcessHost;
 
-  constructor(host: BackendHost) {
+  constructor(host: ClientHost) {
     this.#host = host;
-    this.#processHost = {
-      get capabilities() {
-        return host.capabilities;
-      },
-      call: (method, params, options) => host.call(method, params, options),
-      usableLink: () => host.usableLink(),
-      unregister: (process) => host.routes.unregister(process),
-    };
+    this.#processHost = processHost(host);
   }
 
   async defaultCwd(options: CallOptions = {}): Promise<string | null> {
@@ -78,12 +59,9 @@ export class RemoteBackend implements ExecBackend {
       });
     }
     const { routes } = this.#host;
-    const process = new RemoteProcess(this.#processHost, {
-      processId: params.processId,
-      name: params.name ?? null,
-      detached: params.lifetime?.type === 'detached',
-    });
-    routes.register(process, hooks);
+    const attachment = Attachment.ofStart(params);
+    const process = new RemoteProcess(this.#processHost, params.processId, attachment);
+    routes.register(process, attachment, hooks);
     let wanted = true;
     const starting = this.#send(link, process, params);
     starting.then(
@@ -103,8 +81,8 @@ export class RemoteBackend implements ExecBackend {
 
   async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
     try {
-      const result = await link.call('process/start', params);
-      process.started(readStarted(result));
+      const { sandboxType, ref } = readStarted(await link.call('process/start', params));
+      process.started(sandboxType, ref);
     } catch (error) {
       if (error instanceof LinkEndedError) {
         void this.#terminateUnwanted(process);

@@ -123,7 +123,8 @@ async function collectRun(
   try {
     await limit.race(Promise.all([collecting, writing, reporting]));
   } catch (error) {
-    if (limit.signal?.aborted) await terminateAndCollect(process, Promise.allSettled([collecting, reporting]));
+    if (limit.signal?.aborted)
+      await terminateAndCollect(process, Promise.allSettled([collecting, reporting]));
     timedOut = error instanceof ClientError && error.kind === 'timeout' && error === limit.signal?.reason;
     if (!timedOut) throw error;
   } finally {

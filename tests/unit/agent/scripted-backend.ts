@@ -19,6 +19,8 @@ export class ScriptedProcess implements ExecProcess {
   readonly processId: string;
   readonly ref = null;
   readonly name = null;
+  readonly role = 'driver';
+  readonly attachedClients = [];
   sandboxType: SandboxType | null = null;
   /** The calls in order. */
   readonly calls: string[] = [];
@@ -141,6 +143,22 @@ export class ScriptedProcess implements ExecProcess {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
+    throw new Error('not used');
+  }
+
+  onAttachmentChange(): () => void {
+    throw new Error('not used');
+  }
+
+  screen(): Promise<never> {
+    throw new Error('not used');
+  }
+
+  takeOver(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  detach(): Promise<void> {
     throw new Error('not used');
   }
 
