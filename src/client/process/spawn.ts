@@ -82,7 +82,7 @@ function endAtLimit(process: ExecProcess, deadline: Deadline): void {
   const { signal } = limit;
   if (signal === undefined) return;
   const terminate = () => void process.terminate().catch(() => {});
-  if (signal.aborted) return terminate();
+  if (signal.aborted) terminate();
   const stopListening = onAbort(signal, terminate);
   onEnd(process, () => {
     stopListening();
