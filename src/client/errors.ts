@@ -28,6 +28,12 @@ export type ClientErrorKind =
   | 'spawn'
   /** A path, handle or process does not exist. */
   | 'notFound'
+  /** The program to start, or its interpreter, does not exist. */
+  | 'programNotFound'
+  /** The working directory of a program does not exist. */
+  | 'directoryNotFound'
+  /** The token does not allow the call, or the user of the server may not access the file. */
+  | 'permissionDenied'
   /** The server refused what was asked for. */
   | 'invalidInput'
   /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
@@ -69,4 +75,13 @@ export class ClientError extends Error {
     this.hint = details.hint ?? null;
     this.retryable = details.retryable ?? false;
   }
+}
+
+/**
+ * Replaces the stack of a ClientError by the stack of the current function and its async callers. An error that was created by a message
+ * handler or a timer has no caller in its stack. Call it after an `await`, in a function that its caller awaits.
+ */
+export function withCallerStack(error: unknown): unknown {
+  if (error instanceof ClientError) Error.captureStackTrace?.(error, withCallerStack);
+  return error;
 }
