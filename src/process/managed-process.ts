@@ -14,6 +14,7 @@ import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
+import type { ProcessTree } from './tree/kill-tree.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
 export interface ProcessListener {
@@ -163,6 +164,11 @@ export class ManagedProcess {
 
   get nextSeq(): number {
     return this.#log.nextSeq;
+  }
+
+  /** The program and its descendants. */
+  get tree(): ProcessTree {
+    return this.#child.tree;
   }
 
   /** Memory of a closed process: a fixed amount, its output and its write ids. */
