@@ -40,6 +40,7 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionProcesses } from './sessions/connection-processes.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -66,6 +67,7 @@ interface Attachment {
 }
 
 interface Tools {
+  readonly processes: ConnectionProcesses;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly handlers: Handlers;
@@ -138,7 +140,8 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
-        this.#attachment?.session.processes.setPaused(stopped);
+        this.#attachment?.session.flowChanged();
+        this.#attachment?.tools?.processes.flowChanged();
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
@@ -186,12 +189,12 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { access } = this.principal;
+    const { access, tokenId, address, owner } = this.principal;
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
-        : sessions.resume(params.resumeSessionId, accessKey(access));
+        ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
+        : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
       const { detachedSessionTtlMs } = config;
       session.detachedTtlMs =
@@ -201,6 +204,8 @@ export class ClientConnection {
     }
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
+    session.clientName = params.clientName;
+    session.sharing = params.capabilities?.processSharing ?? false;
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);
@@ -210,8 +215,8 @@ export class ClientConnection {
     log.info('session attached', {
       session: session.id.slice(0, 8),
       client: printable(params.clientName),
-      token: this.principal.tokenId,
-      address: this.principal.address,
+      token: tokenId,
+      address,
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
@@ -224,7 +229,7 @@ export class ClientConnection {
 
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, fastPaths, environmentInfo, sandboxEnforcer, proxies, log } =
+    const { sessions, quotas, search, config, fastPaths, environmentInfo, sandboxEnforcer, proxies, log } =
       this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
@@ -240,9 +245,12 @@ export class ClientConnection {
       enter: () => quotas.enterHttpRequest(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
+    const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
     const services = {
       config,
       session,
+      processes,
+      directory: sessions.directory,
       files,
       http,
       quotas,
@@ -259,7 +267,7 @@ export class ClientConnection {
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
-      ...sharingHandlers(),
+      ...sharingHandlers(services),
       ...tcpHandlers(),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
@@ -267,7 +275,7 @@ export class ClientConnection {
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, http, handlers };
+    return { processes, files, http, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -413,6 +421,7 @@ export class ClientConnection {
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;
+    attachment.tools?.processes.dispose();
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
     const disposed = attachment.tools?.files.dispose().catch(() => {});

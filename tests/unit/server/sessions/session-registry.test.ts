@@ -35,11 +35,14 @@ function createRegistry(config: Partial<ExecServerConfig> = {}) {
     return session;
   };
   const run = async (session: Session, processId = 'p') => {
+    const options = { processId, name: null, lifetime: 'session', dialect: 'process' } as const;
+    const shared = registry.directory.enter(session, options);
     const started = session.processes.start({
       processId,
+      observer: shared,
       spec: { program: 'p', argv: ['p'], cwd: '/', env: {}, io: { kind: 'pipe', stdin: 'closed' } },
       retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
-      listener: { output: () => undefined, exited: () => undefined, closed: () => undefined },
+      listener: shared,
     });
     const child = spawner.succeed();
     await started;
@@ -174,7 +177,7 @@ describe('processes that end in a detached session', () => {
     child.finish(0);
     await settled();
   };
-  const listed = (session: Session) => [...session.processes.list()].map(({ processId }) => processId);
+  const listed = (session: Session) => [...session.shared.keys()];
 
   test('are readable after any time, and for the whole retention time after a client came back', async () => {
     const { registry, attached, run } = createRegistry(SESSIONS);
@@ -367,10 +370,10 @@ function isKnown(registry: SessionRegistry, id: string): boolean {
 }
 
 test('resumes the processes of a detached session and sends nothing', async () => {
-  const { registry, attached, run } = createRegistry();
-  const session = attached();
+  const { registry, run } = createRegistry();
+  const session = registry.create();
+  session.attach({ ...PEER, saturated: true });
   const child = await run(session);
-  session.processes.setPaused(true);
   child.stdout.write('kept');
   expect((await session.processes.get('p')).nextSeq).toBe(1);
   registry.detach(session);
