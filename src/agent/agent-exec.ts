@@ -1,3 +1,4 @@
+import type { EnvPolicy } from '../environment/index.ts';
 import {
   type ExecCommandArguments,
   parseExecCommand,
@@ -9,7 +10,7 @@ import { ExecToolError, type ToolName } from './errors.ts';
 import type { ExecEvent } from './events.ts';
 import { approve, endProcess, endQuietly, isDenied, type Launch, launch } from './launch/launch.ts';
 import type { ExecPolicy } from './launch/policy.ts';
-import { DEFAULT_ENV_POLICY, type EnvPolicy } from './launch/program-environment.ts';
+import { DEFAULT_ENV_POLICY } from './launch/program-environment.ts';
 import { chooseTarget, commandRequest, type EnvironmentChoices, type ExecTarget } from './launch/request.ts';
 import * as limits from './limits.ts';
 import type { HeadTailBuffer } from './output/head-tail-buffer.ts';

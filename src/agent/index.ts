@@ -1,4 +1,5 @@
 export type { Shell } from '../client/process/shell-command.ts';
+export type { EnvPolicy } from '../environment/index.ts';
 export {
   AgentExec,
   type AgentExecOptions,
@@ -26,7 +27,7 @@ export type {
   HostRequest,
   NetworkChoice,
 } from './launch/policy.ts';
-export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
+export { DEFAULT_ENV_POLICY, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
 export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';

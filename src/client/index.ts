@@ -1,2 +1,2 @@
-export { type ConnectOptions, ExecServerClient, type TransportOptions, type UrlOptions } from './client.ts';
+export { type ConnectOptions, connect, ExecServerClient, type UrlOptions } from './client.ts';
 export * from './common.ts';

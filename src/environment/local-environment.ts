@@ -1,7 +1,17 @@
 import { Listeners } from '../base/listeners.ts';
-import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorFileSystem } from '../client/backend.ts';
+import type {
+  CallOptions,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecProcess,
+  ExecutorFileSystem,
+} from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
+import type { RunResult } from '../client/process/output-collector.ts';
+import type { Command } from '../client/process/program-options.ts';
+import { type RunOptions, runProgram } from '../client/process/run.ts';
+import { type SpawnOptions, spawnProgram } from '../client/process/spawn.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
@@ -50,6 +60,14 @@ export class LocalEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
   }
 
   get readiness(): Readiness {
@@ -104,6 +122,10 @@ export class LocalEnvironment implements Environment {
     this.#disposed = true;
     this.#listeners.emit(this.connection);
     await this.#connection.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
   }
 }
 
