@@ -34,7 +34,7 @@ test('accepts a valid token; without limits it allows everything', () => {
 });
 
 test('names the subject of a token as the owner; a token without one is an owner of its own', () => {
-  const owner = (more: object) => {
+  const owner = (more: Record<string, unknown>) => {
     const checked = check(signToken(claims(more), SECRET));
     return 'problem' in checked ? null : checked.owner;
   };
