@@ -3,10 +3,12 @@ import type {
   CapabilityDiscovery,
   EnvironmentInfo,
   ExecBackend,
+  ExecProcess,
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../client/backend.ts';
 import type { ClientError } from '../client/errors.ts';
+import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
 /** Whether an environment can be used now. Null means unknown: it is unused, starting or recovering. */
@@ -42,6 +44,10 @@ export interface Environment {
   readonly id: string;
   readonly kind: 'local' | 'remote';
   readonly backend: ExecBackend;
+  /** Lists the processes of the executor and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess>;
   /** Returns {@link backend}. Code written for codex uses this name. */
   getExecBackend(): ExecBackend;
   readonly files: ExecutorFileSystem;
