@@ -1,4 +1,5 @@
 export type { Shell } from '../client/process/shell-command.ts';
+export type { EnvPolicy } from '../environment/index.ts';
 export { AgentExec } from './agent-exec.ts';
 export type { ExecCommandArguments, SandboxPermissions, WriteStdinArguments } from './arguments.ts';
 export type { Clock } from './clock.ts';
@@ -20,7 +21,7 @@ export type {
   HostRequest,
   NetworkChoice,
 } from './launch/policy.ts';
-export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
+export { DEFAULT_ENV_POLICY, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
 export type {
   AgentExecOptions,

@@ -1,7 +1,7 @@
+import type { EnvPolicy } from '../environment/index.ts';
 import type { Clock } from './clock.ts';
 import type { ExecEvent } from './events.ts';
 import type { ExecPolicy } from './launch/policy.ts';
-import type { EnvPolicy } from './launch/program-environment.ts';
 import type { ExecTarget } from './launch/request.ts';
 import type { TruncationPolicy } from './output/truncate.ts';
 

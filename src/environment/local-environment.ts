@@ -8,6 +8,10 @@ import type {
 } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
+import type { RunResult } from '../client/process/output-collector.ts';
+import type { Command } from '../client/process/program-options.ts';
+import { type RunOptions, runProgram } from '../client/process/run.ts';
+import { type SpawnOptions, spawnProgram } from '../client/process/spawn.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import { nativePathOfText } from '../files/native-path.ts';
@@ -66,6 +70,14 @@ export class LocalEnvironment implements Environment {
     return this.processes.attach(refOrName, options);
   }
 
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
+  }
+
   get readiness(): Readiness {
     return this.#disposed ? { ready: false, error: closedError() } : { ready: true };
   }
@@ -118,6 +130,10 @@ export class LocalEnvironment implements Environment {
     this.#disposed = true;
     this.#listeners.emit(this.connection);
     await this.#connection.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
   }
 }
 

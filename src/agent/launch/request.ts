@@ -1,10 +1,16 @@
 import { toFileUri } from '../../client/paths.ts';
 import { type Shell, shellCommand, shellKind } from '../../client/process/shell-command.ts';
-import type { ExecBackend, SandboxRequest, SharedProcesses, StartParams } from '../../environment/index.ts';
+import type {
+  EnvPolicy,
+  ExecBackend,
+  SandboxRequest,
+  SharedProcesses,
+  StartParams,
+} from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import type { CommandRequest } from './policy.ts';
-import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
+import { type Caller, programEnvironment, programMetadata } from './program-environment.ts';
 
 /** A target for commands. */
 export interface ExecTarget {

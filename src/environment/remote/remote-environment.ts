@@ -9,6 +9,10 @@ import type {
 } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
+import type { RunResult } from '../../client/process/output-collector.ts';
+import type { Command } from '../../client/process/program-options.ts';
+import { type RunOptions, runProgram } from '../../client/process/run.ts';
+import { type SpawnOptions, spawnProgram } from '../../client/process/spawn.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
 import type { AttachOptions, SharedProcesses } from '../../client/sharing.ts';
 import type {
@@ -83,6 +87,14 @@ export class RemoteEnvironment implements Environment {
 
   attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
     return this.processes.attach(refOrName, options);
+  }
+
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
   }
 
   get readiness(): Readiness {
@@ -176,6 +188,10 @@ export class RemoteEnvironment implements Environment {
 
   dispose(): Promise<void> {
     return this.#connection.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
   }
 }
 

@@ -130,6 +130,22 @@ export class ScriptedProcess implements ExecProcess {
     throw new Error('not used');
   }
 
+  kill(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  wait(): Promise<ProcessState> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<string> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    throw new Error('not used');
+  }
+
   onAttachmentChange(): () => void {
     throw new Error('not used');
   }
