@@ -44,6 +44,7 @@ import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
 import type { AttachOptions, SharedProcesses } from './sharing.ts';
+import { TcpStreams } from './tcp/tcp-streams.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -59,6 +60,8 @@ export class ClientCore {
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #bodies = new HttpBodies();
+  /** TCP connections from the server's network. */
+  protected readonly tcp: TcpStreams = new TcpStreams(this);
   readonly #policyRequests: PolicyRequests;
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
@@ -269,6 +272,7 @@ export class ClientCore {
       this.#change('closed', closedByOwner());
       this.#routes.failAll(closedByOwner());
       this.#bodies.failAll(closedByOwner());
+      this.tcp.failAll(closedByOwner());
     }
     await link?.close();
   }
@@ -327,12 +331,15 @@ export class ClientCore {
 
   #notified(method: string, params: unknown): boolean {
     if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
-    const routed =
-      method === 'http/request/bodyDelta'
-        ? this.#bodies.receive(params)
-        : this.#routes.receive(method, params);
+    const routed = this.#route(method, params);
     if (routed === 'unknown') this.#notifications.get(method)?.emit(params);
     return routed !== 'unreadable';
+  }
+
+  #route(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
+    if (method === 'http/request/bodyDelta') return this.#bodies.receive(params);
+    if (method.startsWith('tcp/')) return this.tcp.receive(method, params);
+    return this.#routes.receive(method, params);
   }
 
   /** Starts the recovery. A connection that worked is replaced without delay. */
@@ -345,6 +352,7 @@ export class ClientCore {
     if (livedMs >= Math.min(this.#options.recoveryWindowMs, RECOVERY_WINDOW_MS)) this.#protocolErrors = 0;
     this.#protocolErrors = end.protocolError ? this.#protocolErrors + 1 : 0;
     this.#bodies.failAll(lostConnection(end));
+    this.tcp.failAll(lostConnection(end));
     this.#change('recovering', lostConnection(end));
     void this.#recover(end, good ? 0 : this.#backoff.next());
   }

@@ -1,4 +1,6 @@
+import type { Duplex } from 'node:stream';
 import type { TlsOptions } from '../transport/open-websocket.ts';
+import type { CallOptions } from './backend.ts';
 import { ClientCore } from './client-core.ts';
 import {
   type CommonUrlOptions,
@@ -9,6 +11,9 @@ import {
 import { openWebSocket } from './connection/open-websocket.ts';
 import { parseServerUrl } from './connection/server-url.ts';
 import type { TransportSource } from './connection/session-options.ts';
+import { type ForwardOptions, PortForward } from './tcp/port-forward.ts';
+import { TcpSocket } from './tcp/tcp-socket.ts';
+import type { TcpTarget } from './tcp/tcp-streams.ts';
 
 /** Connects to a server by its address. */
 export interface UrlOptions extends CommonUrlOptions {
@@ -29,6 +34,22 @@ export class ExecServerClient extends ClientCore {
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);
     return client;
+  }
+
+  /**
+   * Opens a TCP connection from the server's machine, as a stream of Node. It is half-open: each side ends on its own. It breaks when
+   * the connection to the server is lost.
+   */
+  async connectTcp(target: TcpTarget, options: CallOptions = {}): Promise<Duplex> {
+    return new TcpSocket(await this.tcp.connect(target, options));
+  }
+
+  /**
+   * Listens on a port of this machine and forwards its connections to a port of the server's machine. It survives lost connections:
+   * open ones are reset, and new ones wait for the recovery.
+   */
+  forward(options: ForwardOptions): Promise<PortForward> {
+    return PortForward.open(this, options);
   }
 }
 
