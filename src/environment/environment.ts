@@ -12,6 +12,7 @@ import type { RunResult } from '../client/process/output-collector.ts';
 import type { Command } from '../client/process/program-options.ts';
 import type { RunOptions } from '../client/process/run.ts';
 import type { SpawnOptions } from '../client/process/spawn.ts';
+import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
 /** Whether an environment can be used now. Null means unknown: it is unused, starting or recovering. */
@@ -47,6 +48,10 @@ export interface Environment {
   readonly id: string;
   readonly kind: 'local' | 'remote';
   readonly backend: ExecBackend;
+  /** Lists the processes of the executor and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess>;
   /** Returns {@link backend}. Code written for codex uses this name. */
   getExecBackend(): ExecBackend;
   /** Runs a command to its end. A text runs in the login shell. See `run` of the client. */

@@ -14,6 +14,7 @@ import type { Command } from '../../client/process/program-options.ts';
 import { type RunOptions, runProgram } from '../../client/process/run.ts';
 import { type SpawnOptions, spawnProgram } from '../../client/process/spawn.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
+import type { AttachOptions, SharedProcesses } from '../../client/sharing.ts';
 import type {
   ConnectionState,
   Environment,
@@ -28,6 +29,7 @@ import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
+import { LazyProcesses } from './lazy-processes.ts';
 import { requireSkills } from './required-skills.ts';
 
 export interface RemoteEnvironmentOptions {
@@ -42,6 +44,7 @@ export class RemoteEnvironment implements Environment {
   readonly kind = 'remote';
   readonly id: string;
   readonly backend: ExecBackend;
+  readonly processes: SharedProcesses;
   readonly files: ExecutorFileSystem;
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
@@ -63,6 +66,7 @@ export class RemoteEnvironment implements Environment {
     this.#connector = requiredSkills.length === 0 ? connector : requireSkills(id, connector, requiredSkills);
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
+    this.processes = new LazyProcesses(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
@@ -79,6 +83,10 @@ export class RemoteEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
   }
 
   run(command: Command, options?: RunOptions): Promise<RunResult> {
