@@ -2,7 +2,7 @@ import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { ConfigError, describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
-import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
+import { refuseBadNetworkSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { EXIT_CODES, reportFailure } from './failures.ts';
 import { programHelp } from './help.ts';
@@ -25,7 +25,7 @@ export async function printSettings(
   reportIgnored(args.warnings, host);
   const { problems: found, ...settings } = await inspectSettings(args, host.env);
   reportUnknownVariables(settings, host);
-  const problems = [...found, ...(await httpProblems(settings))];
+  const problems = [...found, ...(await networkProblems(settings))];
   const isInvalid = problems.some((problem) => problem instanceof ConfigError);
   return {
     text: args.json ? settingsJson(settings, problems) : settingsTable(settings, problems),
@@ -34,8 +34,8 @@ export async function printSettings(
   };
 }
 
-async function httpProblems({ config }: Settings): Promise<Error[]> {
-  return refuseBadHttpSettings(config).then(
+async function networkProblems({ config }: Settings): Promise<Error[]> {
+  return refuseBadNetworkSettings(config).then(
     () => [],
     (error: Error) => [error],
   );
