@@ -49,7 +49,7 @@ test('reports a port when a program opens it and when it closes it', async () =>
   const { last, reports, watch } = await watched(client);
   expect(reports).toEqual([[]]);
   const program = await client.backend.start(listener('p'));
-  const [found] = await waitFor('the port', () => last().length > 0 && last());
+  const found = await waitFor('the port', () => last()[0]);
   expect(found).toEqual({
     port: expect.any(Number),
     address: '127.0.0.1',
