@@ -1,3 +1,4 @@
+export type { Shell } from '../client/process/shell-command.ts';
 export {
   AgentExec,
   type AgentExecOptions,
@@ -16,7 +17,6 @@ export type {
   OutputDeltaEvent,
   TerminalInteractionEvent,
 } from './events.ts';
-export type { Shell } from './launch/command.ts';
 export { environmentTarget, type TargetOptions } from './launch/environment-target.ts';
 export type {
   Approval,

@@ -8,6 +8,7 @@ export type { TraceContext, TraceSource } from './connection/trace.ts';
 export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
 export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
+export type { PathLike } from './paths.ts';
 export {
   type OutputBytes,
   type OutputOptions,

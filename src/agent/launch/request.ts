@@ -1,7 +1,8 @@
+import { toFileUri } from '../../client/paths.ts';
+import { type Shell, shellCommand, shellKind } from '../../client/process/shell-command.ts';
 import type { ExecBackend, SandboxRequest, StartParams } from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
-import { joinFolder, type Shell, shellCommand, shellKind } from './command.ts';
 import type { CommandRequest } from './policy.ts';
 import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
 
@@ -82,7 +83,7 @@ export function startParams(
 
 function folderOf(cwd: string, workdir: string): string {
   try {
-    return joinFolder(cwd, workdir);
+    return workdir === '' ? cwd : toFileUri(workdir, cwd);
   } catch (error) {
     throw invalid(`'workdir' does not name a folder: ${messageOf(error)}`);
   }
