@@ -18,7 +18,7 @@ import { type PolicyHandler, PolicyRequests } from './connection/policy-requests
 import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
 import { type Capabilities, capabilitiesOf, type DroppedProcess } from './connection/server-messages.ts';
 import type { TraceSource } from './connection/trace.ts';
-import { ClientError } from './errors.ts';
+import { ClientError, messageWithoutHint } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
 import {
@@ -424,13 +424,11 @@ function notRecovered(end: LinkEnd, error: unknown): ClientError {
   const kind = end.protocolError ? 'protocol' : 'disconnected';
   const lost = `the connection was lost: ${end.reason}`;
   const cause = asClientError(error, 'initialize');
-  const tried = cause.message.startsWith(lost) ? '' : ` and could not be restored: ${withoutHint(cause)}`;
+  const tried = cause.message.startsWith(lost)
+    ? ''
+    : ` and could not be restored: ${messageWithoutHint(cause)}`;
   const hint = cause.hint ?? 'connect again; the server ends the processes together with their session';
   return new ClientError(kind, `${lost}${tried}`, { cause, code: cause.code ?? undefined, hint });
-}
-
-function withoutHint({ message, hint }: ClientError): string {
-  return hint === null ? message : message.slice(0, -`; ${hint}`.length);
 }
 
 function closedByOwner(): ClientError {

@@ -139,3 +139,14 @@ export const MAX_REASON_CHARACTERS = 1024;
 
 /** Changes of a watch that wait for the consumer, about 10 MB. Beyond that the consumer gets an overflow. */
 export const WATCH_QUEUE_CHANGES = 50_000;
+
+/** Largest content that is written with one request. Servers accept messages of 64 MiB, and base64 adds a third. */
+export const WRITE_WHOLE_MAX_BYTES = 16 * 1024 * 1024;
+
+/** Files of one request for hashes: the maximum that servers allow. */
+export const HASHES_PER_CALL = 1_000;
+
+/** Limits of one walk: the maximum that servers allow. */
+export const WALK_MAX_DEPTH = 64;
+export const WALK_MAX_DIRECTORIES = 10_000;
+export const WALK_MAX_ENTRIES = 50_000;
