@@ -150,3 +150,12 @@ export const HASHES_PER_CALL = 1_000;
 export const WALK_MAX_DEPTH = 64;
 export const WALK_MAX_DIRECTORIES = 10_000;
 export const WALK_MAX_ENTRIES = 50_000;
+
+/** Files that one upload or download transfers at a time. Each has a block or two in memory, and a handle on the server. */
+export const TRANSFER_CONCURRENCY = 4;
+
+/** How often one file of a transfer is started again after a lost connection. */
+export const TRANSFER_RETRIES = 3;
+
+/** Paths that the result or the error of a transfer names, in each of its lists. Their numbers are exact. */
+export const TRANSFER_LISTED_PATHS = 10_000;
