@@ -4,7 +4,7 @@ import { describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
 import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { helpText } from './help.ts';
+import { programHelp } from './help.ts';
 import { reportIgnored } from './reference-flags.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 import { loadSettings, type Settings } from './settings.ts';
@@ -19,7 +19,7 @@ export async function printSettings(
   args: ServerArguments,
   host: Pick<Host, 'env' | 'stderr'>,
 ): Promise<CommandResult> {
-  if (args.command === 'help') return printed(helpText());
+  if (args.command === 'help') return printed(programHelp());
   if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
   reportIgnored(args.warnings, host);
   const settings = await loadSettings(args, host.env);

@@ -129,8 +129,8 @@ async function joinRelay(
   const { environmentId } = config;
   const { name, signing, executorCredentialStdin: credentialStdin } = given;
   const { useAgentIdentityAuth: agentIdentity, codexConfig: configOverrides } = given;
-  const place = { command: null, remote, environmentId };
-  const flags = { ...place, name, credentialStdin, agentIdentity, configOverrides, signing };
+  const target = { command: null, remote, environmentId };
+  const flags = { ...target, name, credentialStdin, agentIdentity, configOverrides, signing };
   return serveRemotely(server, flags, config, host);
 }
 

@@ -3,6 +3,7 @@ import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/r
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { PolicyHandler } from './connection/policy-requests.ts';
 import type { ClientError } from './errors.ts';
+import type { AttachedClient, ProcessAttachment, ProcessScreen } from './sharing.ts';
 
 /**
  * Limits of one call. Whichever limit is reached first rejects the call with a {@link ClientError}. The operation
@@ -26,6 +27,7 @@ export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode'
  * An event of a process. Events arrive in order. `output`, `exited` and `closed` carry the server's sequence
  * numbers, which start at 1. `lost` replaces events that can no longer be read; the process keeps running. After
  * `failed` nothing more is known: the process may or may not still run. `closed` or `failed` is the last event.
+ * `screen` comes first, and only where it was asked for; its number is that of the last event that it includes.
  */
 export type ProcessEvent =
   | {
@@ -42,6 +44,7 @@ export type ProcessEvent =
     }
   | { readonly type: 'closed'; readonly seq: number }
   | LostEvent
+  | { readonly type: 'screen'; readonly seq: number; readonly screen: ProcessScreen }
   | { readonly type: 'failed'; readonly error: ClientError };
 
 /**
@@ -90,9 +93,22 @@ export interface ReadPage {
   readonly sandboxDenied: boolean;
 }
 
-/** A started process, local or remote. Dropping the object does not end the process. */
+/**
+ * A process, local or remote, that this client started or attached to. Dropping the object does not end the process.
+ */
 export interface ExecProcess {
   readonly processId: string;
+  /**
+   * The reference of the process on its server, with which other clients of its owner attach to it. Null where the
+   * server has none.
+   */
+  readonly ref: string | null;
+  /** The name that the process was started with. */
+  readonly name: string | null;
+  /** What this client may do with the process. The client that starts a process is its driver. */
+  readonly role: ProcessAttachment['role'];
+  /** The clients that are attached to the process, as far as the server has reported them. At most 64. */
+  readonly attachedClients: readonly AttachedClient[];
   /** Null when the server did not report it. */
   readonly sandboxType: SandboxType | null;
   readonly state: ProcessState;
@@ -100,8 +116,11 @@ export interface ExecProcess {
   readonly revision: number;
   /** Calls the listener whenever {@link revision} grows. Returns a function that removes the listener. */
   onChange(listener: () => void): () => void;
+  /** Calls the listener when {@link role} or {@link attachedClients} has changed. Returns a function that removes the listener. */
+  onAttachmentChange(listener: (attachment: ProcessAttachment) => void): () => void;
   /**
    * Iterates over every retained event from the first one on, then over live ones. Ends after `closed` or `failed`.
+   * After an attach with `afterSeq` or `screen`, the first one is where that begins.
    */
   events(options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<ProcessEvent>;
   read(options?: ReadOptions): Promise<ReadPage>;
@@ -112,6 +131,12 @@ export interface ExecProcess {
   resize(rows: number, cols: number, options?: CallOptions): Promise<void>;
   /** Ends the process and all its descendants. Resolves with whether it was running. */
   terminate(mode?: TerminateMode, options?: CallOptions): Promise<boolean>;
+  /** Returns the screen of the terminal as it is now. */
+  screen(options?: CallOptions): Promise<ProcessScreen>;
+  /** Makes this client the driver, and the present driver a viewer. */
+  takeOver(options?: CallOptions): Promise<void>;
+  /** Stops following the process, which keeps running. Readers of its events get a `failed` event of the kind `closed`. */
+  detach(options?: CallOptions): Promise<void>;
 }
 
 /** How an executor describes itself. */

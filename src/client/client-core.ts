@@ -8,7 +8,7 @@ import type {
   ResultOf,
 } from '../protocol/registry.ts';
 import type { Transport } from '../transport/transport.ts';
-import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
@@ -31,8 +31,11 @@ import {
   RECOVERY_WINDOW_MS,
   UNLIMITED_TTL,
 } from './limits.ts';
+import type { ClientHost } from './process/process-host.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
+import { RemoteProcesses } from './process/remote-processes.ts';
+import type { AttachOptions, SharedProcesses } from './sharing.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -88,6 +91,8 @@ export interface TransportSource {
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
+  /** Lists the processes of the server and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
@@ -131,7 +136,7 @@ export class ClientCore {
       this.#routes.policyHandlerOf(id, options.onNetworkPolicyRequest),
     );
     const core = this;
-    this.backend = new RemoteBackend({
+    const host: ClientHost = {
       get capabilities() {
         return core.capabilities;
       },
@@ -141,7 +146,9 @@ export class ClientCore {
       call: (method, params, callOptions) => core.call(method, params, callOptions),
       usableLink: (signal) => core.#usableLink(signal),
       routes: this.#routes,
-    });
+    };
+    this.backend = new RemoteBackend(host);
+    this.processes = new RemoteProcesses(host);
     this.http = new RemoteHttp(this, this.#bodies);
   }
 
@@ -261,6 +268,11 @@ export class ClientCore {
     } finally {
       limit.end();
     }
+  }
+
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
   }
 
   /** Closes the connection. Processes keep running for as long as the server keeps the session. */

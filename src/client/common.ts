@@ -24,3 +24,4 @@ export {
   run,
   wait,
 } from './process/run.ts';
+export type * from './sharing.ts';

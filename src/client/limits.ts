@@ -88,6 +88,9 @@ export const QUIET_CHECK_FIRST_MS = 5_000;
 export const END_CHECK_FIRST_MS = 1_000;
 export const QUIET_CHECK_MAX_MS = 20_000;
 
+/** Pages of a list of processes. A page has hundreds of them, and servers have at most thousands. */
+export const LIST_MAX_PAGES = 1_000;
+
 /** Pages read in a row to catch up with a process. A process that writes faster continues by notifications. */
 export const CATCH_UP_PAGES = 1_000;
 

@@ -16,7 +16,7 @@ export interface RetainedChunk {
 }
 
 /** Retained chunks in sequence order. Their bytes are valid until the next append. */
-export interface RetainedChunks {
+interface RetainedChunks {
   readonly chunks: RetainedChunk[];
   /** Whether the page ended because of its size: more chunks follow. */
   readonly endsEarly: boolean;

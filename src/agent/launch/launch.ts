@@ -143,13 +143,13 @@ function isSandboxed({ process }: WatchedProcess, requested: boolean): boolean {
 async function ask<Answer>(
   time: PausableClock,
   signal: AbortSignal,
-  question: () => Promise<Answer>,
+  request: () => Promise<Answer>,
 ): Promise<Answer> {
   const resume = time.pause();
   try {
     signal.throwIfAborted();
     // A program in JavaScript may decide without a promise.
-    return await unlessAborted(Promise.resolve(question()), signal);
+    return await unlessAborted(Promise.resolve(request()), signal);
   } finally {
     resume();
   }

@@ -159,11 +159,13 @@ function readChunk(chunk: unknown): ReadPage['chunks'][number] {
   return { seq, stream, bytes };
 }
 
-function members(value: unknown): Record<string, unknown> {
+/** The members of an object; empty for any other value. */
+export function members(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-function isSeq(value: unknown): value is number {
+/** Whether a value is a sequence number. */
+export function isSeq(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1;
 }
 
@@ -171,7 +173,8 @@ function isPosition(value: unknown): value is number | null {
   return value === null || (Number.isSafeInteger(value) && (value as number) >= 0);
 }
 
-function isExitCode(value: unknown): value is number {
+/** Whether a value is an exit code. */
+export function isExitCode(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }
 

@@ -50,7 +50,7 @@ export class ConfigError extends StartError {
 }
 
 /** Variables with our prefix that are not settings. */
-export const OTHER_VARIABLES: readonly string[] = [
+const OTHER_VARIABLES: readonly string[] = [
   'EXEC_SERVER_CONFIG',
   'EXEC_SERVER_URL',
   'EXEC_SERVER_API_KEY',

@@ -17,6 +17,10 @@ import { ClientError } from '../../../src/client/errors.ts';
 export class ScriptedProcess implements ExecProcess {
   readonly params: StartParams;
   readonly processId: string;
+  readonly ref = null;
+  readonly name = null;
+  readonly role = 'driver';
+  readonly attachedClients = [];
   sandboxType: SandboxType | null = null;
   /** The calls in order. */
   readonly calls: string[] = [];
@@ -123,6 +127,22 @@ export class ScriptedProcess implements ExecProcess {
   }
 
   resize(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  onAttachmentChange(): () => void {
+    throw new Error('not used');
+  }
+
+  screen(): Promise<never> {
+    throw new Error('not used');
+  }
+
+  takeOver(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  detach(): Promise<void> {
     throw new Error('not used');
   }
 

@@ -18,6 +18,7 @@ afterAll(() => workspace.close());
 class FakeHost implements Host {
   readonly env = {};
   debug = false;
+  isTerminal = false;
   readonly stdin = new PassThrough();
   readonly stdout = new PassThrough();
   readonly stderr = new PassThrough();

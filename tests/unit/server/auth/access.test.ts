@@ -64,9 +64,9 @@ test.each<[string, Partial<Access>, readonly string[]]>([
 });
 
 test('refuses methods that may leave the directory of a token', () => {
-  const confined = access({ files: 'write', below: nativePathOfText('/srv') });
+  const restricted = access({ files: 'write', below: nativePathOfText('/srv') });
   const methods = [...READING, ...WRITING].filter((name) => !NOT_RESTRICTABLE.includes(name));
-  expect(sorted(allowed(confined))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
+  expect(sorted(allowed(restricted))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 
 test.each(['replace', 'atomicReplace'])(
