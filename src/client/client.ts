@@ -7,6 +7,8 @@ import {
 } from './client-core.ts';
 import { openWebSocket } from './connection/open-websocket.ts';
 import { parseServerUrl } from './connection/server-url.ts';
+import { filesOf } from './files/client-files.ts';
+import { NodeFiles } from './files/node-files.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
 
 /** Connects to a server by its address. */
@@ -25,6 +27,9 @@ export type ConnectOptions = UrlOptions | TransportOptions;
 
 /** A session with an exec-server that survives lost connections. */
 export class ExecServerClient extends ClientCore {
+  /** The files of the server. */
+  readonly files = new NodeFiles(filesOf(this));
+
   /** Connects and opens a session. Rejects with a ClientError and leaves nothing open. */
   static async connect(options: ConnectOptions): Promise<ExecServerClient> {
     const client = new ExecServerClient(sourceOf(options), options);

@@ -7,6 +7,7 @@ import type {
   ExecutorHttp,
 } from '../client/backend.ts';
 import type { ClientError } from '../client/errors.ts';
+import type { NodeFiles } from '../client/files/node-files.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
 /** Whether an environment can be used now. Null means unknown: it is unused, starting or recovering. */
@@ -44,9 +45,12 @@ export interface Environment {
   readonly backend: ExecBackend;
   /** Returns {@link backend}. Code written for codex uses this name. */
   getExecBackend(): ExecBackend;
-  readonly files: ExecutorFileSystem;
-  /** The same files without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
-  readonly passiveFiles: ExecutorFileSystem;
+  /** The files of the environment. Relative paths are relative to its default directory. */
+  readonly files: NodeFiles;
+  /** The same files as operations of the protocol, with `file:` URIs. */
+  readonly fileSystem: ExecutorFileSystem;
+  /** The same without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery;
   /** Sends HTTP requests from the environment. */
   readonly http: ExecutorHttp;

@@ -1,6 +1,8 @@
 import { Listeners } from '../base/listeners.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorFileSystem } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
+import { filesOver } from '../client/files/client-files.ts';
+import { NodeFiles } from '../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
@@ -25,8 +27,9 @@ export class LocalEnvironment implements Environment {
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
   readonly backend: LocalBackend;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: RemoteDiscovery;
   readonly http: LazyHttp;
   readonly fetch;
@@ -41,8 +44,9 @@ export class LocalEnvironment implements Environment {
   constructor(settings?: ClientSettings, server?: ServerSettings) {
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = this.files;
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.passiveFileSystem = this.fileSystem;
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);

@@ -7,6 +7,8 @@ import type {
   ExecutorHttp,
 } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
+import { filesOver } from '../../client/files/client-files.ts';
+import { NodeFiles } from '../../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
 import type {
@@ -37,8 +39,9 @@ export class RemoteEnvironment implements Environment {
   readonly kind = 'remote';
   readonly id: string;
   readonly backend: ExecBackend;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
   readonly http: ExecutorHttp;
   readonly fetch: ExecutorFetch;
@@ -58,8 +61,9 @@ export class RemoteEnvironment implements Environment {
     this.#connector = requiredSkills.length === 0 ? connector : requireSkills(id, connector, requiredSkills);
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
+    this.passiveFileSystem = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
     provisioning?.onFailure((error) => this.#connection.refuse(error));

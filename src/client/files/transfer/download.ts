@@ -8,7 +8,7 @@ import { TRANSFER_CONCURRENCY } from '../../limits.ts';
 import { toNativePath } from '../../paths.ts';
 import { withPath } from '../file-errors.ts';
 import { walkTree } from '../walk-tree.ts';
-import { childOf, type LocalPath, onLocal, openLocal } from './local-files.ts';
+import { childOf, type LocalPath, onLocal, openLocal, parentOf } from './local-files.ts';
 import type { Transfer } from './transfer.ts';
 
 /** Downloads a file of the executor, or a directory with everything in it, to a local path. */
@@ -20,6 +20,8 @@ export async function download(transfer: Transfer, source: string, target: Local
       downloadFile(transfer, uri, path),
     );
   } else if (metadata.isFile) {
+    // Like a write, it creates missing parent directories.
+    await onLocal('create', parentOf(target), () => mkdir(parentOf(target).bytes, { recursive: true }));
     await downloadFile(transfer, source, target);
   } else {
     throw new ClientError('invalidInput', `${toNativePath(source)} is neither a file nor a directory`);
@@ -32,7 +34,11 @@ interface Download {
 }
 
 /** The files of a tree. Creates each local directory before it returns the files in it. */
-async function* filesOf(transfer: Transfer, source: string, target: LocalPath): AsyncGenerator<Download, void> {
+async function* filesOf(
+  transfer: Transfer,
+  source: string,
+  target: LocalPath,
+): AsyncGenerator<Download, void> {
   const { fileSystem } = transfer.files;
   // A link at the end is followed, as for a file. A walk would not enter it.
   const { isSymlink } = await fileSystem.getMetadata(source, transfer.call);
@@ -73,7 +79,8 @@ async function entriesOf(
     const shown = toNativePath(linkUri);
     if (isDirectory) transfer.skip(shown, 'a symbolic link to a directory');
     else if (!isFile) transfer.skip(shown, 'neither a file nor a directory');
-    else if (fileName.includes('\ufffd')) transfer.skip(shown, 'a symbolic link with a name that is not UTF-8');
+    else if (fileName.includes('\ufffd'))
+      transfer.skip(shown, 'a symbolic link with a name that is not UTF-8');
     else {
       transfer.followLink(shown);
       files.push({ uri: linkUri, path: childOf(path, nameOf(linkUri, uri)) });
@@ -86,11 +93,16 @@ async function entriesOf(
 function nameOf(uri: string, directory: string): Buffer {
   const start = `${directory.replace(/\/$/, '')}/`;
   const segment = uri.startsWith(start) ? uri.slice(start.length) : '';
-  const bytes = segment.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) => String.fromCharCode(parseInt(digits, 16)));
+  const bytes = segment.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) =>
+    String.fromCharCode(parseInt(digits, 16)),
+  );
   const name = Buffer.from(bytes, 'latin1');
   const isName = !/[^\u0000-\u00ff]/.test(bytes) && !/[/\0]/.test(bytes) && !['', '.', '..'].includes(bytes);
   if (isName && !(process.platform === 'win32' && /[\\:]/.test(bytes))) return name;
-  throw new ClientError('protocol', `invalid message from the server: ${uri} is not an entry of ${directory}`);
+  throw new ClientError(
+    'protocol',
+    `invalid message from the server: ${uri} is not an entry of ${directory}`,
+  );
 }
 
 async function downloadFile(transfer: Transfer, uri: string, target: LocalPath): Promise<void> {
@@ -131,7 +143,12 @@ async function replaceLocal(
   }
   const bytes = Buffer.concat([real, Buffer.from(`.${randomHex().slice(0, 12)}.part`)]);
   const temporary: LocalPath = { bytes, text: bytes.toString() };
-  const file = await openLocal('create', temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o666);
+  const file = await openLocal(
+    'create',
+    temporary,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
+    0o666,
+  );
   try {
     try {
       await write(file, temporary);

@@ -1,6 +1,6 @@
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, opendir, open as openFile, stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ClientError, type ClientErrorKind } from '../../errors.ts';
 import { FILE_BLOCK_BYTES } from '../../limits.ts';
@@ -28,6 +28,11 @@ export function childOf(directory: LocalPath, name: Uint8Array): LocalPath {
   return pathOf(Buffer.concat([directory.bytes, SEPARATOR, name]));
 }
 
+/** The directory that a path is in. */
+export function parentOf({ text }: LocalPath): LocalPath {
+  return pathOf(Buffer.from(dirname(text)));
+}
+
 function pathOf(bytes: Buffer): LocalPath {
   return { bytes, text: bytes.toString() };
 }
@@ -44,7 +49,9 @@ export interface LocalEntry {
 /** The entries of a local directory. */
 export async function* localEntries(directory: LocalPath): AsyncGenerator<LocalEntry, void> {
   // The names are bytes with this encoding, though the types of Node say text.
-  const entries = await onLocal('list', directory, () => opendir(directory.bytes, { encoding: 'buffer' as never }));
+  const entries = await onLocal('list', directory, () =>
+    opendir(directory.bytes, { encoding: 'buffer' as never }),
+  );
   for (;;) {
     const entry = await onLocal('list', directory, () => entries.read());
     if (entry === null) break;
@@ -76,7 +83,12 @@ export async function* localBlocks(path: LocalPath, file: FileHandle): AsyncGene
 }
 
 /** Opens a local file. */
-export function openLocal(action: string, path: LocalPath, flags: number, mode?: number): Promise<FileHandle> {
+export function openLocal(
+  action: string,
+  path: LocalPath,
+  flags: number,
+  mode?: number,
+): Promise<FileHandle> {
   return onLocal(action, path, () => openFile(path.bytes, flags, mode));
 }
 
@@ -88,7 +100,9 @@ export async function onLocal<T>(action: string, path: LocalPath, work: () => Pr
     const { code } = error as NodeJS.ErrnoException;
     if (!(error instanceof Error) || code === undefined) throw error;
     const kind = KINDS.get(code) ?? 'storage';
-    throw new ClientError(kind, `cannot ${action} ${path.text} of this machine: ${error.message}`, { cause: error });
+    throw new ClientError(kind, `cannot ${action} ${path.text} of this machine: ${error.message}`, {
+      cause: error,
+    });
   }
 }
 

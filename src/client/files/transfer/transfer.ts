@@ -114,14 +114,19 @@ export class Transfer {
   /** Throws ClientError of kind `aborted` when the caller's signal is aborted. */
   throwIfAborted(): void {
     const { signal } = this.#options;
-    if (signal?.aborted) throw new ClientError('aborted', 'the transfer was aborted', { cause: signal.reason });
+    if (signal?.aborted)
+      throw new ClientError('aborted', 'the transfer was aborted', { cause: signal.reason });
   }
 
   /**
    * Transfers one file, again from its start if the connection was lost meanwhile and is restored. `send` receives a function to call
    * with the number of bytes of each block, and returns the size of the file.
    */
-  async file(path: string, size: number, send: (onBytes: (bytes: number) => void) => Promise<void>): Promise<void> {
+  async file(
+    path: string,
+    size: number,
+    send: (onBytes: (bytes: number) => void) => Promise<void>,
+  ): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       let fileBytes = 0;
       const report = () =>
@@ -180,10 +185,14 @@ export class Transfer {
     }
     if (outcome.error !== undefined) throw outcome.error;
     if (outcome.sha256 === sha256) return;
-    throw new ClientError('invalidData', `the SHA-256 of ${name} on the executor is ${outcome.sha256}, not ${sha256}`, {
-      hint: 'the file was changed during the transfer, or the disk is faulty; transfer it again',
-      retryable: true,
-    });
+    throw new ClientError(
+      'invalidData',
+      `the SHA-256 of ${name} on the executor is ${outcome.sha256}, not ${sha256}`,
+      {
+        hint: 'the file was changed during the transfer, or the disk is faulty; transfer it again',
+        retryable: true,
+      },
+    );
   }
 
   #result(): TransferResult {

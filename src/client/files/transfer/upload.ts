@@ -6,6 +6,7 @@ import { randomHex } from '../../../base/random-hex.ts';
 import { ClientError } from '../../errors.ts';
 import { TRANSFER_CONCURRENCY } from '../../limits.ts';
 import { failedWith, withPath } from '../file-errors.ts';
+import { parentUri } from '../files.ts';
 import { type LocalPath, localBlocks, localEntries, onLocal, openLocal } from './local-files.ts';
 import type { Transfer } from './transfer.ts';
 
@@ -13,8 +14,25 @@ import type { Transfer } from './transfer.ts';
 export async function upload(transfer: Transfer, source: LocalPath, target: string): Promise<void> {
   const stats = await onLocal('read', source, () => stat(source.bytes));
   if (stats.isDirectory()) await uploadTree(transfer, source, target);
-  else if (stats.isFile()) await uploadFile(transfer, new Replacer(transfer), source, target);
-  else throw new ClientError('invalidInput', `${source.text} of this machine is neither a file nor a directory`);
+  else if (stats.isFile()) await uploadOne(transfer, source, target);
+  else
+    throw new ClientError('invalidInput', `${source.text} of this machine is neither a file nor a directory`);
+}
+
+/** Creates missing parent directories, like a write. */
+async function uploadOne(transfer: Transfer, source: LocalPath, target: string): Promise<void> {
+  const { fileSystem } = transfer.files;
+  const parent = parentUri(target);
+  const isMissing = await fileSystem.getMetadata(parent, transfer.call).then(
+    () => false,
+    (error: unknown) => failedWith(error, 'notFound'),
+  );
+  if (isMissing) {
+    await withPath('create the directory', parent, () =>
+      fileSystem.createDirectory(parent, { ...transfer.call, recursive: true }),
+    );
+  }
+  await uploadFile(transfer, new Replacer(transfer), source, target);
 }
 
 async function uploadTree(transfer: Transfer, source: LocalPath, target: string): Promise<void> {
@@ -55,7 +73,12 @@ const SKIPPED = {
   other: 'neither a file nor a directory',
 };
 
-async function uploadFile(transfer: Transfer, replacer: Replacer, path: LocalPath, uri: string): Promise<void> {
+async function uploadFile(
+  transfer: Transfer,
+  replacer: Replacer,
+  path: LocalPath,
+  uri: string,
+): Promise<void> {
   // Opening a FIFO that replaced the file meanwhile does not wait for its writer.
   const file = await openLocal('read', path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
