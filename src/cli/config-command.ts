@@ -2,7 +2,7 @@ import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
-import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
+import { refuseBadNetworkSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { programHelp } from './help.ts';
 import { reportIgnored } from './reference-flags.ts';
@@ -23,7 +23,7 @@ export async function printSettings(
   if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
   reportIgnored(args.warnings, host);
   const settings = await loadSettings(args, host.env);
-  await refuseBadHttpSettings(settings.config);
+  await refuseBadNetworkSettings(settings.config);
   return printed(args.json ? settingsJson(settings) : settingsTable(settings));
 }
 

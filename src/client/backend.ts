@@ -17,6 +17,9 @@ export interface CallOptions {
 /** The flat form of `process/start`, the processId included. */
 export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unknown } | { prepared: unknown }>;
 
+/** Which variables of the executor's environment a program inherits. */
+export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
+export type TerminalSize = NonNullable<StartParams['size']>;
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
 export type { NetworkPolicyDecision, NetworkPolicyDecisionEvent, SandboxRequest };
@@ -93,10 +96,16 @@ export interface ReadPage {
   readonly sandboxDenied: boolean;
 }
 
+export interface WaitOptions extends CallOptions {
+  /** Default `closed`: the process has exited, and all its output has arrived. */
+  readonly until?: 'exited' | 'closed';
+}
+
 /**
- * A process, local or remote, that this client started or attached to. Dropping the object does not end the process.
+ * A process, local or remote, that this client started or attached to. Iterating over it yields the text of all its output; a marker
+ * line replaces lost output. Dropping the object does not end the process.
  */
-export interface ExecProcess {
+export interface ExecProcess extends AsyncIterable<string> {
   readonly processId: string;
   /**
    * The reference of the process on its server, with which other clients of its owner attach to it. Null where the
@@ -137,6 +146,12 @@ export interface ExecProcess {
   takeOver(options?: CallOptions): Promise<void>;
   /** Stops following the process, which keeps running. Readers of its events get a `failed` event of the kind `closed`. */
   detach(options?: CallOptions): Promise<void>;
+  /** Ends the process and all its descendants; with a signal name such as `SIGINT`, only sends that signal. */
+  kill(signal?: string, options?: CallOptions): Promise<void>;
+  /** Waits for the end. Rejects when the process can no longer be followed. */
+  wait(options?: WaitOptions): Promise<ProcessState>;
+  /** Terminates a process that this client started, unless it is detached. Detaches from a process that this client attached to. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** How an executor describes itself. */

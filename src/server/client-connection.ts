@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
+import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -40,6 +41,7 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionTcp } from './sessions/connection-tcp.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -53,6 +55,7 @@ export interface ConnectionServices {
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
+  tcpConnector(): Promise<TcpConnector>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -68,6 +71,7 @@ interface Attachment {
 interface Tools {
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
+  readonly tcp: ConnectionTcp;
   readonly handlers: Handlers;
 }
 
@@ -142,6 +146,7 @@ export class ClientConnection {
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
+        this.#attachment?.tools?.tcp.setPaused(stopped);
       },
       responses: (stopped) => {
         this.#responsesHeld = stopped;
@@ -224,8 +229,17 @@ export class ClientConnection {
 
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, fastPaths, environmentInfo, sandboxEnforcer, proxies, log } =
-      this.#services;
+    const {
+      quotas,
+      search,
+      tcpConnector,
+      config,
+      fastPaths,
+      environmentInfo,
+      sandboxEnforcer,
+      proxies,
+      log,
+    } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
@@ -237,14 +251,19 @@ export class ClientConnection {
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
-      enter: () => quotas.enterHttpRequest(session),
+      enter: () => quotas.enterSocket(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
+    });
+    const tcp = new ConnectionTcp(this.#connection, {
+      connect: async (...target) => (await tcpConnector()).connect(...target),
+      enter: () => quotas.enterSocket(session),
     });
     const services = {
       config,
       session,
       files,
       http,
+      tcp,
       quotas,
       sandboxEnforcer,
       proxies,
@@ -260,14 +279,14 @@ export class ClientConnection {
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...sharingHandlers(),
-      ...tcpHandlers(),
+      ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
       ...fileWatchHandlers(services),
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, http, handlers };
+    return { files, http, tcp, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -387,7 +406,10 @@ export class ClientConnection {
         done = true;
       })
       .catch(() => {});
-    const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
+    const progress = () => {
+      const { http, tcp } = this.#attachment?.tools ?? {};
+      return this.#connection.answered + (http?.piecesSent ?? 0) + (tcp?.chunksSent ?? 0);
+    };
     let before: number;
     do {
       before = progress();
@@ -395,6 +417,7 @@ export class ClientConnection {
     } while (!done && progress() > before);
     if (!done) {
       this.#attachment?.tools?.http.abortAll();
+      void this.#attachment?.tools?.tcp.abortAll();
       await withTimeout(allDone, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
@@ -402,7 +425,8 @@ export class ClientConnection {
 
   async #allAnswered(): Promise<void> {
     await this.#dispatcher.idle();
-    await this.#attachment?.tools?.http.finish();
+    const { http, tcp } = this.#attachment?.tools ?? {};
+    await Promise.all([http?.finish(), tcp?.finish()]);
   }
 
   /** Detaches the session immediately. Closing files has a timeout, because it never ends on a dead mount. */
@@ -415,6 +439,7 @@ export class ClientConnection {
     if (attachment === null) return;
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
+    void attachment.tools?.tcp.abortAll();
     const disposed = attachment.tools?.files.dispose().catch(() => {});
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }

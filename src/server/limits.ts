@@ -66,6 +66,18 @@ export const HTTP_REQUESTS_PER_CONNECTION = 512;
 /** HTTP requests that are aborted in one turn of the event loop. Each takes a fifth of a millisecond. */
 export const HTTP_ABORTS_PER_TURN = 64;
 
+/** Open TCP streams of one connection, including those that are being opened. Each holds a socket. */
+export const TCP_STREAMS_PER_CONNECTION = 512;
+
+/** Sockets that are reset in one turn of the event loop. */
+export const TCP_RESETS_PER_TURN = 64;
+
+/** Bytes that a client accepts from a TCP stream before it reports them as used, unless it says otherwise. */
+export const TCP_WINDOW_BYTES = 1024 * 1024;
+
+/** Size of the buffer that all TCP streams read into, one after the other. In base64 it fits into a pooled frame. */
+export const TCP_READ_BYTES = 64 * 1024;
+
 /** Largest piece of a streamed body in one message; clients of the reference accept no more. */
 export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 

@@ -1,16 +1,24 @@
 import { toFileUri } from '../../client/paths.ts';
 import { type Shell, shellCommand, shellKind } from '../../client/process/shell-command.ts';
-import type { ExecBackend, SandboxRequest, StartParams } from '../../environment/index.ts';
+import type {
+  EnvPolicy,
+  ExecBackend,
+  SandboxRequest,
+  SharedProcesses,
+  StartParams,
+} from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import type { CommandRequest } from './policy.ts';
-import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
+import { type Caller, programEnvironment, programMetadata } from './program-environment.ts';
 
 /** A target for commands. */
 export interface ExecTarget {
   /** The environment's id. */
   readonly id: string;
   readonly backend: ExecBackend;
+  /** For `reopen`. */
+  readonly processes?: SharedProcesses;
   readonly shell: Shell;
   /** The default working directory, a `file:` URI of the executor. */
   readonly cwd: string;

@@ -1,6 +1,6 @@
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyDecisionEvent, NetworkPolicyRequest } from '../../protocol/network.ts';
-import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
+import type { EnvironmentInfo, OutputStream, ReadPage, SandboxType } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_HOST_CHARACTERS, MAX_REASON_CHARACTERS } from '../limits.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
@@ -110,6 +110,15 @@ export function readStatus(result: unknown, method: string): string {
   const { status } = members(result);
   if (typeof status !== 'string') throw protocolError(`the result of \`${method}\` lacks a status`);
   return status;
+}
+
+/** Parses the result of `process/start`. */
+export function readStarted(result: unknown): { sandboxType: SandboxType | null; ref: string | null } {
+  const { sandboxType, ref } = members(result);
+  return {
+    sandboxType: typeof sandboxType === 'string' ? (sandboxType as SandboxType) : null,
+    ref: typeof ref === 'string' ? ref : null,
+  };
 }
 
 /** Returns whether the process was running when it was terminated. */

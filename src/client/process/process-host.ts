@@ -1,4 +1,4 @@
-import type { EnvironmentInfo } from '../backend.ts';
+import type { CallOptions, EnvironmentInfo } from '../backend.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { requestAttach } from './attach-requests.ts';
@@ -7,7 +7,8 @@ import type { ProcessHost } from './remote-process.ts';
 
 /** The part of a client that starts processes and attaches to them. */
 export interface ClientHost extends Pick<ProcessHost, 'capabilities' | 'call'> {
-  readonly environmentInfo: EnvironmentInfo | null;
+  /** The server's description of itself. */
+  info(options: CallOptions): Promise<EnvironmentInfo>;
   readonly routes: ProcessRoutes;
   /** Returns the open connection; waits during a recovery. */
   usableLink(signal?: AbortSignal): Promise<Link>;

@@ -11,7 +11,8 @@ import { reattach } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
-import { cannotFollow, type RemoteProcess } from './remote-process.ts';
+import { cannotFollow } from './process-errors.ts';
+import type { RemoteProcess } from './remote-process.ts';
 
 /** The functions of a start that concern the network of its process. */
 export type NetworkHooks = Pick<StartOptions, 'onNetworkPolicyRequest' | 'onNetworkPolicyDecision'>;

@@ -1,39 +1,31 @@
-import type { ResultOf } from '../../protocol/registry.ts';
-import type {
-  CallOptions,
-  EnvironmentInfo,
-  ExecBackend,
-  ExecProcess,
-  StartOptions,
-  StartParams,
-} from '../backend.ts';
+import type { CallOptions, ExecBackend, ExecProcess, StartOptions, StartParams } from '../backend.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
+import { readStarted } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
-import { INFO_TIMEOUT_MS } from '../limits.ts';
 import { Attachment } from './attachment.ts';
 import { type ClientHost, processHost } from './process-host.ts';
 import type { NetworkHooks } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
-type StartResult = Partial<ResultOf<'process/start'>>;
-
 /** Starts processes on a server. */
 export class RemoteBackend implements ExecBackend {
   readonly #host: ClientHost;
   readonly #processHost: ProcessHost;
-  #fetchedInfo: Pick<EnvironmentInfo, 'cwd'> | null = null;
 
   constructor(host: ClientHost) {
     this.#host = host;
     this.#processHost = processHost(host);
   }
 
-  /** Asks the server once, if its handshake did not describe the environment. */
   async defaultCwd(options: CallOptions = {}): Promise<string | null> {
-    const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
-    return info.cwd ?? null;
+    try {
+      return (await this.#host.info(options)).cwd ?? null;
+    } catch (error) {
+      if (error instanceof ClientError && error.kind === 'unsupported') return null;
+      throw error;
+    }
   }
 
   /**
@@ -52,17 +44,6 @@ export class RemoteBackend implements ExecBackend {
     } finally {
       limit.end();
     }
-  }
-
-  async #fetchInfo(options: CallOptions): Promise<Pick<EnvironmentInfo, 'cwd'>> {
-    try {
-      const limits = { timeoutMs: INFO_TIMEOUT_MS, ...options };
-      this.#fetchedInfo = await this.#host.call('environment/info', null, limits);
-    } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'unsupported')) throw error;
-      this.#fetchedInfo = {};
-    }
-    return this.#fetchedInfo;
   }
 
   async #startOn(
@@ -100,8 +81,8 @@ export class RemoteBackend implements ExecBackend {
 
   async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
     try {
-      const result = (await link.call('process/start', params)) as StartResult | null;
-      process.started(result?.sandboxType ?? null, result?.ref ?? null);
+      const { sandboxType, ref } = readStarted(await link.call('process/start', params));
+      process.started(sandboxType, ref);
     } catch (error) {
       if (error instanceof LinkEndedError) {
         void this.#terminateUnwanted(process);

@@ -1,7 +1,6 @@
 import { onAbort } from '../../base/abort.ts';
 import { Listeners } from '../../base/listeners.ts';
 import { randomHex } from '../../base/random-hex.ts';
-import { RpcError, RpcErrorCode } from '../../protocol/errors.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -12,6 +11,7 @@ import type {
   ReadPage,
   SandboxType,
   TerminateMode,
+  WaitOptions,
   WriteStatus,
 } from '../backend.ts';
 import { CallLimit } from '../connection/call-limit.ts';
@@ -32,7 +32,10 @@ import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { type LogStart, ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { outputTextOf } from './output.ts';
+import { cannotFollow, unsupported } from './process-errors.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
+import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
 /** The part of a client that a process needs. */
@@ -142,6 +145,14 @@ export class RemoteProcess implements ExecProcess {
     return this.#log.subscribe(options);
   }
 
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    for await (const { text } of outputTextOf(this)) yield text;
+  }
+
+  wait(options?: WaitOptions): Promise<ProcessState> {
+    return wait(this, options);
+  }
+
   async read(options: ReadOptions = {}): Promise<ReadPage> {
     const { afterSeq = 0, maxBytes, waitMs = 0 } = options;
     const limit = new CallLimit('process/read', options);
@@ -243,6 +254,18 @@ export class RemoteProcess implements ExecProcess {
     this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
     if (this.ref === null || this.#host.unregister(this)) return;
     await this.#host.call('process/detach', { processId: this.processId }, options);
+  }
+
+  async kill(signal?: string, options?: CallOptions): Promise<void> {
+    await (signal === undefined ? this.terminate(undefined, options) : this.signal(signal, options));
+  }
+
+  /** A process that can no longer be followed, or whose client is closed, ends with its session. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#failure !== null || (this.#attachment.own && this.#attachment.shared)) return;
+    await (this.#attachment.own ? this.terminate() : this.detach()).catch((error: unknown) => {
+      if (this.#failure === null) throw error;
+    });
   }
 
   /** Whether a recovery must catch up with this process. */
@@ -391,21 +414,4 @@ export class RemoteProcess implements ExecProcess {
       sandboxDenied: false,
     };
   }
-}
-
-/** The process may keep running, but its events can no longer be read. */
-export function cannotFollow(processId: string, error: unknown): ClientError {
-  const message = error instanceof Error ? error.message : String(error);
-  const isGone = error instanceof RpcError && error.code === RpcErrorCode.notFound;
-  return new ClientError(
-    isGone ? 'notFound' : 'protocol',
-    `process ${processId} can no longer be followed: ${message}`,
-    {
-      cause: error,
-    },
-  );
-}
-
-function unsupported(what: string, hint: string): ClientError {
-  return new ClientError('unsupported', `the server cannot ${what}`, { hint });
 }

@@ -7,6 +7,7 @@ import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
 import type { ConnectionFiles } from '../sessions/connection-files.ts';
 import type { ConnectionHttp } from '../sessions/connection-http.ts';
+import type { ConnectionTcp } from '../sessions/connection-tcp.ts';
 import type { Quotas } from '../sessions/quotas.ts';
 import type { Session } from '../sessions/session.ts';
 
@@ -16,6 +17,7 @@ export interface HandlerServices {
   readonly session: Session;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
+  readonly tcp: ConnectionTcp;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;

@@ -89,6 +89,11 @@ export class ConnectionAuditTrail {
     this.#recordLater({ event: 'http', method: request.method, host: hostOf(request.url), ...outcome });
   }
 
+  /** Records an attempt to open a TCP stream. */
+  tcpConnect(target: { readonly host: string; readonly port: number }, outcome: TcpOutcome): void {
+    this.#recordLater({ event: 'tcp', host: target.host, port: target.port, ...outcome });
+  }
+
   /** Records without waiting. The audit log keeps the record and logs write errors itself. */
   #recordLater(record: AuditRecord): void {
     this.#record(record).catch(() => {});
@@ -123,8 +128,12 @@ export interface FileChange {
 }
 
 /** The outcome of an HTTP request. Only refusals have a reason: other error texts contain the path. */
-export type HttpOutcome =
-  | { readonly outcome: 'answered'; readonly status: number }
+type HttpOutcome = { readonly outcome: 'answered'; readonly status: number } | NetworkFailure;
+
+/** The outcome of opening a TCP stream. */
+type TcpOutcome = { readonly outcome: 'connected' } | NetworkFailure;
+
+export type NetworkFailure =
   | { readonly outcome: 'refused'; readonly reason: string }
   | { readonly outcome: 'failed' };
 

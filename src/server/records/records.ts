@@ -13,7 +13,7 @@ import type { Handlers } from '../../rpc/router.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import type { ConnectionAuditTrail, HttpOutcome, StartPolicy } from './audit-trail.ts';
+import type { ConnectionAuditTrail, NetworkFailure, StartPolicy } from './audit-trail.ts';
 import type { auditedHandlers } from './audited-handlers.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
@@ -142,8 +142,8 @@ export class ConnectionRecords {
     const cause = causeOfRefusal(error, refusal);
     if (cause === null) return;
     this.#metrics?.refused(cause);
-    // An HTTP request that reached the network rules has its own record.
-    if (!(error instanceof NetworkError && method === 'http/request'))
+    // A request that reached the network rules has its own record.
+    if (!(error instanceof NetworkError && (method === 'http/request' || method === 'tcp/connect')))
       this.#auditTrail?.refused(method, refusal);
   }
 
@@ -159,6 +159,22 @@ export class ConnectionRecords {
       return response;
     } catch (error) {
       this.#auditTrail?.httpRequest(request, outcomeOf(error));
+      throw error;
+    }
+  }
+
+  /** Opens a TCP stream and records its outcome. Rejects with RpcError while nothing can be recorded. */
+  async tcpConnect<T>(
+    target: { readonly host: string; readonly port: number },
+    connect: () => Promise<T>,
+  ): Promise<T> {
+    this.requireWritable();
+    try {
+      const opened = await connect();
+      this.#auditTrail?.tcpConnect(target, { outcome: 'connected' });
+      return opened;
+    } catch (error) {
+      this.#auditTrail?.tcpConnect(target, outcomeOf(error));
       throw error;
     }
   }
@@ -185,7 +201,7 @@ export class ConnectionRecords {
 }
 
 /** Only refusals by the server's rules are recorded with their text: it contains nothing of the request but its host. */
-function outcomeOf(error: unknown): HttpOutcome {
+function outcomeOf(error: unknown): NetworkFailure {
   return error instanceof NetworkError && (error.kind === 'refused' || error.kind === 'limit')
     ? { outcome: 'refused', reason: error.message }
     : { outcome: 'failed' };
