@@ -41,6 +41,7 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionProcesses } from './sessions/connection-processes.ts';
 import { ConnectionTcp } from './sessions/connection-tcp.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
@@ -69,6 +70,7 @@ interface Attachment {
 }
 
 interface Tools {
+  readonly processes: ConnectionProcesses;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly tcp: ConnectionTcp;
@@ -142,7 +144,8 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
-        this.#attachment?.session.processes.setPaused(stopped);
+        this.#attachment?.session.flowChanged();
+        this.#attachment?.tools?.processes.flowChanged();
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
@@ -191,12 +194,12 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { access } = this.principal;
+    const { access, tokenId, address, owner } = this.principal;
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
-        : sessions.resume(params.resumeSessionId, accessKey(access));
+        ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
+        : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
       const { detachedSessionTtlMs } = config;
       session.detachedTtlMs =
@@ -206,6 +209,8 @@ export class ClientConnection {
     }
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
+    session.clientName = params.clientName;
+    session.sharing = params.capabilities?.processSharing ?? false;
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);
@@ -215,8 +220,8 @@ export class ClientConnection {
     log.info('session attached', {
       session: session.id.slice(0, 8),
       client: printable(params.clientName),
-      token: this.principal.tokenId,
-      address: this.principal.address,
+      token: tokenId,
+      address,
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
@@ -230,6 +235,7 @@ export class ClientConnection {
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
     const {
+      sessions,
       quotas,
       search,
       tcpConnector,
@@ -254,6 +260,7 @@ export class ClientConnection {
       enter: () => quotas.enterSocket(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
+    const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
     const tcp = new ConnectionTcp(this.#connection, {
       connect: async (...target) => (await tcpConnector()).connect(...target),
       enter: () => quotas.enterSocket(session),
@@ -261,6 +268,8 @@ export class ClientConnection {
     const services = {
       config,
       session,
+      processes,
+      directory: sessions.directory,
       files,
       http,
       tcp,
@@ -278,7 +287,7 @@ export class ClientConnection {
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
-      ...sharingHandlers(),
+      ...sharingHandlers(services),
       ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
@@ -286,7 +295,7 @@ export class ClientConnection {
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, http, tcp, handlers };
+    return { processes, files, http, tcp, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -437,6 +446,7 @@ export class ClientConnection {
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;
+    attachment.tools?.processes.dispose();
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
     void attachment.tools?.tcp.abortAll();
