@@ -25,6 +25,13 @@ export {
   type WriteOptions,
 } from './files/files.ts';
 export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
+export {
+  type SkippedPath,
+  TransferError,
+  type TransferOptions,
+  type TransferProgress,
+  type TransferResult,
+} from './files/transfer-result.ts';
 export type { WalkEntry, WalkTreeOptions } from './files/walk-tree.ts';
 export type { PathLike } from './paths.ts';
 export type { ProgramInput } from './process/input.ts';

@@ -9,7 +9,7 @@ export {
   type TransferOptions,
   type TransferProgress,
   type TransferResult,
-} from '../client/files/transfer/transfer.ts';
+} from '../client/files/transfer-result.ts';
 export type * from '../client/sharing.ts';
 export type { ServerSettings } from '../server/config/config.ts';
 export { ConfigError } from '../server/config/resolve.ts';

@@ -1,6 +1,6 @@
 import type { PathLike } from '../paths.ts';
 import { Files } from './files.ts';
-import type { TransferOptions, TransferResult } from './transfer/transfer.ts';
+import type { TransferOptions, TransferResult } from './transfer-result.ts';
 
 /** {@link Files} that also transfer files between this machine and the executor. Needs Node. */
 export class NodeFiles extends Files {
