@@ -1,4 +1,4 @@
-import { Errno, FileError, refused } from './errors.ts';
+import { Errno, isErrno, refused } from './errors.ts';
 import type { FileSystem } from './file-system.ts';
 import { withParentOpen } from './local/no-follow.ts';
 import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
@@ -91,8 +91,4 @@ function pathsBetween(root: NativePath, path: NativePath): NativePath[] {
     current = childPath(current, name);
     return current;
   });
-}
-
-function isErrno(error: unknown, errno: number): boolean {
-  return error instanceof FileError && error.errno === errno;
 }
