@@ -7,12 +7,15 @@ import type {
   ExecutorFileSystem,
 } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
+import { filesOver } from '../client/files/client-files.ts';
+import { NodeFiles } from '../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import type { RunResult } from '../client/process/output-collector.ts';
 import type { Command } from '../client/process/program-options.ts';
 import { type RunOptions, runProgram } from '../client/process/run.ts';
 import { type SpawnOptions, spawnProgram } from '../client/process/spawn.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
+import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import type { ServerSettings } from '../server/config/config.ts';
@@ -24,6 +27,7 @@ import type { ClientSettings } from './remote/create-connector.ts';
 import { LazyBackend } from './remote/lazy-backend.ts';
 import { lazyFileSystem } from './remote/lazy-file-system.ts';
 import { LazyHttp } from './remote/lazy-http.ts';
+import { LazyProcesses } from './remote/lazy-processes.ts';
 
 /**
  * This machine as an environment: a server in this process and a client of it. It is ready until it is disposed of; the first use
@@ -35,8 +39,10 @@ export class LocalEnvironment implements Environment {
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
   readonly backend: LocalBackend;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly processes: SharedProcesses;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: RemoteDiscovery;
   readonly http: LazyHttp;
   readonly fetch;
@@ -51,8 +57,10 @@ export class LocalEnvironment implements Environment {
   constructor(settings?: ClientSettings, server?: ServerSettings) {
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = this.files;
+    this.processes = new LazyProcesses(this.#connection);
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.passiveFileSystem = this.fileSystem;
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
@@ -60,6 +68,10 @@ export class LocalEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
   }
 
   run(command: Command, options?: RunOptions): Promise<RunResult> {

@@ -1,3 +1,4 @@
+import { ChangeSignal } from './change-signal.ts';
 import { ProcessError } from './errors.ts';
 import {
   CLOSE_AFTER_KILL_ROUNDS,
@@ -14,6 +15,7 @@ import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
+import type { ProcessTree } from './tree/kill-tree.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
 export interface ProcessListener {
@@ -71,6 +73,12 @@ export interface ReadRequest {
   readonly budget?: PageBudget;
 }
 
+/** The size of a terminal in characters. */
+export interface TerminalSize {
+  readonly rows: number;
+  readonly cols: number;
+}
+
 /** How to end a process. */
 export type TerminateMode =
   | { readonly type: 'force' }
@@ -97,6 +105,7 @@ export class ManagedProcess {
   #exitCode: number | null = null;
   #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
+  #size: TerminalSize | null;
   #closed = false;
   #paused = false;
   #killTimer: NodeJS.Timeout | null = null;
@@ -108,7 +117,9 @@ export class ManagedProcess {
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
     { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
+    size: TerminalSize | null = null,
   ) {
+    this.#size = size;
     this.#child = child;
     this.#denialDetector = denialDetector;
     this.#cleanUp = cleanUp;
@@ -165,6 +176,21 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
+  /** The program and its descendants. */
+  get tree(): ProcessTree {
+    return this.#child.tree;
+  }
+
+  /** Bytes of all output streams. */
+  get outputBytes(): number {
+    return this.#log.totalBytes;
+  }
+
+  /** The size of its terminal; null without one. */
+  get size(): TerminalSize | null {
+    return this.#size;
+  }
+
   /** Memory of a closed process: a fixed amount, its output and its write ids. */
   get retainedBytes(): number {
     return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + (this.#stdin?.retainedBytes ?? 0);
@@ -189,6 +215,11 @@ export class ManagedProcess {
       await this.#changes.wait(() => this.#hasNewEvents(request.afterSeq), request.waitMs, signal);
     }
     return this.#page(request);
+  }
+
+  /** The first retained chunks after a sequence number, about `maxBytes` of them. Valid until the next event. */
+  retainedAfter(afterSeq: number, maxBytes: number): readonly RetainedChunk[] {
+    return this.#log.read(afterSeq, maxBytes).chunks;
   }
 
   /** Waits until the process has exited or closed. False when the timeout or `signal` comes first. */
@@ -230,7 +261,9 @@ export class ManagedProcess {
         'the process does not run on a terminal; start it with tty to resize it',
       );
     }
-    if (!this.#closed) this.#child.resize(rows, cols);
+    if (this.#closed) return;
+    this.#child.resize(rows, cols);
+    this.#size = { rows, cols };
   }
 
   /**
@@ -402,32 +435,4 @@ export class ManagedProcess {
 interface ProgramEnd {
   readonly status: ExitStatus;
   readonly reason: LimitReason | null;
-}
-
-/** Wakes waiters whenever the process changes, so that each can check its condition. */
-class ChangeSignal {
-  readonly #waiters = new Set<() => void>();
-
-  notify(): void {
-    for (const check of this.#waiters) check();
-  }
-
-  /** Resolves when `done()` holds, after the timeout, or when `signal` aborts. */
-  wait(done: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<void> {
-    if (done() || signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const finish = () => {
-        this.#waiters.delete(check);
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', finish);
-        resolve();
-      };
-      const check = () => {
-        if (done()) finish();
-      };
-      const timer = timeoutMs <= MAX_TIMER_MS ? setTimeout(finish, timeoutMs) : undefined;
-      this.#waiters.add(check);
-      signal?.addEventListener('abort', finish, { once: true });
-    });
-  }
 }

@@ -41,6 +41,13 @@ export class OutputLog {
     return this.#nextSeq;
   }
 
+  /** Bytes of all streams, evicted ones included. */
+  get totalBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#streams.values()) bytes += stream.totalBytes;
+    return bytes;
+  }
+
   /** Memory of the output that is kept. */
   get retainedBytes(): number {
     let bytes = 0;

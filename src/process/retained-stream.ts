@@ -60,6 +60,11 @@ export class RetainedStream {
     else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
   }
 
+  /** All bytes of the stream, evicted ones included. */
+  get totalBytes(): number {
+    return this.#totalBytes;
+  }
+
   /** Bytes of the head and the tail, and 16 for each chunk. */
   get retainedBytes(): number {
     return this.#retainedHead + this.#retainedTail + BYTES_PER_CHUNK * this.#chunks.length;

@@ -10,12 +10,14 @@ export const RpcErrorCode = {
   internal: -32603,
   /** The token of the connection does not allow this. */
   forbidden: -32003,
-  /** A file or directory does not exist, or a file handle is unknown. */
+  /** A file or directory does not exist, a file handle is unknown, or no process can be attached to. */
   notFound: -32004,
   /** A limit of the server is reached. The message names it. Running processes continue. */
   limitExceeded: -32001,
   /** The session to resume is attached to another connection. A later attempt may succeed. */
   sessionAttached: -32010,
+  /** Another client drives the process. Attach with `takeOver` to drive it. */
+  processDriven: -32011,
 } as const;
 
 /** A JSON-RPC error. */
@@ -72,6 +74,11 @@ export function sessionAttached(sessionId: string): RpcError {
     RpcErrorCode.sessionAttached,
     `session ${sessionId} is already attached to another connection`,
   );
+}
+
+/** Another client drives the process; the caller may take over. */
+export function processDriven(message: string): RpcError {
+  return new RpcError(RpcErrorCode.processDriven, message);
 }
 
 /** Makes a client's text safe to print: no control characters, limited length. */

@@ -41,7 +41,10 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionPorts } from './sessions/connection-ports.ts';
+import { ConnectionProcesses } from './sessions/connection-processes.ts';
 import { ConnectionTcp } from './sessions/connection-tcp.ts';
+import type { PortScanner } from './sessions/port-scanner.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -56,6 +59,7 @@ export interface ConnectionServices {
   readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   tcpConnector(): Promise<TcpConnector>;
+  readonly portScanner: PortScanner;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -69,9 +73,11 @@ interface Attachment {
 }
 
 interface Tools {
+  readonly processes: ConnectionProcesses;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly tcp: ConnectionTcp;
+  readonly ports: ConnectionPorts;
   readonly handlers: Handlers;
 }
 
@@ -142,7 +148,8 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
-        this.#attachment?.session.processes.setPaused(stopped);
+        this.#attachment?.session.flowChanged();
+        this.#attachment?.tools?.processes.flowChanged();
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
@@ -191,12 +198,12 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { access } = this.principal;
+    const { access, tokenId, address, owner } = this.principal;
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
-        : sessions.resume(params.resumeSessionId, accessKey(access));
+        ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
+        : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
       const { detachedSessionTtlMs } = config;
       session.detachedTtlMs =
@@ -206,6 +213,8 @@ export class ClientConnection {
     }
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
+    session.clientName = params.clientName;
+    session.sharing = params.capabilities?.processSharing ?? false;
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);
@@ -215,8 +224,8 @@ export class ClientConnection {
     log.info('session attached', {
       session: session.id.slice(0, 8),
       client: printable(params.clientName),
-      token: this.principal.tokenId,
-      address: this.principal.address,
+      token: tokenId,
+      address,
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
@@ -230,9 +239,11 @@ export class ClientConnection {
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
     const {
+      sessions,
       quotas,
       search,
       tcpConnector,
+      portScanner,
       config,
       fastPaths,
       environmentInfo,
@@ -254,16 +265,22 @@ export class ClientConnection {
       enter: () => quotas.enterSocket(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
     });
+    const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
     const tcp = new ConnectionTcp(this.#connection, {
       connect: async (...target) => (await tcpConnector()).connect(...target),
       enter: () => quotas.enterSocket(session),
     });
+    const ports = new ConnectionPorts(this.#connection, portScanner, processes);
     const services = {
       config,
       session,
+      processes,
+      directory: sessions.directory,
       files,
       http,
       tcp,
+      ports,
+      portScanner,
       quotas,
       sandboxEnforcer,
       proxies,
@@ -278,7 +295,7 @@ export class ClientConnection {
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
-      ...sharingHandlers(),
+      ...sharingHandlers(services),
       ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
@@ -286,7 +303,7 @@ export class ClientConnection {
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, http, tcp, handlers };
+    return { processes, files, http, tcp, ports, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -437,9 +454,11 @@ export class ClientConnection {
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;
+    attachment.tools?.processes.dispose();
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
     void attachment.tools?.tcp.abortAll();
+    attachment.tools?.ports.dispose();
     const disposed = attachment.tools?.files.dispose().catch(() => {});
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }

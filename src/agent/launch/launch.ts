@@ -21,6 +21,8 @@ export interface Launch {
   readonly sessionId: number;
   readonly policy: ExecPolicy;
   readonly environment: EnvironmentChoices;
+  /** Whether the program outlives its agent. */
+  readonly detached: boolean;
   readonly clock: Clock;
   readonly time: PausableClock;
   readonly signal: AbortSignal;
@@ -98,6 +100,7 @@ async function start(call: Launch, sandbox: unknown, network: NetworkChoice | nu
   const params = {
     ...startParams(call.request, processId, sandbox, call.caller, call.environment),
     ...(network === null ? {} : networkParams(network, sandbox, call.policy.approveHost !== undefined)),
+    ...(call.detached && { lifetime: { type: 'detached' as const } }),
   };
   const decisions = new NetworkDecisions();
   const ending = new AbortController();

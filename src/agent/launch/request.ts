@@ -1,6 +1,12 @@
 import { toFileUri } from '../../client/paths.ts';
 import { type Shell, shellCommand, shellKind } from '../../client/process/shell-command.ts';
-import type { EnvPolicy, ExecBackend, SandboxRequest, StartParams } from '../../environment/index.ts';
+import type {
+  EnvPolicy,
+  ExecBackend,
+  SandboxRequest,
+  SharedProcesses,
+  StartParams,
+} from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import type { CommandRequest } from './policy.ts';
@@ -11,6 +17,8 @@ export interface ExecTarget {
   /** The environment's id. */
   readonly id: string;
   readonly backend: ExecBackend;
+  /** For `reopen`. */
+  readonly processes?: SharedProcesses;
   readonly shell: Shell;
   /** The default working directory, a `file:` URI of the executor. */
   readonly cwd: string;

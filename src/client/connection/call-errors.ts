@@ -52,8 +52,7 @@ export function asFileError(error: unknown): unknown {
   if (!(error instanceof ClientError)) return error;
   const { kind, code, message, data } = error;
   if (kind === 'server' && code !== null) {
-    const fileKind = NOT_ALLOWED.test(message) ? 'permissionDenied' : FILE_ERROR_KINDS.get(code);
-    return new ClientError(fileKind ?? 'server', message, { data, cause: error, code });
+    return new ClientError(FILE_ERROR_KINDS.get(code) ?? 'server', message, { data, cause: error, code });
   }
   if (kind === 'disconnected') return new ClientError('brokenPipe', message, { cause: error });
   return error;
@@ -63,9 +62,6 @@ const FILE_ERROR_KINDS: ReadonlyMap<number, ClientErrorKind> = new Map<number, C
   [RpcErrorCode.notFound, 'notFound'],
   [RpcErrorCode.invalidRequest, 'invalidInput'],
 ]);
-
-/** How servers pass on the errors EACCES and EPERM of the system. */
-const NOT_ALLOWED = /^(?:Permission denied|Operation not permitted) \(os error \d+\)/;
 
 const MAY_HAVE_HAPPENED = 'the operation may have taken effect; check before you repeat it';
 

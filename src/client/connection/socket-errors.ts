@@ -21,7 +21,7 @@ export function tlsError(name: string, error: unknown, { hasCertificate }: Attem
     return final(reason, CERTIFICATE_HINTS.get(code) ?? DEFAULT_CERTIFICATE_HINT, error);
   }
   if (alert === 'certificate required' || (alert === 'handshake failure' && !hasCertificate)) {
-    return final(`${name} requires a client certificate`, 'pass it as `tls.cert` and `tls.key`', error);
+    return final(`${name} requires a client certificate`, SIGNED_CERTIFICATE, error);
   }
   if (hasCertificate && CERTIFICATE_ALERTS.has(alert)) {
     const hint = 'pass a certificate that an authority of the server has signed and that has not expired';
@@ -76,6 +76,7 @@ const CERTIFICATE_HINTS: ReadonlyMap<string, string> = new Map([
   ['CERT_HAS_EXPIRED', 'renew the certificate of the server'],
 ]);
 const DEFAULT_CERTIFICATE_HINT = 'pass the certificate of its certificate authority as `tls.ca`';
+const SIGNED_CERTIFICATE = 'pass one that its certificate authority has signed as `tls.cert` and `tls.key`';
 const REFUSED_CERTIFICATE = 'check that the server accepts the client certificate';
 const MAY_NEED_CERTIFICATE =
   'if the server requires a client certificate, pass it as `tls.cert` and `tls.key`';

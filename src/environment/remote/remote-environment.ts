@@ -8,12 +8,15 @@ import type {
   ExecutorHttp,
 } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
+import { filesOver } from '../../client/files/client-files.ts';
+import { NodeFiles } from '../../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import type { RunResult } from '../../client/process/output-collector.ts';
 import type { Command } from '../../client/process/program-options.ts';
 import { type RunOptions, runProgram } from '../../client/process/run.ts';
 import { type SpawnOptions, spawnProgram } from '../../client/process/spawn.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
+import type { AttachOptions, SharedProcesses } from '../../client/sharing.ts';
 import type {
   ConnectionState,
   Environment,
@@ -28,6 +31,7 @@ import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
+import { LazyProcesses } from './lazy-processes.ts';
 import { requireSkills } from './required-skills.ts';
 
 export interface RemoteEnvironmentOptions {
@@ -42,8 +46,10 @@ export class RemoteEnvironment implements Environment {
   readonly kind = 'remote';
   readonly id: string;
   readonly backend: ExecBackend;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly processes: SharedProcesses;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
   readonly http: ExecutorHttp;
   readonly fetch: ExecutorFetch;
@@ -63,8 +69,10 @@ export class RemoteEnvironment implements Environment {
     this.#connector = requiredSkills.length === 0 ? connector : requireSkills(id, connector, requiredSkills);
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
+    this.processes = new LazyProcesses(this.#connection);
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
+    this.passiveFileSystem = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
     provisioning?.onFailure((error) => this.#connection.refuse(error));
@@ -79,6 +87,10 @@ export class RemoteEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
   }
 
   run(command: Command, options?: RunOptions): Promise<RunResult> {

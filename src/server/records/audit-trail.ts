@@ -23,9 +23,12 @@ export class ConnectionAuditTrail {
     this.#log = log;
     this.#who = { kind, tokenId, address };
     this.#connection = `${process.pid}.${id}`;
-    const { exec, files, net, metrics, below } = access;
+    const { exec, observe, files, net, metrics, below } = access;
     const directory = below === null ? null : textOfNativePath(below);
-    this.#recordLowPriority({ event: 'connected', access: { exec, files, net, metrics, below: directory } });
+    this.#recordLowPriority({
+      event: 'connected',
+      access: { exec, observe, files, net, metrics, below: directory },
+    });
   }
 
   /** Throws RpcError while new work must not start. */
@@ -55,6 +58,15 @@ export class ConnectionAuditTrail {
 
   startFailed(processId: string, error: Error): void {
     this.#recordLater({ event: 'startFailed', processId, reason: error.message });
+  }
+
+  /** Records that this connection attached to a process, or detached from it. */
+  attachment(
+    event: 'attach' | 'detach',
+    ref: string,
+    details: Readonly<Record<string, string | null>>,
+  ): void {
+    this.#recordLater({ event, ref, ...details });
   }
 
   /** Returns a listener that records the end of a process and forwards all events. */

@@ -193,6 +193,15 @@ export class ConnectionRecords {
     this.#auditTrail?.startFailed(processId, error);
   }
 
+  /** Records that this connection attached to a process, or detached from it. */
+  attachment(
+    event: 'attach' | 'detach',
+    ref: string,
+    details: Readonly<Record<string, string | null>>,
+  ): void {
+    this.#auditTrail?.attachment(event, ref, details);
+  }
+
   /** Returns a listener that also feeds the audit log and the metrics. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const audited = this.#auditTrail?.watch(processId, listener) ?? listener;

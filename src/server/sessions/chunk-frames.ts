@@ -16,17 +16,49 @@ export interface ChunkSink {
  * long. The bytes may be overwritten after the call.
  */
 export function sendChunk(sink: ChunkSink, prefix: Buffer, varying: string, bytes: Buffer): void {
-  if (sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes)) return;
-  const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
-  if (length < POOLED_FRAME_MIN_BYTES) {
-    const frame = Buffer.allocUnsafe(length);
-    writeChunk(frame, prefix, varying, bytes);
-    sink.sendBulk(frame);
-  } else {
-    const frame = FRAMES.take(length);
-    writeChunk(frame, prefix, varying, bytes);
-    sink.sendBulk(frame.subarray(0, length), () => FRAMES.give(frame));
+  if (sendAsBytes(sink, prefix, varying, bytes)) return;
+  const { frame, released } = encodeChunk(prefix, varying, bytes);
+  sink.sendBulk(frame, released);
+}
+
+/** Sends the same notification to several connections, and encodes it once. */
+export function broadcastChunk(
+  sinks: Iterable<ChunkSink>,
+  prefix: Buffer,
+  varying: string,
+  bytes: Buffer,
+): void {
+  let encoded: EncodedChunk | null = null;
+  // The connections that still need the frame, and this function.
+  let users = 1;
+  const release = () => {
+    if (--users === 0) encoded?.released?.();
+  };
+  for (const sink of sinks) {
+    if (sendAsBytes(sink, prefix, varying, bytes)) continue;
+    encoded ??= encodeChunk(prefix, varying, bytes);
+    users++;
+    sink.sendBulk(encoded.frame, release);
   }
+  release();
+}
+
+function sendAsBytes(sink: ChunkSink, prefix: Buffer, varying: string, bytes: Buffer): boolean {
+  return sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes) ?? false;
+}
+
+interface EncodedChunk {
+  readonly frame: Uint8Array;
+  /** Returns the frame to its pool; undefined when it has none. */
+  readonly released: (() => void) | undefined;
+}
+
+function encodeChunk(prefix: Buffer, varying: string, bytes: Buffer): EncodedChunk {
+  const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
+  const isPooled = length >= POOLED_FRAME_MIN_BYTES;
+  const frame = isPooled ? FRAMES.take(length) : Buffer.allocUnsafe(length);
+  writeChunk(frame, prefix, varying, bytes);
+  return { frame: frame.subarray(0, length), released: isPooled ? () => FRAMES.give(frame) : undefined };
 }
 
 const AFTER_CHUNK = Buffer.from('"}}');

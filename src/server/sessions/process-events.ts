@@ -3,7 +3,7 @@ import type { LimitReason } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../../protocol/registry.ts';
-import { type ChunkSink, sendChunk } from './chunk-frames.ts';
+import { broadcastChunk, type ChunkSink, sendChunk } from './chunk-frames.ts';
 
 /** Receives events: the attached connection, if there is one. */
 export interface EventSink extends ChunkSink {
@@ -14,22 +14,51 @@ export interface EventSink extends ChunkSink {
 /** The method family whose notifications a process sends; the method that started it determines this. */
 export type Dialect = 'process' | 'command';
 
+/** Sends the events of a process. */
+export interface ProcessNotifier extends ProcessListener {
+  /** Reports events that are not sent, from the first to the last of them. */
+  skipped(fromSeq: number, toSeq: number): void;
+}
+
 /** Turns the events of a process into notifications of its dialect. */
-export function processNotifier(processId: string, dialect: Dialect, sink: EventSink): ProcessListener {
-  return dialect === 'process' ? processEvents(processId, sink) : commandEvents(processId, sink);
+export function processNotifier(processId: string, dialect: Dialect, sink: EventSink): ProcessNotifier {
+  return {
+    ...(dialect === 'process' ? processEvents(processId, sink) : commandEvents(processId, sink)),
+    skipped: (fromSeq, toSeq) => send(sink, 'process/skipped', { processId, fromSeq, toSeq }),
+  };
 }
 
 function processEvents(processId: string, sink: EventSink): ProcessListener {
-  const id = JSON.stringify(processId);
-  const beforeSeq = Buffer.from(`{"method":"process/output","params":{"processId":${id},"seq":`);
+  const beforeSeq = outputPrefix(processId);
   return {
     output: (seq, stream, bytes) => {
-      if (sink.attached) sendChunk(sink, beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes);
+      if (sink.attached) sendChunk(sink, beforeSeq, afterSeqOf(seq, stream), bytes);
     },
     exited: (seq, exitCode, reason, sandboxDenied) =>
       send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied, ...given(reason) }),
     closed: (seq, reason) => send(sink, 'process/closed', { processId, seq, ...given(reason) }),
   };
+}
+
+/** Sends a chunk of output to several connections that know the process by the same id. Encodes it once. */
+export class OutputBroadcast {
+  readonly #beforeSeq: Buffer;
+
+  constructor(processId: string) {
+    this.#beforeSeq = outputPrefix(processId);
+  }
+
+  send(sinks: Iterable<EventSink>, seq: number, stream: StreamName, bytes: Buffer): void {
+    broadcastChunk(sinks, this.#beforeSeq, afterSeqOf(seq, stream), bytes);
+  }
+}
+
+function outputPrefix(processId: string): Buffer {
+  return Buffer.from(`{"method":"process/output","params":{"processId":${JSON.stringify(processId)},"seq":`);
+}
+
+function afterSeqOf(seq: number, stream: StreamName): string {
+  return `${seq},"stream":"${stream}","chunk":"`;
 }
 
 /** The `reason` member, which is absent without a reason. */

@@ -17,7 +17,7 @@ import { ClientError } from '../../../src/client/errors.ts';
 export class ScriptedProcess implements ExecProcess {
   readonly params: StartParams;
   readonly processId: string;
-  readonly ref = null;
+  ref: string | null = null;
   readonly name = null;
   readonly role = 'driver';
   readonly attachedClients = [];
@@ -158,8 +158,8 @@ export class ScriptedProcess implements ExecProcess {
     throw new Error('not used');
   }
 
-  detach(): Promise<void> {
-    throw new Error('not used');
+  async detach(): Promise<void> {
+    this.calls.push('detach');
   }
 
   #add(event: ProcessEvent): this {

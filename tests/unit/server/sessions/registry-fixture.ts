@@ -28,11 +28,14 @@ export function createRegistry(config: Partial<ExecServerConfig> = {}) {
     return session;
   };
   const run = async (session: Session, processId = 'p') => {
+    const options = { processId, name: null, lifetime: 'session', dialect: 'process' } as const;
+    const shared = registry.directory.enter(session, options);
     const started = session.processes.start({
       processId,
+      observer: shared,
       spec: { program: 'p', argv: ['p'], cwd: '/', env: {}, io: { kind: 'pipe', stdin: 'closed' } },
       retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
-      listener: { output: () => undefined, exited: () => undefined, closed: () => undefined },
+      listener: shared,
     });
     const child = spawner.succeed();
     await started;

@@ -137,7 +137,7 @@ describe('processes that end in a detached session', () => {
     child.finish(0);
     await settled();
   };
-  const listed = (session: Session) => [...session.processes.list()].map(({ processId }) => processId);
+  const listed = (session: Session) => [...session.shared.keys()];
 
   test('are readable after any time, and for the whole retention time after a client came back', async () => {
     const { registry, attached, run } = createRegistry(SESSIONS);
@@ -200,10 +200,10 @@ describe('processes that end in a detached session', () => {
 });
 
 test('resumes the processes of a detached session and sends nothing', async () => {
-  const { registry, attached, run } = createRegistry();
-  const session = attached();
+  const { registry, run } = createRegistry();
+  const session = registry.create();
+  session.attach({ ...PEER, saturated: true });
   const child = await run(session);
-  session.processes.setPaused(true);
   child.stdout.write('kept');
   expect((await session.processes.get('p')).nextSeq).toBe(1);
   registry.detach(session);
