@@ -112,6 +112,8 @@ export class ConnectionProcesses {
     { role, takeOver }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver'>,
     nextSeq: number | null,
   ): Follower {
+    if (process.process === null)
+      throw this.#directory.endOf(this.#reader, process) ?? unknown(`process id ${process.ref}`);
     const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
     if (role === 'driver') {
       this.#requireMayDrive(process);
