@@ -15,6 +15,8 @@ export interface Host {
   /** Shows the stack of an unexpected error. */
   debug: boolean;
   onSignal(listener: (signal: string) => void): void;
+  /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
+  surviveHangup(): void;
   /** Runs `cleanup` when the process exits, however it does. */
   onExit(cleanup: () => void): void;
   /** Ends the process immediately. */

@@ -11,6 +11,7 @@ import { CONNECT_FLAGS } from './specs/connect-spec.ts';
 /** Forwards until a signal arrives. */
 export async function connectCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('connect', argv, CONNECT_FLAGS);
+  host.surviveHangup();
   await forward(flags, host);
   return printed('');
 }

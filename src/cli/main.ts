@@ -19,6 +19,7 @@ const host: Host = {
   },
   debug: false,
   onSignal: (listener) => listenForSignals(process, listener),
+  surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
   exit: (code) => process.exit(code),
 };

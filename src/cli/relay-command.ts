@@ -21,6 +21,7 @@ export async function relayCommand(argv: readonly string[], host: Host): Promise
     return relayToken(parseOnlyFlags('relay', rest, RELAY_TOKEN_FLAGS));
   }
   const flags = parseOnlyFlags('relay', argv, RELAY_SERVE_FLAGS);
+  host.surviveHangup();
   hideOwnEnvironment();
   // The relay keeps running when its log reader goes away.
   host.stderr.on('error', () => {});

@@ -19,6 +19,7 @@ class FakeHost implements Host {
   readonly env = {};
   debug = false;
   isTerminal = false;
+  surviveHangup(): void {}
   readonly stdin = new PassThrough();
   readonly stdout = new PassThrough();
   readonly stderr = new PassThrough();
