@@ -27,6 +27,7 @@ export type ProcessErrorCode =
   | 'stdinGone'
   | 'stdinFull'
   | 'notATerminal'
+  | 'terminalTooLarge'
   | 'unknownSignal'
   | 'limitUnavailable'
   | 'shuttingDown';
@@ -38,6 +39,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   startCancelled: 'refused',
   shuttingDown: 'refused',
   notATerminal: 'refused',
+  terminalTooLarge: 'refused',
   limitUnavailable: 'refused',
   emptyArgv: 'invalid',
   policyTooLarge: 'invalid',

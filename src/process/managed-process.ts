@@ -11,9 +11,11 @@ import { OutputLog, type PageBudget, type RetainedChunk } from './output-log.ts'
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
 import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
+import { type RetainedOutput, type Screen, ScreenTracker } from './screen/screen-tracker.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
+import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
 export interface ProcessListener {
@@ -87,6 +89,8 @@ export class ManagedProcess {
   readonly #tailBytes: number;
   readonly #maxChunkBytes: number;
   readonly #stdin: StdinQueue | null;
+  /** Null for a process on pipes. */
+  readonly #screen: ScreenTracker | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
   readonly #denialDetector: DenialDetector | null;
@@ -108,15 +112,17 @@ export class ManagedProcess {
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
     { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
+    size: TerminalSize = DEFAULT_TERMINAL_SIZE,
   ) {
     this.#child = child;
     this.#denialDetector = denialDetector;
     this.#cleanUp = cleanUp;
     this.#listener = listener;
-    this.#log = new OutputLog(retention);
+    const isTerminal = child.outputs.some((source) => source.name === 'pty');
+    this.#log = new OutputLog(retention, isTerminal ? (bytes) => this.#screen?.evict(bytes) : null);
+    this.#screen = isTerminal ? new ScreenTracker(size, terminalOutput(this.#log)) : null;
     this.#tailBytes = retention.tailBytes;
     this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
-    const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
     // In a later microtask, so that the output within the limit is delivered first.
@@ -165,9 +171,10 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
-  /** Memory of a closed process: a fixed amount, its output and its write ids. */
+  /** Memory of a closed process: a fixed amount, its output, its screen and its write ids. */
   get retainedBytes(): number {
-    return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + (this.#stdin?.retainedBytes ?? 0);
+    const screenBytes = this.#screen?.retainedBytes ?? 0;
+    return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + screenBytes + (this.#stdin?.retainedBytes ?? 0);
   }
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
@@ -223,14 +230,32 @@ export class ManagedProcess {
     if (this.#exitCode === null) this.#child.signalGroup(signal);
   }
 
+  /** The size of the terminal; null for a process on pipes. */
+  get size(): TerminalSize | null {
+    return this.#screen?.size ?? null;
+  }
+
   resize(rows: number, cols: number): void {
-    if (!this.#child.outputs.some((source) => source.name === 'pty')) {
+    if (this.#screen === null) {
       throw new ProcessError(
         'notATerminal',
         'the process does not run on a terminal; start it with tty to resize it',
       );
     }
-    if (!this.#closed) this.#child.resize(rows, cols);
+    if (this.#closed) return;
+    this.#child.resize(rows, cols);
+    this.#screen.resize({ rows, cols });
+  }
+
+  /** Draws the screen of the terminal. The events after its `seq` continue it. */
+  async screen(): Promise<Screen> {
+    if (this.#screen === null) {
+      throw new ProcessError(
+        'notATerminal',
+        'the process does not run on a terminal and has no screen; start it with tty, or read its output',
+      );
+    }
+    return this.#screen.draw();
   }
 
   /**
@@ -396,6 +421,18 @@ export class ManagedProcess {
     if (!endsEarly || maxBytes !== null) return page;
     return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }
+}
+
+function terminalOutput(log: OutputLog): RetainedOutput {
+  return {
+    get lastSeq() {
+      return log.nextSeq - 1;
+    },
+    get totalBytes() {
+      return log.totalBytes('pty');
+    },
+    bytesFrom: (offset) => log.bytesFrom('pty', offset),
+  };
 }
 
 /** How a program ended, and the limit that ended it. */

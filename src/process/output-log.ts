@@ -28,17 +28,30 @@ export interface RetainedChunks {
  */
 export class OutputLog {
   readonly #limits: RetentionLimits;
+  readonly #onTerminalEvict: ((bytes: Buffer) => void) | null;
   readonly #streams = new Map<StreamName, RetainedStream>();
   #nextSeq = 1;
   #lastOutputSeq = 0;
 
-  constructor(limits: RetentionLimits) {
+  /** `onTerminalEvict` receives the output of a terminal that is no longer retained. See {@link RetainedStream}. */
+  constructor(limits: RetentionLimits, onTerminalEvict: ((bytes: Buffer) => void) | null = null) {
     this.#limits = limits;
+    this.#onTerminalEvict = onTerminalEvict;
   }
 
   /** The sequence number of the next event. */
   get nextSeq(): number {
     return this.#nextSeq;
+  }
+
+  /** Bytes of a stream since its beginning. */
+  totalBytes(stream: StreamName): number {
+    return this.#streams.get(stream)?.totalBytes ?? 0;
+  }
+
+  /** See {@link RetainedStream.bytesFrom}. */
+  bytesFrom(stream: StreamName, offset: number): Buffer {
+    return this.#retained(stream).bytesFrom(offset);
   }
 
   /** Memory of the output that is kept. */
@@ -121,7 +134,7 @@ export class OutputLog {
   #retained(stream: StreamName): RetainedStream {
     let retained = this.#streams.get(stream);
     if (retained === undefined) {
-      retained = new RetainedStream(this.#limits);
+      retained = new RetainedStream(this.#limits, stream === 'pty' ? this.#onTerminalEvict : null);
       this.#streams.set(stream, retained);
     }
     return retained;

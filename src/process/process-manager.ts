@@ -211,7 +211,7 @@ export class ProcessManager {
 
   #supervise(
     entry: Entry,
-    { listener, retention, limits }: StartRequest,
+    { spec, listener, retention, limits }: StartRequest,
     started: StartedProgram,
   ): ManagedProcess {
     const events: ProcessListener = {
@@ -222,7 +222,8 @@ export class ProcessManager {
         this.#hasClosed(entry);
       },
     };
-    return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started));
+    const size = spec.io.kind === 'pty' ? spec.io : undefined;
+    return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started), size);
   }
 
   /** Cancels a start and frees its id. */
