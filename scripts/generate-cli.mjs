@@ -1,26 +1,41 @@
-// Fills the generated parts of docs/cli.md from the built program: the help text and the table of settings.
+// Fills the generated parts of docs/cli.md from the built program, and writes the man page: the help texts and the table of settings.
 //
-//   node scripts/generate-cli.mjs            writes the file
-//   node scripts/generate-cli.mjs --check    exits 1 when the file is out of date
-import { readFileSync, writeFileSync } from 'node:fs';
-import { helpText } from '../dist/cli/help.js';
+//   node scripts/generate-cli.mjs            writes the files
+//   node scripts/generate-cli.mjs --check    exits 1 when a file is out of date
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { COMMANDS } from '../dist/cli/commands.js';
+import { commandHelp, programHelp } from '../dist/cli/help.js';
 import { CONFIG_OPTIONS } from '../dist/server/config/config.js';
 import { describeAllowed, formatConfigValue } from '../dist/server/config/values.js';
+import { manPage } from './man-page.mjs';
 
-const FILE = new URL('../docs/cli.md', import.meta.url);
+const DOCUMENT = new URL('../docs/cli.md', import.meta.url);
+const MAN_PAGE = new URL('../man/exec-server.1', import.meta.url);
 
 const parts = {
-  help: `\`\`\`text\n${helpText()}\`\`\``,
+  help: `\`\`\`text\n${programHelp()}\`\`\``,
+  commands: (await Promise.all(COMMANDS.map(commandSection))).join('\n\n'),
   settings: settingsTable(),
 };
-const current = readFileSync(FILE, 'utf8');
-const generated = Object.entries(parts).reduce(replacePart, current);
+write('docs/cli.md', DOCUMENT, Object.entries(parts).reduce(replacePart, readFileSync(DOCUMENT, 'utf8')));
+mkdirSync(new URL('.', MAN_PAGE), { recursive: true });
+write('man/exec-server.1', MAN_PAGE, await manPage());
 
-if (!process.argv.includes('--check')) {
-  writeFileSync(FILE, generated);
-} else if (generated !== current) {
-  process.stderr.write('docs/cli.md is out of date; run `node scripts/generate-cli.mjs`\n');
-  process.exitCode = 1;
+function write(name, file, text) {
+  if (!process.argv.includes('--check')) {
+    writeFileSync(file, text);
+  } else if (!existsSync(file) || readFileSync(file, 'utf8') !== text) {
+    process.stderr.write(`${name} is out of date; run \`node scripts/generate-cli.mjs\`\n`);
+    process.exitCode = 1;
+  }
+}
+
+async function commandSection(command) {
+  const spec = await command.spec();
+  // It takes the flags of serve.
+  const shown =
+    command.name === 'config' ? { ...spec, flags: { json: spec.flags.json, help: spec.flags.help } } : spec;
+  return `### ${command.name}\n\n\`\`\`text\n${commandHelp(command, shown)}\`\`\``;
 }
 
 function replacePart(document, [name, text]) {

@@ -75,7 +75,7 @@ export const LAYERS = {
   },
   agent: {
     subject: 'the tools of a model: exec_command and write_stdin',
-    imports: ['environment', 'observability'],
+    imports: ['client', 'environment', 'observability'],
   },
   relay: {
     subject:

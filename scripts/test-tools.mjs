@@ -7,7 +7,15 @@ import { ensureNode, nodesAreSkipped, otherNodeVersions } from './nodes.mjs';
 import { ensureReference } from './reference.mjs';
 
 /** Program → Debian package. */
-const TOOLS = { rg: 'ripgrep', bwrap: 'bubblewrap', zsh: 'zsh', 'redis-server': 'redis-server' };
+const TOOLS = {
+  rg: 'ripgrep',
+  bwrap: 'bubblewrap',
+  zsh: 'zsh',
+  fish: 'fish',
+  man: 'man-db',
+  sshd: 'openssh-server',
+  'redis-server': 'redis-server',
+};
 
 const missing = Object.keys(TOOLS).filter((program) => !onPath(program));
 if (missing.length > 0) {

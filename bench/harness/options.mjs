@@ -3,12 +3,12 @@ import { parseArgs } from 'node:util';
 
 export const USAGE = `usage: node bench/run.mjs [options]
   --only NAME[,NAME]  only workloads whose name contains one of these
-  --rounds N          rounds per workload, 5 unless told; the servers take turns
+  --rounds N          rounds per workload, 5 by default; the servers take turns
   --quick             small sizes and one round: does it work, not how fast
   --a COMMAND         what to compare with: a command whose first line on stdout is its url, or \`none\`;
-                      unless told the reference, codex 0.166.0
-  --b COMMAND         what to measure; unless told this checkout
-  --work FOLDER       where the files are made that are read and written, 1.5 GB; unless told the system's temporary folder
+                      by default the reference, codex 0.166.0
+  --b COMMAND         what to measure; by default this checkout
+  --work FOLDER       where the files are made that are read and written, 1.5 GB; by default the system's temporary folder
   --json              print JSON instead of the table
   --save              write bench/results/latest.json and latest.md
   --list              print the names of the workloads

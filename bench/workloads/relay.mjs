@@ -32,7 +32,7 @@ export const relay = [
     ],
     against: 'nothing',
     standalone: true,
-    run: (context) => withRelayedServer(context, (scene) => measureStream(scene, context)),
+    run: (context) => withRelayedServer(context, (fixture) => measureStream(fixture, context)),
   },
   {
     name: 'relay-echo',
@@ -44,7 +44,7 @@ export const relay = [
     ],
     against: 'nothing',
     standalone: true,
-    run: (context) => withRelayedServer(context, (scene) => measureEcho(scene, context)),
+    run: (context) => withRelayedServer(context, (fixture) => measureEcho(fixture, context)),
   },
   {
     name: 'relay-handshakes',
@@ -52,7 +52,7 @@ export const relay = [
     rows: [{ key: 'rate', label: 'sessions opened and closed', unit: '/s', better: 'higher' }],
     against: 'nothing',
     standalone: true,
-    run: (context) => withRelayedServer(context, (scene) => measureHandshakes(scene, context)),
+    run: (context) => withRelayedServer(context, (fixture) => measureHandshakes(fixture, context)),
   },
   {
     name: 'relay-idle',
@@ -64,7 +64,7 @@ export const relay = [
     against: 'nothing',
     standalone: true,
     timeoutSeconds: 120,
-    run: (context) => withRelay(context, (place) => measureIdle(place, context)),
+    run: (context) => withRelay(context, (relay) => measureIdle(relay, context)),
   },
 ];
 
@@ -140,20 +140,20 @@ async function measureHandshakes({ connect }, { quick }) {
   return { rate: count / ((now() - began) / 1000) };
 }
 
-async function measureIdle(place, { quick }) {
+async function measureIdle(relay, { quick }) {
   const count = quick ? 20 : 5_000;
-  const executors = new IdleExecutors(place);
+  const executors = new IdleExecutors(relay);
   try {
     // The first ones load the code that every one needs.
     await concurrently(10, 2, (index) => executors.add(index));
     await sleep(quick ? 50 : SETTLE_MS);
-    const before = residentBytes(place.pid);
+    const before = residentBytes(relay.pid);
     const began = now();
     await concurrently(count, 16, (index) => executors.add(10 + index));
     const seconds = (now() - began) / 1000;
     await sleep(quick ? 50 : SETTLE_MS);
     if (executors.lost > 0) throw new Error(`the relay has let ${executors.lost} executors go`);
-    return { each: (residentBytes(place.pid) - before) / count / 1024, rate: count / seconds };
+    return { each: (residentBytes(relay.pid) - before) / count / 1024, rate: count / seconds };
   } finally {
     executors.close();
   }

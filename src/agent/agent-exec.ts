@@ -9,9 +9,17 @@ import { ExecToolError, type ToolName } from './errors.ts';
 import type { ExecEvent } from './events.ts';
 import { approve, endProcess, endQuietly, isDenied, type Launch, launch } from './launch/launch.ts';
 import type { ExecPolicy } from './launch/policy.ts';
-import { DEFAULT_ENV_POLICY, type EnvPolicy } from './launch/program-environment.ts';
+import { DEFAULT_ENV_POLICY } from './launch/program-environment.ts';
+import { reopen } from './launch/reopen.ts';
 import { chooseTarget, commandRequest, type EnvironmentChoices, type ExecTarget } from './launch/request.ts';
 import * as limits from './limits.ts';
+import type {
+  AgentExecOptions,
+  ExecContext,
+  ReopenContext,
+  RunningProgram,
+  WriteContext,
+} from './options.ts';
 import type { HeadTailBuffer } from './output/head-tail-buffer.ts';
 import { modelText } from './output/model-text.ts';
 import type { ToolOutput } from './output/tool-output.ts';
@@ -21,53 +29,6 @@ import { Session } from './session/session.ts';
 import { SessionStore } from './session/session-store.ts';
 import { sendInput } from './session/stdin.ts';
 import { execWaitMs, pollWaitMs, writeWaitMs } from './wait-times.ts';
-
-/** Options of the tools. */
-export interface AgentExecOptions {
-  /** Where commands can run; the first is the default. */
-  readonly targets: readonly ExecTarget[];
-  /** Receives all events in order. Its exceptions are ignored. */
-  readonly onEvent?: (event: ExecEvent) => void;
-  readonly policy?: ExecPolicy;
-  /** Which variables of the executor's environment programs inherit. */
-  readonly envPolicy?: EnvPolicy;
-  /** Variables that override the inherited ones. The variables that every program gets override these. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** Whether shells may read the user's profile, which is then their default. Default: true. */
-  readonly allowLogin?: boolean;
-  /** How much output the model accepts. */
-  readonly truncation?: TruncationPolicy;
-  /** Longest poll without input. */
-  readonly maxPollMs?: number;
-  readonly clock?: Clock;
-  /** Returns random numbers in [0, 1) for ids. */
-  readonly random?: () => number;
-}
-
-/** The context of an `exec_command` call. */
-export interface ExecContext {
-  /** The id of the call in all events of the program. */
-  readonly callId: string;
-  readonly turnId?: string;
-  /** Any string. Programs see it as CODEX_THREAD_ID; they see CODEX_TOOL_CALL_ID too unless it is not a UUID. */
-  readonly threadId?: string;
-  readonly agentSessionId?: string;
-  /** The targets of this call, instead of the configured ones. */
-  readonly targets?: readonly ExecTarget[];
-  /** Aborts the call. A started program keeps running, and the next call returns its output. */
-  readonly signal?: AbortSignal;
-}
-
-/** The context of a `write_stdin` call. */
-export type WriteContext = Pick<ExecContext, 'signal'>;
-
-/** A running program. */
-export interface RunningProgram {
-  readonly itemId: string;
-  readonly processId: string;
-  readonly command: readonly string[];
-  readonly cwd: string;
-}
 
 /**
  * The tools with which a model runs programs, over any backend. A call waits for its program for a limited time and returns its
@@ -81,6 +42,7 @@ export class AgentExec {
   readonly #policy: ExecPolicy;
   readonly #environment: EnvironmentChoices;
   readonly #allowLogin: boolean;
+  readonly #detached: boolean;
   readonly #truncation: TruncationPolicy;
   readonly #maxPollMs: number;
   readonly #clock: Clock;
@@ -97,6 +59,7 @@ export class AgentExec {
     this.#policy = options.policy ?? {};
     this.#environment = { envPolicy: options.envPolicy ?? DEFAULT_ENV_POLICY, env: options.env ?? {} };
     this.#allowLogin = options.allowLogin ?? true;
+    this.#detached = options.detached ?? false;
     this.#truncation = options.truncation ?? { mode: 'tokens', limit: limits.DEFAULT_OUTPUT_TOKENS };
     this.#maxPollMs = options.maxPollMs ?? limits.DEFAULT_MAX_POLL_MS;
     this.#clock = options.clock ?? SYSTEM_CLOCK;
@@ -120,6 +83,7 @@ export class AgentExec {
       sessionId,
       policy: this.#policy,
       environment: this.#environment,
+      detached: this.#detached,
       clock: this.#clock,
       time: this.#time,
       signal,
@@ -161,6 +125,30 @@ export class AgentExec {
     }
   }
 
+  /**
+   * Continues with a program of another agent, such as one whose process has ended. Returns the session id for `write_stdin`, which
+   * returns the output from the first byte that the executor retains. The other agent can no longer write to the program. Rejects with
+   * a ClientError when the executor does not have the program.
+   */
+  async reopen(ref: string, context: ReopenContext): Promise<number> {
+    const target = chooseTarget(context.targets ?? this.#targets, context.environmentId);
+    this.#assertOpen('write_stdin');
+    const id = this.#reserve();
+    try {
+      const { process, request, startedAtMs } = await reopen(target, ref, context.callId, context);
+      const startedAt = this.#clock.now() - (this.#clock.epochMs() - startedAtMs);
+      const turnId = context.turnId ?? null;
+      const session = new Session({ id, request, turnId, process, sandboxed: false, startedAt, startedAtMs });
+      if (this.#closed) await letGo(session);
+      this.#assertOpen('write_stdin');
+      this.#register(session);
+      this.#evictSessions();
+      return id;
+    } finally {
+      this.#sessions.cancel(id);
+    }
+  }
+
   /** Pauses the time limits of all calls, while the user answers a question. Returns a function that ends the pause. */
   pause(): () => void {
     return this.#time.pause();
@@ -171,9 +159,10 @@ export class AgentExec {
     const running = this.#sessions.all().filter(({ process }) => !process.state.ended);
     return running
       .sort((one, other) => one.id - other.id)
-      .map(({ id, request }) => ({
+      .map(({ id, request, process }) => ({
         itemId: request.callId,
         processId: String(id),
+        ref: process.process.ref,
         command: request.command,
         cwd: request.cwd,
       }));
@@ -192,10 +181,14 @@ export class AgentExec {
     await Promise.allSettled(this.#sessions.all().map((session) => this.#terminate(session)));
   }
 
-  /** Terminates all programs and rejects later calls. Resolves after the end event of every program. */
-  async close(): Promise<void> {
+  /**
+   * Terminates all programs and rejects later calls. Resolves after the end event of every program. With `terminate: false` the
+   * programs are only let go, for {@link reopen}.
+   */
+  async close({ terminate = true }: { readonly terminate?: boolean } = {}): Promise<void> {
     this.#closed = true;
-    await this.terminateAll();
+    if (terminate) await this.terminateAll();
+    else await Promise.allSettled(this.#sessions.all().map(letGo));
     const ends = Promise.all(this.#ends.values());
     let cancel = () => {};
     const late = new Promise<void>((resolve) => {
@@ -220,9 +213,16 @@ export class AgentExec {
     }
     const { request, sessionId: id } = call;
     const session = new Session({ id, request, turnId, process, sandboxed, startedAt, startedAtMs });
-    // Registered before the first wait: an aborted call must not lose it. The first call returns before all others.
-    this.#sessions.add(session);
+    // The first call returns before all others.
     const release = session.lock.take();
+    this.#register(session);
+    return { session, release };
+  }
+
+  /** Stores a session and reports its events. */
+  #register(session: Session): void {
+    const { process } = session;
+    this.#sessions.add(session);
     this.#ends.set(session, this.#reportEnd(session));
     this.#emit(session.begin());
     process.streamTo((piece) => {
@@ -232,7 +232,6 @@ export class AgentExec {
     process.network.streamTo((decision) => {
       if (this.#ends.has(session)) this.#emit(session.networkDecision(decision));
     });
-    return { session, release };
   }
 
   async #firstPoll(session: Session, release: () => void, poll: Poll): Promise<ToolOutput> {
@@ -285,7 +284,8 @@ export class AgentExec {
     const text = modelText(facts, maxTokens, this.#truncation);
     const sandboxDenied = ended && isDenied(process, sandboxed);
     const networkDenials = facts.network.denials;
-    const answer: ToolOutput = { ...text, exitCode, sessionId, sandboxDenied, networkDenials };
+    const ref = ended ? null : process.process.ref;
+    const answer: ToolOutput = { ...text, exitCode, sessionId, ref, sandboxDenied, networkDenials };
     if (!ended) return answer;
     this.#sessions.remove(session);
     if (failureMessage === null) return answer;
@@ -373,6 +373,12 @@ interface Poll {
   readonly waitMs: number;
   readonly maxTokens: number;
   readonly signal: AbortSignal;
+}
+
+/** Stops following a program, which keeps running. */
+async function letGo({ process }: Session): Promise<void> {
+  process.abandon('the agent is closed');
+  await process.process.detach();
 }
 
 function unknownSession(id: number): ExecToolError {

@@ -1,10 +1,6 @@
-export {
-  AgentExec,
-  type AgentExecOptions,
-  type ExecContext,
-  type RunningProgram,
-  type WriteContext,
-} from './agent-exec.ts';
+export type { Shell } from '../client/process/shell-command.ts';
+export type { EnvPolicy } from '../environment/index.ts';
+export { AgentExec } from './agent-exec.ts';
 export type { ExecCommandArguments, SandboxPermissions, WriteStdinArguments } from './arguments.ts';
 export type { Clock } from './clock.ts';
 export { type ExecErrorDetails, type ExecErrorKind, ExecToolError, type ToolName } from './errors.ts';
@@ -16,7 +12,6 @@ export type {
   OutputDeltaEvent,
   TerminalInteractionEvent,
 } from './events.ts';
-export type { Shell } from './launch/command.ts';
 export { environmentTarget, type TargetOptions } from './launch/environment-target.ts';
 export type {
   Approval,
@@ -26,8 +21,15 @@ export type {
   HostRequest,
   NetworkChoice,
 } from './launch/policy.ts';
-export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
+export { DEFAULT_ENV_POLICY, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
+export type {
+  AgentExecOptions,
+  ExecContext,
+  ReopenContext,
+  RunningProgram,
+  WriteContext,
+} from './options.ts';
 export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';
 export type { TruncationPolicy } from './output/truncate.ts';

@@ -1,6 +1,5 @@
 import { LineSplitter } from '../base/line-splitter.ts';
-import type { CallOptions, ExecBackend, ExecProcess, ProcessEvent } from '../environment/index.ts';
-import type { EnvPolicy } from './launch/program-environment.ts';
+import type { CallOptions, EnvPolicy, ExecBackend, ExecProcess, ProcessEvent } from '../environment/index.ts';
 import { MAX_LINE_BYTES, STDIO_EXIT_WAIT_MS } from './limits.ts';
 
 /** Options of a program on stdio. */

@@ -1,4 +1,4 @@
-import { shellKind } from './launch/command.ts';
+import { shellKind } from '../client/process/shell-command.ts';
 import {
   DEFAULT_WRITE_YIELD_MS,
   DEFAULT_YIELD_MS,

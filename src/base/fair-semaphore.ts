@@ -32,12 +32,12 @@ export class FairSemaphore {
     signal?.throwIfAborted();
     const permit = this.#permits.take(owner);
     if (permit !== null) return permit;
-    const place = this.#queue.take(owner);
-    if (place === null) throw this.#tooManyWaiting();
+    const queued = this.#queue.take(owner);
+    if (queued === null) throw this.#tooManyWaiting();
     try {
       return await this.#wait(owner, signal);
     } finally {
-      place.leave(owner);
+      queued.leave(owner);
     }
   }
 

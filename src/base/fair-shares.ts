@@ -2,13 +2,13 @@
 export type Owner = object;
 
 /** The part of what the others leave that an owner may hold. */
-export interface Part {
+interface Part {
   readonly fraction: number;
   /** The fraction in words, for errors. */
   readonly words: string;
 }
 
-export const HALF: Part = { fraction: 1 / 2, words: 'half' };
+const HALF: Part = { fraction: 1 / 2, words: 'half' };
 /** For a pool that is usually used by one owner. */
 export const THREE_QUARTERS: Part = { fraction: 3 / 4, words: 'three quarters' };
 

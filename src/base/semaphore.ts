@@ -1,7 +1,7 @@
 import { onAbort } from './abort.ts';
 
 /** Limits of a {@link Semaphore} besides the number of permits. */
-export interface SemaphoreLimits {
+interface SemaphoreLimits {
   /** Bytes that all holders together may have. A single holder may exceed it. No limit when absent. */
   readonly maxBytes?: number;
   /** How many callers may wait. No limit when absent. */

@@ -1,7 +1,7 @@
 import { onAbort } from './abort.ts';
 
 /** Makes the reasons of the signal of a {@link TimeLimit}. */
-export interface TimeLimitReasons {
+interface TimeLimitReasons {
   /** The reason when the time is up. By default a TimeoutError, as of `AbortSignal.timeout`. */
   readonly timeUp?: () => unknown;
   /** The reason when another signal aborts first. By default the reason of that signal. */

@@ -1,7 +1,7 @@
 import { unlessAborted } from './abort.ts';
 
 /** What ends the wait of {@link withTimeout} besides the work. */
-export interface TimeoutOptions<R> {
+interface TimeoutOptions<R> {
   /** Rejects with the signal's reason when it aborts first. */
   readonly signal?: AbortSignal;
   /** Supplies the outcome when the time is up: a value, an error that it throws, or a promise. Without it the outcome is undefined. */

@@ -1,5 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
+import { suggestionFor } from '../server/config/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
+import type { CommandSpec } from './command-spec.ts';
 import { UsageError } from './failures.ts';
 
 /** What a command uses of its process. Tests pass their own. */
@@ -8,9 +10,13 @@ export interface Host {
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
+  /** Whether a person reads stdout and stderr on a terminal. */
+  readonly isTerminal: boolean;
   /** Shows the stack of an unexpected error. */
   debug: boolean;
   onSignal(listener: (signal: string) => void): void;
+  /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
+  surviveHangup(): void;
   /** Runs `cleanup` when the process exits, however it does. */
   onExit(cleanup: () => void): void;
   /** Ends the process immediately. */
@@ -25,13 +31,19 @@ export interface CommandResult {
   readonly exitCode: number;
 }
 
-/** A command of the program. */
-interface Command {
+/** Headings of the help, in this order. */
+export const GROUPS = ['Servers', 'Relays', 'Tools'] as const;
+
+/** A command of the program. Its code is loaded when it runs, and its description when help or completion needs it. */
+export interface Command {
   readonly name: string;
-  /** The command lines that it takes, without the program's name. */
-  readonly usage: readonly string[];
+  /** Other names that do the same. */
+  readonly aliases?: readonly string[];
+  readonly group: (typeof GROUPS)[number];
+  /** At most 24 characters: the list of commands has two columns. */
   readonly summary: string;
-  /** Runs the command with the arguments that follow its name. Its code is loaded here, not when the program starts. */
+  spec(): Promise<CommandSpec>;
+  /** Runs the command with the arguments that follow its name. */
   run(argv: readonly string[], host: Host): Promise<CommandResult>;
 }
 
@@ -39,57 +51,109 @@ interface Command {
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
-    usage: ['[serve] [options]'],
-    summary: 'Serve until a signal arrives or stdio ends. The default.',
+    group: 'Servers',
+    summary: 'Serve clients (default)',
+    spec: async () => (await import('./specs/serve-spec.ts')).SERVE,
     run: async (argv, host) => (await import('./serve-command.ts')).serveCommand(argv, host),
   },
   {
     name: 'config',
-    usage: ['config [--json] [options]'],
-    summary: 'Print every setting, its value and its source.',
+    group: 'Servers',
+    summary: 'Show the settings',
+    spec: async () => (await import('./specs/serve-spec.ts')).CONFIG,
     run: async (argv, host) => (await import('./config-command.ts')).configCommand(argv, host),
   },
   {
     name: 'token',
-    usage: ['token [--help]'],
-    summary: 'Create a token for clients of a server with --ws-auth.',
+    group: 'Servers',
+    summary: 'Create a token',
+    spec: async () => (await import('./specs/token-spec.ts')).TOKEN,
     run: async (argv) => (await import('./token-command.ts')).tokenCommand(argv),
   },
   {
     name: 'audit',
-    usage: ['audit verify FILE...'],
-    summary: 'Verify that an audit log is complete and unchanged.',
+    group: 'Servers',
+    summary: 'Verify an audit log',
+    spec: async () => (await import('./specs/small-specs.ts')).AUDIT,
     run: async (argv) => printed(await (await import('./audit-command.ts')).auditCommand(argv)),
   },
   {
     name: 'doctor',
-    usage: ['doctor [--json]'],
-    summary: 'Check whether sandboxes work on this machine, by trying to escape from one.',
+    group: 'Servers',
+    summary: 'Test the sandbox',
+    spec: async () => (await import('./specs/small-specs.ts')).DOCTOR,
     run: async (argv, host) => (await import('./doctor-command.ts')).doctorCommand(argv, host.env),
   },
   {
     name: 'relay',
-    usage: ['relay [--help]'],
-    summary: 'Serve a relay that connects clients to executors behind firewalls.',
+    group: 'Relays',
+    summary: 'Serve a relay',
+    spec: async () => (await import('./specs/relay-spec.ts')).RELAY,
     run: async (argv, host) => (await import('./relay-command.ts')).relayCommand(argv, host),
   },
   {
-    name: 'forward',
-    usage: ['forward [--help]'],
-    summary: 'Make a running server reachable through a relay.',
-    run: async (argv, host) => (await import('./forward-command.ts')).forwardCommand(argv, host),
+    name: 'connect',
+    aliases: ['forward'],
+    group: 'Relays',
+    summary: 'Add a server to a relay',
+    spec: async () => (await import('./specs/connect-spec.ts')).CONNECT,
+    run: async (argv, host) => (await import('./connect-command.ts')).connectCommand(argv, host),
+  },
+  {
+    name: 'completion',
+    group: 'Tools',
+    summary: 'Complete in your shell',
+    spec: async () => (await import('./specs/small-specs.ts')).COMPLETION,
+    run: async (argv) => (await import('./completion-command.ts')).completionCommand(argv),
   },
   {
     name: 'help',
-    usage: ['help [COMMAND]'],
-    summary: 'Print the help of the program or of a command.',
-    run: async ([name = 'serve', ...rest], host) => {
-      const command = COMMANDS.find((each) => each.name === name);
-      if (command !== undefined && rest.length === 0) return command.run(['--help'], host);
-      throw new UsageError(`unexpected argument ${quoteValue(command === undefined ? name : rest[0])}`);
-    },
+    group: 'Tools',
+    summary: 'Describe a command',
+    spec: async () => (await import('./specs/small-specs.ts')).HELP_COMMAND,
+    run: async (argv) => (await import('./help-command.ts')).helpCommand(argv),
+  },
+  {
+    name: 'version',
+    group: 'Tools',
+    summary: 'Print the version',
+    spec: async () => (await import('./specs/small-specs.ts')).VERSION_COMMAND,
+    run: async (argv) => (await import('./help-command.ts')).versionCommand(argv),
   },
 ];
+
+/** What the scripts of shells call. It is in no list, because people do not type it. */
+const HIDDEN: Readonly<Record<string, Command['run']>> = {
+  __complete: async (argv, host) => (await import('./completion-command.ts')).completeCommand(argv, host),
+};
+
+/** Returns the command with this name or alias. */
+export function findCommand(name: string): Command | undefined {
+  return COMMANDS.find((command) => command.name === name || command.aliases?.includes(name));
+}
+
+/** The error for a word that is no command. */
+export function unknownCommand(name: string): UsageError {
+  const names = COMMANDS.flatMap((command) => [command.name, ...(command.aliases ?? [])]);
+  const advice = suggestionFor(name, names) ?? "'exec-server --help' lists the commands";
+  return new UsageError(`unknown command ${quoteValue(name)}; ${advice}`);
+}
+
+/** Runs the command that the arguments name first. Returns null when they name none. */
+export async function runNamed(argv: readonly string[], host: Host): Promise<CommandResult | null> {
+  const [name = '', ...rest] = argv;
+  const command = findCommand(name);
+  if (command === undefined) return Object.hasOwn(HIDDEN, name) ? HIDDEN[name]!(rest, host) : null;
+  if (!asksForHelp(rest)) return command.run(rest, host);
+  const { commandHelp } = await import('./help.ts');
+  return printed(commandHelp(command, await command.spec()));
+}
+
+/** Whether --help is among the arguments. What follows `--` belongs to another program. */
+function asksForHelp(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end === -1 ? argv.length : end).some((argument) => /^(?:-h|--help)$/.test(argument));
+}
 
 /** The result of a command that succeeded. */
 export function printed(text: string): CommandResult {

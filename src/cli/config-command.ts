@@ -1,13 +1,14 @@
 import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
-import { describeSource } from '../server/config/resolve.ts';
+import { ConfigError, describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
-import { refuseBadHttpSettings } from '../server/sessions/connection-http.ts';
+import { refuseBadNetworkSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { helpText } from './help.ts';
-import { reportIgnored } from './reference-flags.ts';
+import { EXIT_CODES, reportFailure } from './failures.ts';
+import { programHelp } from './help.ts';
+import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
-import { loadSettings, type Settings } from './settings.ts';
+import { inspectSettings, type Settings } from './settings.ts';
 
 /** Prints every setting, its value and its source. */
 export function configCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
@@ -19,30 +20,58 @@ export async function printSettings(
   args: ServerArguments,
   host: Pick<Host, 'env' | 'stderr'>,
 ): Promise<CommandResult> {
-  if (args.command === 'help') return printed(helpText());
+  if (args.command === 'help') return printed(programHelp());
   if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
   reportIgnored(args.warnings, host);
-  const settings = await loadSettings(args, host.env);
-  await refuseBadHttpSettings(settings.config);
-  return printed(args.json ? settingsJson(settings) : settingsTable(settings));
+  const { problems: found, ...settings } = await inspectSettings(args, host.env);
+  reportUnknownVariables(settings, host);
+  const problems = [...found, ...(await networkProblems(settings))];
+  const isInvalid = problems.some((problem) => problem instanceof ConfigError);
+  return {
+    text: args.json ? settingsJson(settings, problems) : settingsTable(settings, problems),
+    details: problems.map((problem) => `${reportFailure(problem, false).text.split('\n')[0]}\n`).join(''),
+    exitCode: problems.length === 0 ? 0 : EXIT_CODES[isInvalid ? 'usage' : 'failure'].code,
+  };
 }
 
-/** An aligned table of key, value and source, one setting per line. */
-function settingsTable({ config, sources }: Settings): string {
-  const rows = CONFIG_OPTIONS.map((option) => [
-    option.key,
-    formatConfigValue(option, config[option.key]),
-    describeSource(sources[option.key]),
-  ]);
-  return align([['KEY', 'VALUE', 'SOURCE'], ...rows]);
-}
-
-/** `{"file": path or null, "settings": {key: {value, source, detail}}}` */
-function settingsJson({ config, sources, file }: Settings): string {
-  const settings = Object.fromEntries(
-    CONFIG_OPTIONS.map(({ key }) => [key, { value: jsonValue(config[key]), ...sources[key] }]),
+async function networkProblems({ config }: Settings): Promise<Error[]> {
+  return refuseBadNetworkSettings(config).then(
+    () => [],
+    (error: Error) => [error],
   );
-  return `${JSON.stringify({ file, settings }, null, 2)}\n`;
+}
+
+/** An aligned table of key, value, source and variable, one setting per line. */
+function settingsTable({ config, sources }: Settings, problems: readonly Error[]): string {
+  const rows = CONFIG_OPTIONS.map((option) => {
+    const problem = problemOf(option.key, problems);
+    return [
+      option.key,
+      problem === null ? formatConfigValue(option, config[option.key]) : 'invalid',
+      describeSource(problem?.source ?? sources[option.key]),
+      option.env,
+    ];
+  });
+  return align([['KEY', 'VALUE', 'SOURCE', 'VARIABLE'], ...rows]);
+}
+
+/** `{"file": path or null, "settings": {key: {value, source, detail, variable, problem?}}, "problems": [text]}` */
+function settingsJson({ config, sources, file }: Settings, problems: readonly Error[]): string {
+  const settings = Object.fromEntries(
+    CONFIG_OPTIONS.map(({ key, env }) => {
+      const problem = problemOf(key, problems);
+      const source = problem?.source ?? sources[key];
+      const note = problem !== null && { problem: problem.message };
+      return [key, { value: jsonValue(config[key]), ...source, variable: env, ...note }];
+    }),
+  );
+  const messages = problems.map(({ message }) => message);
+  return `${JSON.stringify({ file, settings, problems: messages }, null, 2)}\n`;
+}
+
+function problemOf(key: string, problems: readonly Error[]): ConfigError | null {
+  const problem = problems.find((candidate) => candidate instanceof ConfigError && candidate.key === key);
+  return (problem as ConfigError | undefined) ?? null;
 }
 
 /** JSON has no infinite numbers. */
@@ -51,8 +80,8 @@ function jsonValue(value: ConfigValue): ConfigValue {
 }
 
 function align(rows: readonly (readonly string[])[]): string {
-  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
-    .map(([key, value, source]) => `${key!.padEnd(widths[0]!)}  ${value!.padEnd(widths[1]!)}  ${source}\n`)
+    .map((row) => `${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}\n`)
     .join('');
 }

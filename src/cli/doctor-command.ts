@@ -7,16 +7,16 @@ import { type Check, type CheckState, missing, ok } from '../sandbox/self-test/c
 import { testSandbox } from '../sandbox/self-test/self-test.ts';
 import { DEFAULT_CONFIG } from '../server/config/config.ts';
 import { fastPathsFor } from '../server/fast-paths.ts';
-import { type CommandResult, printed } from './commands.ts';
+import type { CommandResult } from './commands.ts';
 import { EXIT_CODES } from './failures.ts';
-import { HELP_FLAG, parseOnlyFlags } from './flags.ts';
+import { parseOnlyFlags } from './flags.ts';
+import { DOCTOR } from './specs/small-specs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Examines this machine. */
 export async function doctorCommand(argv: readonly string[], env: Environment): Promise<CommandResult> {
-  const flags = parseOnlyFlags('doctor', argv, { json: { type: 'boolean' }, help: HELP_FLAG });
-  if (flags.help) return printed(DOCTOR_HELP);
+  const flags = parseOnlyFlags('doctor', argv, DOCTOR.flags);
   const groups = await examine(env);
   const reliable = groups.every(({ checks }) => checks.every(({ state }) => state !== 'failed'));
   return {
@@ -24,20 +24,6 @@ export async function doctorCommand(argv: readonly string[], env: Environment): 
     exitCode: reliable ? EXIT_CODES.success.code : EXIT_CODES.failure.code,
   };
 }
-
-export const DOCTOR_HELP = `\
-Usage: exec-server doctor [--json]
-
-Examines what this machine offers to a server that this user starts with this
-environment. It checks the parts that sandboxes need. Then programs try to
-escape from a sandbox; the attempts are real but harmless. Each attempt also
-runs without a sandbox: if it fails there too, it proves nothing (?). A fix
-follows each check that failed (✗) or found something missing (-). Exits with 1
-when sandboxes are not reliable; missing parts alone do not count.
-
-Options:
-  --json  Print JSON.
-`;
 
 /** Related checks under one heading. */
 interface Group {

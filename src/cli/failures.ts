@@ -43,10 +43,8 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
   const message = oneLine(error instanceof Error ? error.message : String(error));
   if (error instanceof UsageError || error instanceof ConfigError) {
     const command = error instanceof UsageError && error.command !== null ? ` ${error.command}` : '';
-    return {
-      text: `exec-server${command}: ${message}\nTry 'exec-server${command} --help'.`,
-      exitCode: EXIT_CODES.usage.code,
-    };
+    const hint = SUGGESTS.test(message) ? '' : `\nTry 'exec-server${command || ' serve'} --help'.`;
+    return { text: `exec-server${command}: ${message}${hint}`, exitCode: EXIT_CODES.usage.code };
   }
   const exitCode = EXIT_CODES.failure.code;
   if (error instanceof RunError || error instanceof StartError)
@@ -54,6 +52,9 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
   const stack = debug && error instanceof Error ? `\n${error.stack}` : '';
   return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
 }
+
+/** The message already says what to type. */
+const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server.* --help' lists .*)$/;
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

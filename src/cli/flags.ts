@@ -4,7 +4,7 @@ import { quoteValue } from '../server/config/values.ts';
 import { UsageError } from './failures.ts';
 
 /** A flag that a command takes, by its name without dashes. */
-interface Flag {
+export interface Flag {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
   /** A boolean that also takes `=true` or `=false`. */
@@ -30,9 +30,6 @@ export type GivenFlags<Known extends Flags> = {
       : string;
 };
 
-/** `-h` and `--help`, which every command takes. */
-export const HELP_FLAG = { type: 'boolean', short: 'h', final: true } as const;
-
 /**
  * Parses the arguments of `command` (null for the program itself). A value is the next argument or follows `=`; a value that begins
  * with two dashes must follow `=`. Throws UsageError at the first argument that it does not understand.
@@ -50,14 +47,14 @@ export function parseFlags<Known extends Flags>(
   const seen = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'positional') {
-      if (token.value === '-') throw refuse(unknownFlag('-', known));
+      if (token.value === '-') throw refuse(unknownFlag('-', known, command));
       positionals.push(token.value);
       continue;
     }
-    if (token.kind === 'option-terminator') throw refuse(unknownFlag('--', known));
+    if (token.kind === 'option-terminator') throw refuse(unknownFlag('--', known, command));
     const { name, rawName, value, inlineValue } = token;
     const flag = Object.hasOwn(known, name) ? known[name]! : null;
-    if (flag === null) throw refuse(unknownFlag(rawName, known));
+    if (flag === null) throw refuse(unknownFlag(rawName, known, command));
     const target = flag.sameAs ?? name;
     if (seen.has(target) && !flag.multiple) throw refuse(`--${target} is given more than once`);
     seen.add(target);
@@ -89,10 +86,8 @@ export function parseOnlyFlags<Known extends Flags>(
   return flags;
 }
 
-function unknownFlag(given: string, known: Flags): string {
-  const advice = suggestionFor(
-    given,
-    Object.keys(known).map((name) => `--${name}`),
-  );
-  return `unknown flag ${quoteValue(given)}${advice === null ? '' : `; ${advice}`}`;
+function unknownFlag(given: string, known: Flags, command: string | null): string {
+  const names = Object.keys(known).map((name) => `--${name}`);
+  const advice = suggestionFor(given, names) ?? `'exec-server ${command ?? 'serve'} --help' lists them`;
+  return `unknown flag ${quoteValue(given)}; ${advice}`;
 }

@@ -1,141 +1,99 @@
-import { CONFIG_OPTIONS, type ConfigOption } from '../server/config/config.ts';
-import { SETTING_GROUPS } from '../server/config/setting.ts';
-import { acceptsNone, formatConfigValue } from '../server/config/values.ts';
-import { COMMANDS } from './commands.ts';
-import { EXIT_CODES } from './failures.ts';
+import type { CommandSpec, FlagSpec, FlagSpecs } from './command-spec.ts';
+import { COMMANDS, type Command, GROUPS } from './commands.ts';
 
-/** The text of `exec-server --help`, generated from the tables of commands and settings. It fits a terminal of 80 columns. */
-export function helpText(): string {
-  const groups = SETTING_GROUPS.map((group) => {
-    const options = CONFIG_OPTIONS.filter((option) => option.group === group);
-    return section(group, options.map(settingEntry));
+const WIDTH = 80;
+/** Longer flags have their description on the lines below. */
+const MAX_FLAG_COLUMN = 28;
+const NAME_COLUMN = 13;
+const CELL_COLUMN = 40;
+
+/** The text of `exec-server --help`. It fits a terminal of 80 columns and 24 lines. */
+export function programHelp(): string {
+  const groups = GROUPS.map((group) => {
+    const cells = COMMANDS.filter((command) => command.group === group).map(
+      ({ name, summary }) => `${name.padEnd(NAME_COLUMN)}${summary}`,
+    );
+    const half = Math.ceil(cells.length / 2);
+    const rows = cells
+      .slice(0, half)
+      .map((cell, index) => `  ${cell.padEnd(CELL_COLUMN - 2)}${cells[half + index] ?? ''}`.trimEnd());
+    return `${group}:\n${rows.join('\n')}\n`;
   });
-  const codes = Object.values(EXIT_CODES).map(({ code, meaning }) => wrap(`${code}  ${meaning}`, 2, 5));
+  return `\
+Usage: exec-server [COMMAND] [options]
+
+Runs programs and file operations, here or on other machines.
+
+${groups.join('\n')}
+Without a command it serves. 'exec-server COMMAND --help' describes a command,
+'exec-server serve --help' also the settings. Options: -h, --help, -V, --version
+`;
+}
+
+/** The text of `exec-server COMMAND --help`. It fits 80 columns. */
+export function commandHelp({ name }: Pick<Command, 'name'>, spec: CommandSpec): string {
+  const lines = spec.usage.map((line) => `exec-server ${name} ${line}`.trimEnd());
+  const paragraphs = spec.description.split('\n\n').map((paragraph) => wrap(paragraph, 0, 0));
+  const notes = Object.entries(spec.notes ?? {}).map(
+    ([title, text]) =>
+      `${title}:\n${text
+        .split('\n')
+        .map((line) => wrap(line, 2, 2))
+        .join('')}`,
+  );
   return [
-    introduction(),
-    section('Options', COMMAND_FLAGS),
-    ...groups,
-    VALUES,
-    EXAMPLES,
-    section('Exit codes', codes),
+    wrap(`Usage: ${lines[0]}`, 0, 12) +
+      lines
+        .slice(1)
+        .map((line) => wrap(line, 7, 12))
+        .join(''),
+    ...paragraphs,
+    ...flagSections(spec.flags),
+    ...notes,
+    `Examples:\n${spec.examples.map(({ line, meaning }) => `  exec-server ${line}\n${wrap(meaning, 6, 6)}`).join('')}`,
   ].join('\n');
 }
 
-const WIDTH = 80;
-
-function introduction(): string {
-  const lines = COMMANDS.flatMap(({ usage }) => usage.map((line) => `exec-server ${line}`));
-  const width = Math.max(...COMMANDS.map(({ name }) => name.length));
-  const commands = COMMANDS.map(({ name, summary }) =>
-    wrap(`${name.padEnd(width)}  ${summary}`, 2, width + 4),
-  );
-  return `\
-Usage: ${lines.join('\n       ')}
-
-Runs programs for clients over websocket or stdio. Prints its URL on stdout once
-it is ready, and nothing else; logs go to stderr.
-
-Commands:
-${commands.join('')}`;
-}
-
-const COMMAND_FLAGS = [
-  entry(
-    '--config FILE',
-    'Read settings from this TOML file. Default: $EXEC_SERVER_CONFIG, or ~/.config/exec-server/config.toml if it exists.',
-  ),
-  entry(
-    '-c, --config KEY=VALUE',
-    'Set one value of the file, by its key. May be repeated. With --remote also a key of codex that decides how to sign in. Other keys of codex have no effect.',
-  ),
-  entry('--strict-config', 'Refuse keys and features that have no effect.'),
-  entry('--transport ws|stdio|off', 'Listen on this kind of transport. A short form of --listen.'),
-  entry('--url-file FILE', 'Write the URL to this file once listening; remove it on exit.'),
-  entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
-  entry(
-    '--remote URL',
-    'Register at this registry and serve the environment of --environment-id through its relay. Without --listen the server has no other listener. The credential is the first one of EXEC_SERVER_API_KEY, workload identity, CODEX_API_KEY, CODEX_ACCESS_TOKEN and the login of codex.',
-  ),
-  entry('--name NAME', 'With --remote: the name of this executor in logs.'),
-  entry(
-    '--executor-credential-stdin',
-    'With --remote: read credentials from stdin, as lines of JSON. The server ends when stdin ends.',
-  ),
-  entry('--use-agent-identity-auth', "With --remote: sign in with the agent's token in CODEX_ACCESS_TOKEN."),
-  entry(
-    '--remote-transport noise|direct',
-    'With --remote: noise serves clients through a relay, end-to-end encrypted. direct serves one client over a websocket that this server opens, and needs --aws-sigv4. Default: noise',
-  ),
-  entry('--aws-sigv4', 'With --remote-transport direct: sign requests with AWS Signature Version 4.'),
-  entry(
-    '--aws-profile PROFILE',
-    'With --aws-sigv4: take the keys from this profile only. Default: variables, shared files, web identity, container, instance metadata.',
-  ),
-  entry('--aws-region REGION', 'With --aws-sigv4: default: AWS_REGION, or the region of the profile.'),
-  entry('--aws-service SERVICE', 'With --aws-sigv4: default: execute-api'),
-  entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1.'),
-  entry(
-    '--linux-sandbox-pid-namespace MODE',
-    'isolate: a sandbox has a process namespace of its own, as always. inherit is refused. Default: isolate',
-  ),
-  entry(
-    '--proxy-private-ips-via-upstream',
-    'Accepted without effect: the proxy of a program uses no upstream proxy. Also: CODEX_EXEC_SERVER_PROXY_PRIVATE_IPS_VIA_UPSTREAM=true.',
-  ),
-  entry('--enable FEATURE, --disable FEATURE', 'Accepted without effect: features belong to codex.'),
-  entry('--json', 'With config or doctor: print JSON.'),
-  entry('-h, --help', 'Print this help.'),
-  entry('-V, --version', 'Print the version.'),
-];
-
-const VALUES = `\
-Values:
-  TIME is in milliseconds, or like 250ms, 30s, 5m, 2h. SIZE is in bytes, or like
-  64KiB, 16MiB, 1GiB. A flag overrides its environment variable, which overrides
-  the TOML file. TOML keys are the names that 'exec-server config' prints.
-`;
-
-const EXAMPLES = `\
-Examples:
-  exec-server
-      Serve on a free loopback port and print the URL.
-  exec-server --listen ws://127.0.0.1:4000 --detached-session-ttl 5m
-      Serve on port 4000. A client that loses its connection has 5 minutes to
-      come back.
-  exec-server --transport stdio
-      Serve one client on stdin and stdout.
-  exec-server config --config ./exec-server.toml
-      Show the settings that a file results in.
-`;
-
-function settingEntry(option: ConfigOption): string {
-  const defaultText = formatConfigValue(option, option.default) || 'none';
-  return `${entry(flagWithValue(option), option.description)}      Default: ${defaultText}. Env: ${option.env}\n`;
-}
-
-function flagWithValue(option: ConfigOption): string {
-  switch (option.type) {
-    case 'boolean':
-      return option.flag.replace('--', '--[no-]');
-    case 'enum':
-      return `${option.flag} ${option.values.join('|')}`;
-    case 'string':
-      return `${option.flag} ${option.placeholder}`;
-    case 'integer':
-      return `${option.flag} N`;
-    case 'duration':
-      return `${option.flag} TIME${acceptsNone(option) ? '|none' : ''}`;
-    case 'bytes':
-      return `${option.flag} SIZE`;
+/** The flags of a command by heading, in the order in which they are first named. */
+export function groupFlags(flags: FlagSpecs): ReadonlyMap<string, readonly (readonly [string, FlagSpec])[]> {
+  const groups = new Map<string, (readonly [string, FlagSpec])[]>();
+  for (const [name, flag] of Object.entries(flags)) {
+    // Shown as --[no-]name.
+    if (flag.sameAs !== undefined) continue;
+    const title = flag.group ?? 'Options';
+    groups.set(title, [...(groups.get(title) ?? []), [name, flag]]);
   }
+  return groups;
 }
 
-function section(title: string, entries: readonly string[]): string {
-  return `${title}:\n${entries.join('')}`;
+/** A flag as help writes it: `-p, --port PORT`. */
+export function flagText(name: string, flag: FlagSpec): string {
+  const negatable = flag.type === 'boolean' && flag.takesValue === true;
+  const short = flag.short === undefined ? '' : `-${flag.short}, `;
+  return `${short}--${negatable ? '[no-]' : ''}${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
 }
 
-function entry(flag: string, description: string): string {
-  return `  ${flag}\n${wrap(description.replaceAll('`', ''), 6, 6)}`;
+function flagSections(flags: FlagSpecs): string[] {
+  const widest = Math.max(
+    ...Object.entries(flags)
+      .filter(([, { sameAs }]) => sameAs === undefined)
+      .map(([name, flag]) => flagText(name, flag).length),
+  );
+  const column = widest + 4 <= MAX_FLAG_COLUMN ? widest + 4 : null;
+  return [...groupFlags(flags)].map(
+    ([title, members]) => `${title}:\n${members.map((member) => entry(member, column)).join('')}`,
+  );
+}
+
+/** With a column the description begins there, otherwise on the next line. */
+function entry([name, flag]: readonly [string, FlagSpec], column: number | null): string {
+  const head = `  ${flagText(name, flag)}`;
+  const indent = column ?? 6;
+  const text = wrap(flag.description, indent, indent);
+  const details = flag.details === undefined ? '' : wrap(flag.details, indent, indent);
+  return column === null
+    ? `${head}\n${text}${details}`
+    : `${head.padEnd(column)}${text.slice(column)}${details}`;
 }
 
 /** Breaks text at spaces; the first line is indented by `first`, the others by `rest`. */

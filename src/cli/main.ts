@@ -1,4 +1,5 @@
-import { COMMANDS, type CommandResult, type Host } from './commands.ts';
+import { isatty } from 'node:tty';
+import { type CommandResult, type Host, runNamed } from './commands.ts';
 import { RunError, reportFailure } from './failures.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
@@ -13,8 +14,12 @@ const host: Host = {
   get stderr() {
     return process.stderr;
   },
+  get isTerminal() {
+    return isatty(1) && isatty(2);
+  },
   debug: false,
   onSignal: (listener) => listenForSignals(process, listener),
+  surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
   exit: (code) => process.exit(code),
 };
@@ -30,10 +35,7 @@ async function main(): Promise<void> {
   const warning = nodeVersionWarning(process.versions.node);
   if (warning !== null) process.stderr.write(`${warning}\n`);
   const argv = process.argv.slice(2);
-  const command = COMMANDS.find(({ name }) => name === argv[0]);
-  const { text, exitCode, details } = await (command === undefined
-    ? runUnnamed(argv)
-    : command.run(argv.slice(1), host));
+  const { text, exitCode, details } = (await runNamed(argv, host)) ?? (await runUnnamed(argv));
   if (details) process.stderr.write(details);
   if (text === '') process.exit(exitCode);
   process.stdout.write(text, () => process.exit(exitCode));

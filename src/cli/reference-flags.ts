@@ -1,6 +1,7 @@
 import type { AwsSigning } from '../relay/direct/direct-executor.ts';
 import { CODEX_CONFIG_KEYS } from '../relay/sign-in/codex-config.ts';
 import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/config.ts';
+import type { ResolvedConfig } from '../server/config/resolve.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { Host } from './commands.ts';
 import { RunError, UsageError } from './failures.ts';
@@ -105,6 +106,23 @@ export function reportIgnored(
     : [];
   for (const warning of [...warnings, ...variable]) stderr.write(`exec-server: warning: ${warning}\n`);
 }
+
+/** Prints the variables that begin like ours and mean nothing here. */
+export function reportUnknownVariables(
+  { unknownVariables }: Pick<ResolvedConfig, 'unknownVariables'>,
+  { stderr }: Pick<Host, 'stderr'>,
+): void {
+  if (unknownVariables.length === 0) return;
+  const names = unknownVariables.slice(0, MAX_NAMED).map(quoteValue).join(', ');
+  const more = unknownVariables.length > MAX_NAMED ? ` and ${unknownVariables.length - MAX_NAMED} more` : '';
+  const plural = unknownVariables.length > 1;
+  stderr.write(
+    `exec-server: warning: unknown variable${plural ? 's' : ''} ${names}${more} in the environment; ` +
+      `${plural ? 'they have' : 'it has'} no effect, 'exec-server config' lists the valid ones\n`,
+  );
+}
+
+const MAX_NAMED = 5;
 
 /** The variable of --proxy-private-ips-via-upstream. */
 const PRIVATE_IPS_VARIABLE = 'CODEX_EXEC_SERVER_PROXY_PRIVATE_IPS_VIA_UPSTREAM';

@@ -50,7 +50,7 @@ export async function openAuth(
   const { CREDENTIAL_VARIABLES, signIn } = await import('../relay/sign-in/sign-in.ts');
   const variables = { ...env };
   for (const name of CREDENTIAL_VARIABLES) delete env[name];
-  const environmentId = await checkPlace(flags);
+  const environmentId = await checkTarget(flags);
   const tls = await trustedTls(variables);
   if (flags.credentialStdin) {
     const { CredentialFrames } = await import('../relay/sign-in/credential-frames.ts');
@@ -72,8 +72,8 @@ export async function openAuth(
   return { auth, ended: new Promise(() => {}), tls, settled };
 }
 
-/** Checks the flags that name the place in the registry, and returns the environment id. Throws UsageError. */
-async function checkPlace({ remote, environmentId, command }: RegistryFlags): Promise<string> {
+/** Checks the flags that name the registry and the environment, and returns the environment id. Throws UsageError. */
+async function checkTarget({ remote, environmentId, command }: RegistryFlags): Promise<string> {
   const { checkedEnvironmentId, parseRegistryUrl } = await import('../relay/registry-client.ts');
   if (environmentId.trim() === '') throw new UsageError('--remote needs --environment-id', command);
   try {

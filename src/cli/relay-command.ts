@@ -6,107 +6,30 @@ import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
-import { type CommandResult, type Host, printed } from './commands.ts';
+import type { CommandResult, Host } from './commands.ts';
 import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
-import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
+import { type GivenFlags, parseOnlyFlags } from './flags.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
+import { RELAY_SERVE_FLAGS, RELAY_TOKEN_FLAGS } from './specs/relay-spec.ts';
 import { deliver, seconds } from './token-command.ts';
 
 /** Serves a relay until a signal arrives, or creates a token for one. */
 export async function relayCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const [first, ...rest] = argv;
   if (first === 'token') {
-    const flags = parseOnlyFlags('relay', rest, TOKEN_FLAGS);
-    return flags.help ? printed(RELAY_HELP) : relayToken(flags);
+    return relayToken(parseOnlyFlags('relay', rest, RELAY_TOKEN_FLAGS));
   }
-  const flags = parseOnlyFlags('relay', argv, SERVE_FLAGS);
-  if (flags.help) return printed(RELAY_HELP);
+  const flags = parseOnlyFlags('relay', argv, RELAY_SERVE_FLAGS);
+  host.surviveHangup();
   hideOwnEnvironment();
   // The relay keeps running when its log reader goes away.
   host.stderr.on('error', () => {});
   return { text: '', exitCode: await serveRelay(configOf(flags, host), host) };
 }
 
-export const RELAY_HELP = `\
-Usage: exec-server relay --secret-file FILE [options]
-       exec-server relay token --secret-file FILE --role ROLE [options]
-
-Serves a registry and a relay. Executors behind firewalls connect to it
-(exec-server --remote URL), and clients, called harnesses, reach them through
-it. The relay forwards encrypted frames and cannot read them. Prints its URL on
-stdout once it is ready.
-
-Options:
-  --secret-file FILE   The secret that seals tokens and URLs, at least 32 bytes;
-                       'exec-server token --out FILE' creates one. All nodes of
-                       a relay use the same secret.
-  --listen URL         http://IP:PORT or https://IP:PORT.
-                       Default: http://127.0.0.1:0
-  --tls-cert FILE      PEM file with the certificate of an https:// listener.
-  --tls-key FILE       PEM file with its private key.
-  --insecure-no-tls    Let other machines connect without TLS, because a proxy
-                       in front of the relay provides it.
-  --public-url URL     The URL at which clients reach the relay, if it differs
-                       from --listen.
-  --node-url URL       The URL at which clients reach this node of several.
-                       Default: the public URL
-  --store STORE        Where registrations are stored: memory; file:///PATH,
-                       which survives a restart; or redis://HOST:PORT, which
-                       several nodes share.
-                       Default: $EXEC_SERVER_RELAY_STORE or memory
-  --revoked-file FILE  Ids of revoked tokens, one per line.
-  --audit-log FILE     Record calls and connections; see 'exec-server audit'.
-  --metrics            Serve /metrics to tokens with the role metrics.
-  --max-connections N  Concurrent websockets. Default: 16384
-  --log-level LEVEL    debug, info, warn or error. Default: info
-
-SIGTERM closes all connections and ends the relay. SIGHUP reloads certificates
-and revoked tokens, closes connections whose token is revoked, and reopens the
-audit log.
-
-Tokens:
-  --role ROLE          executor, harness or metrics.
-  --environment ID     The environment of an executor or a harness: up to 64
-                       letters, digits, _ and -.
-  --expires-in TIME    Lifetime of the token: 90s, 15m, 8h, 30d.
-                       Default: no expiry
-  --id TEXT            The id of the token in logs. Default: random
-  --out FILE           Write the token to a new file that only you can read,
-                       and do not print it.
-  --json               Print the token and its details as JSON on stdout.
-                       Default: the token on stdout, its details on stderr
-`;
-
-const SERVE_FLAGS = {
-  'secret-file': { type: 'string' },
-  listen: { type: 'string' },
-  'tls-cert': { type: 'string' },
-  'tls-key': { type: 'string' },
-  'insecure-no-tls': { type: 'boolean' },
-  'public-url': { type: 'string' },
-  'node-url': { type: 'string' },
-  store: { type: 'string' },
-  'revoked-file': { type: 'string' },
-  'audit-log': { type: 'string' },
-  metrics: { type: 'boolean' },
-  'max-connections': { type: 'string' },
-  'log-level': { type: 'string' },
-  help: HELP_FLAG,
-} as const;
-const TOKEN_FLAGS = {
-  'secret-file': { type: 'string' },
-  role: { type: 'string' },
-  environment: { type: 'string' },
-  'expires-in': { type: 'string' },
-  id: { type: 'string' },
-  out: { type: 'string' },
-  json: { type: 'boolean' },
-  help: HELP_FLAG,
-} as const;
-
-type ServeFlags = GivenFlags<typeof SERVE_FLAGS>;
-type TokenFlags = GivenFlags<typeof TOKEN_FLAGS>;
+type ServeFlags = GivenFlags<typeof RELAY_SERVE_FLAGS>;
+type TokenFlags = GivenFlags<typeof RELAY_TOKEN_FLAGS>;
 
 const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
 const ENVIRONMENT_ID = /^[A-Za-z0-9_-]{1,64}$/;

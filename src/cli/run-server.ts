@@ -56,6 +56,7 @@ export async function runServer(
       stop.attach(server);
       if (endsWithStdin) await endWithStdin(server, host);
       await publish(server, flags, host);
+      if (host.isTerminal && server.url !== null) await explain(server.url, settings, host);
       if (settings.address.kind !== 'stdio') starter.beforeRequests();
       // The server keeps running when its log reader goes away.
       host.stderr.on('error', () => {});
@@ -129,8 +130,8 @@ async function joinRelay(
   const { environmentId } = config;
   const { name, signing, executorCredentialStdin: credentialStdin } = given;
   const { useAgentIdentityAuth: agentIdentity, codexConfig: configOverrides } = given;
-  const place = { command: null, remote, environmentId };
-  const flags = { ...place, name, credentialStdin, agentIdentity, configOverrides, signing };
+  const target = { command: null, remote, environmentId };
+  const flags = { ...target, name, credentialStdin, agentIdentity, configOverrides, signing };
   return serveRemotely(server, flags, config, host);
 }
 
@@ -164,6 +165,12 @@ async function publish(
     if (urlFile !== null) host.onExit(publishFile('--url-file', urlFile, `${url}\n`));
   }
   if (url !== null) host.stdout.write(`${url}\n`);
+}
+
+/** Tells a person at a terminal what to do with the URL. A program reads stdout only. */
+async function explain(url: string, { config }: Settings, host: Host): Promise<void> {
+  const { nextSteps } = await import('./next-steps.ts');
+  host.stderr.write(nextSteps(url, config));
 }
 
 function rejectUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {

@@ -1,6 +1,6 @@
 import type { CommandResult, Host } from './commands.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
-import { reportIgnored } from './reference-flags.ts';
+import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
 import { parseServerArguments } from './server-arguments.ts';
 
 /** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */
@@ -9,6 +9,7 @@ export async function serveCommand(
   host: Host,
   command: 'serve' | null = 'serve',
 ): Promise<CommandResult> {
+  host.surviveHangup();
   const args = parseServerArguments(argv, command);
   if (args.command !== 'serve') {
     const { printSettings } = await import('./config-command.ts');
@@ -19,6 +20,7 @@ export async function serveCommand(
   hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, host.env);
+  reportUnknownVariables(settings, host);
   host.debug = settings.config.logLevel === 'debug';
   const [{ runServer }, server] = await Promise.all([
     import('./run-server.ts'),

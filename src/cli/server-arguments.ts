@@ -1,10 +1,9 @@
 import type { AwsSigning } from '../relay/direct/direct-executor.ts';
 import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/config.ts';
-import { suggestionFor } from '../server/config/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
-import { COMMANDS } from './commands.ts';
+import { findCommand, unknownCommand } from './commands.ts';
 import { UsageError } from './failures.ts';
-import { type Flags, HELP_FLAG, parseFlags } from './flags.ts';
+import { type Flags, parseFlags } from './flags.ts';
 import {
   CODEX_FLAGS,
   type CodexFlags,
@@ -20,6 +19,8 @@ export interface ServerArguments {
   /** Settings of `-c KEY=VALUE`. */
   readonly overrides: CodexFlags['overrides'];
   readonly transport: TransportName | null;
+  /** The port of --port, a number from 0 to 65535. */
+  readonly port: number | null;
   readonly configFile: string | null;
   /** Values that replace those of codex's config.toml, in TOML. */
   readonly codexConfig: Readonly<Record<string, string>>;
@@ -65,19 +66,23 @@ export function parseServerArguments(
 
 type Given = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
-const FLAGS: Flags = {
-  ...Object.fromEntries(
-    CONFIG_OPTIONS.flatMap(({ flag, type }): [string, Flags[string]][] => {
-      const name = flag.slice(2);
-      if (type !== 'boolean') return [[name, { type: 'string' }]];
-      return [
-        [name, { type, takesValue: true }],
-        [`no-${name}`, { type, sameAs: name }],
-      ];
-    }),
-  ),
+/** The flags of the settings: one for each, and --no-x for each that can be switched off. */
+export const SETTING_FLAGS: Flags = Object.fromEntries(
+  CONFIG_OPTIONS.flatMap(({ flag, type }): [string, Flags[string]][] => {
+    const name = flag.slice(2);
+    if (type !== 'boolean') return [[name, { type: 'string' }]];
+    return [
+      [name, { type, takesValue: true }],
+      [`no-${name}`, { type, sameAs: name }],
+    ];
+  }),
+);
+
+/** The flags of `serve` and `config` that are not settings. */
+export const OWN_FLAGS = {
   ...CODEX_FLAGS,
   ...REMOTE_TRANSPORT_FLAGS,
+  port: { type: 'string', short: 'p' },
   transport: { type: 'string' },
   'url-file': { type: 'string' },
   'pid-file': { type: 'string' },
@@ -87,9 +92,11 @@ const FLAGS: Flags = {
   'executor-credential-stdin': { type: 'boolean' },
   'use-agent-identity-auth': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
-  help: HELP_FLAG,
+  help: { type: 'boolean', short: 'h', final: true },
   version: { type: 'boolean', short: 'V', final: true },
-};
+} as const satisfies Flags;
+
+const FLAGS: Flags = { ...SETTING_FLAGS, ...OWN_FLAGS };
 
 function parsed(command: ServerCommand, flags: Given): ServerArguments {
   for (const name of ['name', 'executor-credential-stdin', 'use-agent-identity-auth']) {
@@ -105,6 +112,7 @@ function parsed(command: ServerCommand, flags: Given): ServerArguments {
     settings: settingsOf(flags, codex),
     overrides: codex.overrides,
     transport: asTransport(flags.transport),
+    port: asPort(flags),
     configFile: codex.file,
     codexConfig: codex.signIn,
     warnings: codex.warnings,
@@ -141,10 +149,8 @@ function settingsOf(flags: Given, { overrides }: CodexFlags): ServerArguments['s
 
 function asCommand(argument: string): 'serve' | 'config' {
   if (argument === 'serve' || argument === 'config') return argument;
-  const names = COMMANDS.map(({ name }) => name);
-  if (names.includes(argument)) throw new UsageError(`${argument} must be the first argument`);
-  const advice = suggestionFor(argument, names) ?? `the commands are ${names.join(', ')}`;
-  throw new UsageError(`unknown command ${quoteValue(argument)}; ${advice}`);
+  if (findCommand(argument) !== undefined) throw new UsageError(`${argument} must be the first argument`);
+  throw unknownCommand(argument);
 }
 
 function asTransport(value: Given[string]): TransportName | null {
@@ -155,6 +161,18 @@ function asTransport(value: Given[string]): TransportName | null {
     `--transport: ${quoteValue(value)} is not one of the choices; allowed: ${TRANSPORTS.join(', ')}`,
   );
 }
+
+function asPort(flags: Given): number | null {
+  const text = asText('port', flags);
+  if (text === null) return null;
+  for (const name of ['listen', 'transport']) {
+    if (name in flags) throw new UsageError(`--port contradicts --${name}; give only one of them`);
+  }
+  if (/^\d{1,5}$/.test(text) && Number(text) <= MAX_PORT) return Number(text);
+  throw new UsageError(`--port: ${quoteValue(text)} is not a port; allowed: 0 to ${MAX_PORT}`);
+}
+
+const MAX_PORT = 65_535;
 
 function asText(name: string, flags: Given): string | null {
   const value = flags[name];

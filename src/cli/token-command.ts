@@ -8,7 +8,8 @@ import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, printed } from './commands.ts';
 import { RunError, UsageError } from './failures.ts';
-import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
+import { type GivenFlags, parseOnlyFlags } from './flags.ts';
+import { CAPABILITY_FLAGS, SIGNED_FLAGS } from './specs/token-spec.ts';
 
 /** Creates the token that the arguments ask for. */
 export function tokenCommand(argv: readonly string[], nowMs = Date.now()): CommandResult {
@@ -22,58 +23,15 @@ export function tokenCommand(argv: readonly string[], nowMs = Date.now()): Comma
   return capabilityToken(flags);
 }
 
-export const TOKEN_HELP = `\
-Usage: exec-server token [capability] [--out FILE] [--json]
-       exec-server token signed --secret-file FILE [options]
-
-Prints a token on stdout and its details on stderr: TOKEN=$(exec-server token).
-
-Creates tokens for clients of a server that requires them (--ws-auth). A
-capability token is random and allows everything; give the server the file or
-the digest. A signed token needs the server's shared secret; any capability
-token can serve as that secret.
-
-Options:
-  --out FILE          Write the token to a new file that only you can read, and
-                      do not print it.
-  --json              Print the token and its details as JSON on stdout.
-  --secret-file FILE  The server's --ws-shared-secret-file.
-  --expires-in TIME   Lifetime of the token: 90s, 15m, 8h, 30d. Default: 1h
-  --scope LIST        What it allows, separated by commas: exec (programs),
-                      files (read and write) or read-only (files), net (http),
-                      metrics (/metrics). Default: everything
-  --path DIRECTORY    Only files below this directory, for files or read-only.
-  --environment NAME  Only for the server with this --environment-id.
-  --issuer TEXT       The iss claim that the server requires with --ws-issuer.
-  --audience TEXT     The aud claim that it requires with --ws-audience.
-  --id TEXT           The id of the token in logs and in the server's
-                      --revoked-tokens. Default: random
-`;
-
-const CAPABILITY_FLAGS = { out: { type: 'string' }, json: { type: 'boolean' }, help: HELP_FLAG } as const;
-const SIGNED_FLAGS = {
-  ...CAPABILITY_FLAGS,
-  'secret-file': { type: 'string' },
-  'expires-in': { type: 'string' },
-  scope: { type: 'string' },
-  path: { type: 'string' },
-  environment: { type: 'string' },
-  issuer: { type: 'string' },
-  audience: { type: 'string' },
-  id: { type: 'string' },
-} as const;
-
 type SignedFlags = GivenFlags<typeof SIGNED_FLAGS>;
 
 function capabilityToken(flags: GivenFlags<typeof CAPABILITY_FLAGS>): CommandResult {
-  if (flags.help) return printed(TOKEN_HELP);
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const sha256 = createHash('sha256').update(token).digest('hex');
   return deliver(token, { sha256 }, flags, 'token');
 }
 
 function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
-  if (flags.help) return printed(TOKEN_HELP);
   const file = flags['secret-file'];
   if (file === undefined) throw new UsageError('signed needs --secret-file', 'token');
   const nowSeconds = Math.floor(nowMs / 1_000);
@@ -142,9 +100,9 @@ export function deliver(
   { out, json = false }: { readonly out?: string; readonly json?: boolean },
   command: string,
 ): CommandResult {
-  const place = out === undefined ? { token } : { file: writeToFile(token, out, command) };
-  if (json) return printed(`${JSON.stringify({ ...place, ...details }, null, 2)}\n`);
-  const shown = 'file' in place ? { ...place, ...details } : details;
+  const output = out === undefined ? { token } : { file: writeToFile(token, out, command) };
+  if (json) return printed(`${JSON.stringify({ ...output, ...details }, null, 2)}\n`);
+  const shown = 'file' in output ? { ...output, ...details } : details;
   const lines = Object.entries(shown).map(([name, value]) => `${name}: ${value ?? 'never'}\n`);
   return { text: out === undefined ? `${token}\n` : '', details: lines.join(''), exitCode: 0 };
 }

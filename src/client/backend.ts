@@ -3,6 +3,7 @@ import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/r
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { PolicyHandler } from './connection/policy-requests.ts';
 import type { ClientError } from './errors.ts';
+import type { AttachedClient, ProcessAttachment, ProcessScreen } from './sharing.ts';
 
 /**
  * Limits of one call. Whichever limit is reached first rejects the call with a {@link ClientError}. The operation
@@ -16,6 +17,9 @@ export interface CallOptions {
 /** The flat form of `process/start`, the processId included. */
 export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unknown } | { prepared: unknown }>;
 
+/** Which variables of the executor's environment a program inherits. */
+export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
+export type TerminalSize = NonNullable<StartParams['size']>;
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
 export type { NetworkPolicyDecision, NetworkPolicyDecisionEvent, SandboxRequest };
@@ -26,6 +30,7 @@ export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode'
  * An event of a process. Events arrive in order. `output`, `exited` and `closed` carry the server's sequence
  * numbers, which start at 1. `lost` replaces events that can no longer be read; the process keeps running. After
  * `failed` nothing more is known: the process may or may not still run. `closed` or `failed` is the last event.
+ * `screen` comes first, and only where it was asked for; its number is that of the last event that it includes.
  */
 export type ProcessEvent =
   | {
@@ -42,6 +47,7 @@ export type ProcessEvent =
     }
   | { readonly type: 'closed'; readonly seq: number }
   | LostEvent
+  | { readonly type: 'screen'; readonly seq: number; readonly screen: ProcessScreen }
   | { readonly type: 'failed'; readonly error: ClientError };
 
 /**
@@ -90,9 +96,28 @@ export interface ReadPage {
   readonly sandboxDenied: boolean;
 }
 
-/** A started process, local or remote. Dropping the object does not end the process. */
-export interface ExecProcess {
+export interface WaitOptions extends CallOptions {
+  /** Default `closed`: the process has exited, and all its output has arrived. */
+  readonly until?: 'exited' | 'closed';
+}
+
+/**
+ * A process, local or remote, that this client started or attached to. Iterating over it yields the text of all its output; a marker
+ * line replaces lost output. Dropping the object does not end the process.
+ */
+export interface ExecProcess extends AsyncIterable<string> {
   readonly processId: string;
+  /**
+   * The reference of the process on its server, with which other clients of its owner attach to it. Null where the
+   * server has none.
+   */
+  readonly ref: string | null;
+  /** The name that the process was started with. */
+  readonly name: string | null;
+  /** What this client may do with the process. The client that starts a process is its driver. */
+  readonly role: ProcessAttachment['role'];
+  /** The clients that are attached to the process, as far as the server has reported them. At most 64. */
+  readonly attachedClients: readonly AttachedClient[];
   /** Null when the server did not report it. */
   readonly sandboxType: SandboxType | null;
   readonly state: ProcessState;
@@ -100,8 +125,11 @@ export interface ExecProcess {
   readonly revision: number;
   /** Calls the listener whenever {@link revision} grows. Returns a function that removes the listener. */
   onChange(listener: () => void): () => void;
+  /** Calls the listener when {@link role} or {@link attachedClients} has changed. Returns a function that removes the listener. */
+  onAttachmentChange(listener: (attachment: ProcessAttachment) => void): () => void;
   /**
    * Iterates over every retained event from the first one on, then over live ones. Ends after `closed` or `failed`.
+   * After an attach with `afterSeq` or `screen`, the first one is where that begins.
    */
   events(options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<ProcessEvent>;
   read(options?: ReadOptions): Promise<ReadPage>;
@@ -112,6 +140,18 @@ export interface ExecProcess {
   resize(rows: number, cols: number, options?: CallOptions): Promise<void>;
   /** Ends the process and all its descendants. Resolves with whether it was running. */
   terminate(mode?: TerminateMode, options?: CallOptions): Promise<boolean>;
+  /** Returns the screen of the terminal as it is now. */
+  screen(options?: CallOptions): Promise<ProcessScreen>;
+  /** Makes this client the driver, and the present driver a viewer. */
+  takeOver(options?: CallOptions): Promise<void>;
+  /** Stops following the process, which keeps running. Readers of its events get a `failed` event of the kind `closed`. */
+  detach(options?: CallOptions): Promise<void>;
+  /** Ends the process and all its descendants; with a signal name such as `SIGINT`, only sends that signal. */
+  kill(signal?: string, options?: CallOptions): Promise<void>;
+  /** Waits for the end. Rejects when the process can no longer be followed. */
+  wait(options?: WaitOptions): Promise<ProcessState>;
+  /** Terminates a process that this client started, unless it is detached. Detaches from a process that this client attached to. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** How an executor describes itself. */

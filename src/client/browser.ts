@@ -1,7 +1,2 @@
-export {
-  type ConnectOptions,
-  ExecServerClient,
-  type TransportOptions,
-  type UrlOptions,
-} from './browser-client.ts';
+export { type ConnectOptions, connect, ExecServerClient, type UrlOptions } from './browser-client.ts';
 export * from './common.ts';

@@ -7,17 +7,22 @@ import type {
   NotificationParamsOf,
   ResultOf,
 } from '../protocol/registry.ts';
-import type { Transport } from '../transport/transport.ts';
-import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
-import { checkBytes, checkDuration, durationOrNone } from './connection/option-checks.ts';
-import { type PolicyHandler, PolicyRequests } from './connection/policy-requests.ts';
+import { durationOrNone } from './connection/option-checks.ts';
+import { PolicyRequests } from './connection/policy-requests.ts';
 import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
+import { lostConnection, notRecovered } from './connection/recovery-errors.ts';
 import { type Capabilities, capabilitiesOf, type DroppedProcess } from './connection/server-messages.ts';
-import type { TraceSource } from './connection/trace.ts';
+import {
+  checkNumbers,
+  type KeepAliveOptions,
+  type SessionOptions,
+  type TransportSource,
+} from './connection/session-options.ts';
 import { ClientError } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
@@ -27,72 +32,36 @@ import {
   INITIALIZE_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
   MAX_PROTOCOL_ERRORS,
-  MAX_TIMER_MS,
   RECOVERY_WINDOW_MS,
   UNLIMITED_TTL,
 } from './limits.ts';
+import type { RunResult } from './process/output-collector.ts';
+import type { ClientHost } from './process/process-host.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
+import type { Command } from './process/program-options.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
+import { RemoteProcesses } from './process/remote-processes.ts';
+import { type RunOptions, runProgram } from './process/run.ts';
+import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
+import type { AttachOptions, SharedProcesses } from './sharing.ts';
+import { TcpStreams } from './tcp/tcp-streams.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
-
-/** Options of every client. */
-export interface SessionOptions {
-  /** Name of the client, for the server's logs. */
-  readonly clientName?: string;
-  readonly connectTimeoutMs?: number;
-  readonly initializeTimeoutMs?: number;
-  /** How long the client tries to restore a lost connection. 0 fails immediately; `none` never gives up. */
-  readonly recoveryWindowMs?: number | 'none';
-  /** Resumes a session that another client has left, instead of opening a new one. */
-  readonly resumeSessionId?: string;
-  /**
-   * How long the server keeps the session and its processes without a connection. The server caps it. 0 ends them
-   * with the connection; `none` asks for no limit.
-   */
-  readonly detachedSessionTtlMs?: number | 'none';
-  /**
-   * Decides whether processes of {@link ClientCore.backend} may reach a host that no pattern of their
-   * `networkProxy` allows. The server asks only where `networkProxy` has `policyDecisionTimeoutMs`. Without a
-   * handler the host is denied.
-   */
-  readonly onNetworkPolicyRequest?: PolicyHandler;
-  /**
-   * Returns the trace that a call belongs to, for servers that record traces. Use `activeTrace` with OpenTelemetry.
-   */
-  readonly trace?: TraceSource;
-  /** Largest message that the client accepts from the server. */
-  readonly maxMessageBytes?: number;
-  /** Aborts connecting; it has no effect afterwards. */
-  readonly signal?: AbortSignal;
-}
-
-/** How a client of a URL finds out that the server is gone. */
-export interface KeepAliveOptions {
-  /** Interval of websocket pings, in a browser of calls. 0 sends none. */
-  readonly pingIntervalMs?: number;
-  /** How long the server may send nothing before the connection counts as lost. 0 is no limit. */
-  readonly pongTimeoutMs?: number;
-}
-
-/** Opens transports to a server. */
-export interface TransportSource {
-  /** Opens a transport. It should stop when the signal aborts. */
-  open(signal: AbortSignal): Promise<Transport>;
-  /** Whether a new transport can resume the same session after one is lost. */
-  readonly resumable: boolean;
-}
 
 /** A session with a server that survives lost connections. Independent of how connections are opened. */
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
+  /** Lists the processes of the server and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #bodies = new HttpBodies();
+  /** TCP connections from the server's network. */
+  protected readonly tcp: TcpStreams = new TcpStreams(this);
   readonly #policyRequests: PolicyRequests;
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
@@ -108,6 +77,7 @@ export class ClientCore {
   #protocolErrors = 0;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
+  #fetchedInfo: EnvironmentInfo | null = null;
   #capabilities: Capabilities = {};
   #droppedProcesses: readonly DroppedProcess[] = [];
 
@@ -131,17 +101,17 @@ export class ClientCore {
       this.#routes.policyHandlerOf(id, options.onNetworkPolicyRequest),
     );
     const core = this;
-    this.backend = new RemoteBackend({
+    const host: ClientHost = {
       get capabilities() {
         return core.capabilities;
       },
-      get environmentInfo() {
-        return core.environmentInfo;
-      },
+      info: (callOptions) => core.info(callOptions),
       call: (method, params, callOptions) => core.call(method, params, callOptions),
       usableLink: (signal) => core.#usableLink(signal),
       routes: this.#routes,
-    });
+    };
+    this.backend = new RemoteBackend(host);
+    this.processes = new RemoteProcesses(host);
     this.http = new RemoteHttp(this, this.#bodies);
   }
 
@@ -150,6 +120,19 @@ export class ClientCore {
     const link = await this.#openLink(resumeSessionId ?? null, signal ?? new AbortController().signal);
     this.#sessionId = link.sessionId;
     this.#install(link);
+  }
+
+  /**
+   * Runs a command to its end and returns its exit code and output. A failed program is a result, not an error. Rejects when the
+   * command cannot be started or followed, and then terminates it if possible.
+   */
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  /** Starts a command and returns its process. It ends with the session, unless it is detached. */
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
   }
 
   /** Probes the server at an interval and drops a connection that does not answer in time. */
@@ -187,6 +170,14 @@ export class ClientCore {
   /** The server's description of itself from the last handshake; null when it sent none. */
   get environmentInfo(): EnvironmentInfo | null {
     return this.#environmentInfo;
+  }
+
+  /** The server's description of itself. Asks for it once if the handshake had none. */
+  async info(options: CallOptions = {}): Promise<EnvironmentInfo> {
+    const known = this.#environmentInfo ?? this.#fetchedInfo;
+    if (known !== null) return known;
+    this.#fetchedInfo = await this.call('environment/info', null, options);
+    return this.#fetchedInfo;
   }
 
   /**
@@ -263,6 +254,16 @@ export class ClientCore {
     }
   }
 
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
+  }
+
+  /** Closes the client, see {@link close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   /** Closes the connection. Processes keep running for as long as the server keeps the session. */
   async close(): Promise<void> {
     const link = this.#link;
@@ -271,6 +272,7 @@ export class ClientCore {
       this.#change('closed', closedByOwner());
       this.#routes.failAll(closedByOwner());
       this.#bodies.failAll(closedByOwner());
+      this.tcp.failAll(closedByOwner());
     }
     await link?.close();
   }
@@ -329,12 +331,15 @@ export class ClientCore {
 
   #notified(method: string, params: unknown): boolean {
     if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
-    const routed =
-      method === 'http/request/bodyDelta'
-        ? this.#bodies.receive(params)
-        : this.#routes.receive(method, params);
+    const routed = this.#route(method, params);
     if (routed === 'unknown') this.#notifications.get(method)?.emit(params);
     return routed !== 'unreadable';
+  }
+
+  #route(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
+    if (method === 'http/request/bodyDelta') return this.#bodies.receive(params);
+    if (method.startsWith('tcp/')) return this.tcp.receive(method, params);
+    return this.#routes.receive(method, params);
   }
 
   /** Starts the recovery. A connection that worked is replaced without delay. */
@@ -347,6 +352,7 @@ export class ClientCore {
     if (livedMs >= Math.min(this.#options.recoveryWindowMs, RECOVERY_WINDOW_MS)) this.#protocolErrors = 0;
     this.#protocolErrors = end.protocolError ? this.#protocolErrors + 1 : 0;
     this.#bodies.failAll(lostConnection(end));
+    this.tcp.failAll(lostConnection(end));
     this.#change('recovering', lostConnection(end));
     void this.#recover(end, good ? 0 : this.#backoff.next());
   }
@@ -399,38 +405,6 @@ export class ClientCore {
     this.#linkWaiters.emit();
     if (changed) this.#states.emit(state, failure);
   }
-}
-
-function checkNumbers(options: SessionOptions & KeepAliveOptions): void {
-  for (const name of ['connectTimeoutMs', 'initializeTimeoutMs'] as const) checkDuration(name, options[name]);
-  for (const name of ['pingIntervalMs', 'pongTimeoutMs'] as const) {
-    checkDuration(name, options[name], { max: MAX_TIMER_MS });
-  }
-  checkBytes('maxMessageBytes', options.maxMessageBytes, { min: 1 });
-}
-
-function lostConnection(end: LinkEnd): ClientError {
-  return new ClientError(
-    end.protocolError ? 'protocol' : 'disconnected',
-    `the connection was lost: ${end.reason}`,
-    {
-      retryable: true,
-    },
-  );
-}
-
-/** Prefers the hint of the last attempt, because it is the most specific one. */
-function notRecovered(end: LinkEnd, error: unknown): ClientError {
-  const kind = end.protocolError ? 'protocol' : 'disconnected';
-  const lost = `the connection was lost: ${end.reason}`;
-  const cause = asClientError(error, 'initialize');
-  const tried = cause.message.startsWith(lost) ? '' : ` and could not be restored: ${withoutHint(cause)}`;
-  const hint = cause.hint ?? 'connect again; the server ends the processes together with their session';
-  return new ClientError(kind, `${lost}${tried}`, { cause, code: cause.code ?? undefined, hint });
-}
-
-function withoutHint({ message, hint }: ClientError): string {
-  return hint === null ? message : message.slice(0, -`; ${hint}`.length);
 }
 
 function closedByOwner(): ClientError {

@@ -1,2 +1,4 @@
-export { type ConnectOptions, ExecServerClient, type TransportOptions, type UrlOptions } from './client.ts';
+export { type ConnectOptions, connect, ExecServerClient, type UrlOptions } from './client.ts';
 export * from './common.ts';
+export type { ForwardOptions, PortForward } from './tcp/port-forward.ts';
+export type { TcpTarget } from './tcp/tcp-streams.ts';

@@ -88,6 +88,9 @@ export const QUIET_CHECK_FIRST_MS = 5_000;
 export const END_CHECK_FIRST_MS = 1_000;
 export const QUIET_CHECK_MAX_MS = 20_000;
 
+/** Pages of a list of processes. A page has hundreds of them, and servers have at most thousands. */
+export const LIST_MAX_PAGES = 1_000;
+
 /** Pages read in a row to catch up with a process. A process that writes faster continues by notifications. */
 export const CATCH_UP_PAGES = 1_000;
 
@@ -129,6 +132,36 @@ export const BODY_QUEUES_MAX_BYTES = 64 * 1024 * 1024;
  * Chunks of one body that wait. Beyond that the client joins them, because small chunks cost more than their bytes.
  */
 export const BODY_QUEUE_MAX_CHUNKS = 256;
+
+/** TCP streams of one client, as many as servers open for one connection. */
+export const MAX_TCP_STREAMS = 512;
+
+/**
+ * Flow-control window of a TCP stream. All windows together have TCP_WINDOWS_BYTES while few streams are open. Each further stream gets a
+ * smaller window, so that 512 streams whose readers all stall hold about 120 MiB.
+ */
+export const TCP_WINDOW_BYTES = 1024 * 1024;
+export const TCP_MIN_WINDOW_BYTES = 64 * 1024;
+export const TCP_WINDOWS_BYTES = 32 * 1024 * 1024;
+
+/** Largest chunk of a TCP stream. A longer one violates the protocol. */
+export const MAX_TCP_CHUNK_BYTES = 1024 * 1024;
+
+/** Chunks of one TCP stream that wait. Beyond that the client joins them. */
+export const TCP_QUEUE_MAX_CHUNKS = 256;
+
+/**
+ * Bytes that one `tcp/data` carries. Every stream may have one small write unanswered. Larger and further writes need one of
+ * TCP_LARGE_WRITES permits, which all streams share. So 512 streams to peers that do not read leave calls and bytes for others: a
+ * connection has 1024 calls, and a server holds 128 MiB of requests.
+ */
+export const TCP_SMALL_WRITE_BYTES = 64 * 1024;
+export const TCP_LARGE_WRITE_BYTES = 256 * 1024;
+export const TCP_LARGE_WRITES = 32;
+export const TCP_UNANSWERED_WRITES = 4;
+
+/** How often a forwarded port opens a stream again whose connection to the server was lost meanwhile. */
+export const FORWARD_ATTEMPTS = 4;
 
 /** Policy requests that handlers work on concurrently, as many as servers send. The next one is denied. */
 export const MAX_POLICY_REQUESTS = 256;

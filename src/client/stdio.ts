@@ -1,6 +1,6 @@
 import { openStdioCommand } from '../transport/stdio-command.ts';
-import type { TransportSource } from './client-core.ts';
 import { checkBytes } from './connection/option-checks.ts';
+import type { TransportSource } from './connection/session-options.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
 

@@ -3,10 +3,16 @@ import type {
   CapabilityDiscovery,
   EnvironmentInfo,
   ExecBackend,
+  ExecProcess,
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../client/backend.ts';
 import type { ClientError } from '../client/errors.ts';
+import type { RunResult } from '../client/process/output-collector.ts';
+import type { Command } from '../client/process/program-options.ts';
+import type { RunOptions } from '../client/process/run.ts';
+import type { SpawnOptions } from '../client/process/spawn.ts';
+import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
 /** Whether an environment can be used now. Null means unknown: it is unused, starting or recovering. */
@@ -42,8 +48,16 @@ export interface Environment {
   readonly id: string;
   readonly kind: 'local' | 'remote';
   readonly backend: ExecBackend;
+  /** Lists the processes of the executor and attaches to them, whichever client started them. */
+  readonly processes: SharedProcesses;
+  /** Attaches to a running or ended process by its reference, or else by its name. */
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess>;
   /** Returns {@link backend}. Code written for codex uses this name. */
   getExecBackend(): ExecBackend;
+  /** Runs a command to its end. A text runs in the login shell. See `run` of the client. */
+  run(command: Command, options?: RunOptions): Promise<RunResult>;
+  /** Starts a command and returns its process. See `spawn` of the client. */
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess>;
   readonly files: ExecutorFileSystem;
   /** The same files without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
   readonly passiveFiles: ExecutorFileSystem;
@@ -79,4 +93,6 @@ export interface Environment {
   hold(): () => void;
   /** Closes the connection and rejects everything that waits for it. The environment cannot be used afterwards. */
   dispose(): Promise<void>;
+  /** The same as {@link dispose}. */
+  [Symbol.asyncDispose](): Promise<void>;
 }

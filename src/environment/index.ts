@@ -1,7 +1,8 @@
 export type * from '../client/backend.ts';
-export type { TransportSource } from '../client/client-core.ts';
 export { webSocketTransport } from '../client/connection/open-websocket.ts';
+export type { TransportSource } from '../client/connection/session-options.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
+export type * from '../client/sharing.ts';
 export type { ServerSettings } from '../server/config/config.ts';
 export { ConfigError } from '../server/config/resolve.ts';
 export { attachmentRoots } from './capability-roots/attachment-roots.ts';

@@ -1,8 +1,19 @@
 import { Listeners } from '../base/listeners.ts';
-import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorFileSystem } from '../client/backend.ts';
+import type {
+  CallOptions,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecProcess,
+  ExecutorFileSystem,
+} from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
+import type { RunResult } from '../client/process/output-collector.ts';
+import type { Command } from '../client/process/program-options.ts';
+import { type RunOptions, runProgram } from '../client/process/run.ts';
+import { type SpawnOptions, spawnProgram } from '../client/process/spawn.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
+import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import type { ServerSettings } from '../server/config/config.ts';
@@ -14,6 +25,7 @@ import type { ClientSettings } from './remote/create-connector.ts';
 import { LazyBackend } from './remote/lazy-backend.ts';
 import { lazyFileSystem } from './remote/lazy-file-system.ts';
 import { LazyHttp } from './remote/lazy-http.ts';
+import { LazyProcesses } from './remote/lazy-processes.ts';
 
 /**
  * This machine as an environment: a server in this process and a client of it. It is ready until it is disposed of; the first use
@@ -25,6 +37,7 @@ export class LocalEnvironment implements Environment {
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
   readonly backend: LocalBackend;
+  readonly processes: SharedProcesses;
   readonly files: ExecutorFileSystem;
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: RemoteDiscovery;
@@ -41,6 +54,7 @@ export class LocalEnvironment implements Environment {
   constructor(settings?: ClientSettings, server?: ServerSettings) {
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
+    this.processes = new LazyProcesses(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = this.files;
     this.discovery = new RemoteDiscovery(this.#connection);
@@ -50,6 +64,18 @@ export class LocalEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
+  }
+
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
   }
 
   get readiness(): Readiness {
@@ -104,6 +130,10 @@ export class LocalEnvironment implements Environment {
     this.#disposed = true;
     this.#listeners.emit(this.connection);
     await this.#connection.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
   }
 }
 

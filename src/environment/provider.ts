@@ -1,5 +1,5 @@
-import type { TransportSource } from '../client/client-core.ts';
 import { kindOf } from '../client/connection/option-checks.ts';
+import type { TransportSource } from '../client/connection/session-options.ts';
 import { ClientError } from '../client/errors.ts';
 import { MAX_ENVIRONMENTS, MAX_TIMEOUT_SEC } from './limits.ts';
 

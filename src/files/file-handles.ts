@@ -15,7 +15,7 @@ interface BlockBuffers {
 }
 
 /** What an operation waits for in addition to the earlier operations on its handle. Null or absent means nothing. */
-export type Turn = Promise<void> | null;
+type Turn = Promise<void> | null;
 
 /**
  * The open files of one connection, by the handle ids that the client chose. Operations on one id run in the order of the calls, so

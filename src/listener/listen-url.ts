@@ -36,7 +36,7 @@ export class ListenUrlError extends StartError {
 
 /**
  * Parses `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio`, `stdio://` or `off`; throws ListenUrlError for anything else.
- * Refuses host names: their address can change, and a server must know which interface it opens.
+ * `localhost` is 127.0.0.1. Refuses other host names: their address can change, and a server must know which interface it opens.
  */
 export function parseListenUrl(text: string): ListenAddress {
   if (text === 'stdio' || text === 'stdio://') return { kind: 'stdio' };
@@ -67,7 +67,7 @@ const MAX_PORT = 65_535;
 function parseHostAndPort(text: string, rest: string, secure: boolean): SocketAddress {
   const match = HOST_AND_PORT.exec(rest);
   const [, v6, v4, port] = match ?? [];
-  const host = v6 ?? v4 ?? '';
+  const host = v6 ?? (v4 === 'localhost' ? '127.0.0.1' : v4) ?? '';
   const isAddress = v6 === undefined ? isIPv4(host) : isIPv6(host);
   if (!isAddress || Number(port) > MAX_PORT) {
     throw new ListenUrlError('invalid', text, `\`${secure ? 'wss' : 'ws'}://IP:PORT\``);

@@ -1,5 +1,5 @@
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
+import { type OnReadOpts, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 
@@ -13,7 +13,7 @@ type Written = (error?: Error | null) => void;
 export class LenientSocket extends Socket {
   #isBroken = false;
 
-  constructor(options: { readonly allowHalfOpen: boolean }) {
+  constructor(options: { readonly allowHalfOpen: boolean; readonly onread?: OnReadOpts }) {
     super(options);
     // A connection that can only be read is not reused.
     this.once('end', () => {

@@ -21,7 +21,7 @@ export function traceEnvironment(trace: TraceContext | null): Record<string, str
 }
 
 /** The parts of a `traceparent`. */
-export interface Traceparent {
+interface Traceparent {
   readonly traceId: string;
   readonly spanId: string;
   readonly flags: number;

@@ -39,6 +39,8 @@ interface ClosedProcess {
   readonly processId: string;
   readonly exitCode: number;
   readonly retainedBytes: number;
+  /** How long it is kept, within the keeper's limits from the beginning. Null: as this class describes. */
+  readonly retainMs: number | null;
   /** Makes the process unknown to its client. */
   forget(): void;
 }
@@ -83,11 +85,12 @@ export class ClosedProcesses {
       closedAtMs: Date.now(),
       drop: (limit) => this.#drop(entry, limit),
       closedAtUptimeMs: uptimeMs(),
-      firstExpiry: this.#startTimer(() => this.#keepOrExpire(entry)),
+      firstExpiry: this.#startTimer(() => this.#keepOrExpire(entry), process.retainMs ?? this.#retentionMs),
       expiry: undefined,
       expired: false,
     };
     this.#closed.add(entry);
+    if (process.retainMs !== null) this.#keeper?.keep(entry);
   }
 
   attach(client: AttachedClient): void {
@@ -127,8 +130,8 @@ export class ClosedProcesses {
     this.#closed.clear();
   }
 
-  #startTimer(ended: () => void): NodeJS.Timeout {
-    return setTimeout(ended, this.#retentionMs).unref();
+  #startTimer(ended: () => void, afterMs = this.#retentionMs): NodeJS.Timeout {
+    return setTimeout(ended, afterMs).unref();
   }
 
   /** The retention time has passed once. Another one has begun if a client has attached meanwhile. */

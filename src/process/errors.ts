@@ -19,6 +19,7 @@ export class ProcessError extends Error {
 export type ProcessErrorCode =
   | 'unknownProcess'
   | 'duplicateProcess'
+  | 'nameInUse'
   | 'tooManyProcesses'
   | 'startCancelled'
   | 'emptyArgv'
@@ -35,6 +36,7 @@ export type ProcessErrorCode =
 const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   unknownProcess: 'refused',
   duplicateProcess: 'refused',
+  nameInUse: 'refused',
   tooManyProcesses: 'refused',
   startCancelled: 'refused',
   shuttingDown: 'refused',

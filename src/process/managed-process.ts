@@ -1,3 +1,4 @@
+import { ChangeSignal } from './change-signal.ts';
 import { ProcessError } from './errors.ts';
 import {
   CLOSE_AFTER_KILL_ROUNDS,
@@ -112,7 +113,7 @@ export class ManagedProcess {
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
     { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
-    size: TerminalSize = DEFAULT_TERMINAL_SIZE,
+    size: TerminalSize | null = null,
   ) {
     this.#child = child;
     this.#denialDetector = denialDetector;
@@ -120,7 +121,9 @@ export class ManagedProcess {
     this.#listener = listener;
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#log = new OutputLog(retention, isTerminal ? (bytes) => this.#screen?.evict(bytes) : null);
-    this.#screen = isTerminal ? new ScreenTracker(size, terminalOutput(this.#log)) : null;
+    this.#screen = isTerminal
+      ? new ScreenTracker(size ?? DEFAULT_TERMINAL_SIZE, terminalOutput(this.#log))
+      : null;
     this.#tailBytes = retention.tailBytes;
     this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
@@ -171,6 +174,11 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
+  /** Bytes of all output streams. */
+  get outputBytes(): number {
+    return this.#log.totalBytes;
+  }
+
   /** Memory of a closed process: a fixed amount, its output, its screen and its write ids. */
   get retainedBytes(): number {
     const screenBytes = this.#screen?.retainedBytes ?? 0;
@@ -196,6 +204,11 @@ export class ManagedProcess {
       await this.#changes.wait(() => this.#hasNewEvents(request.afterSeq), request.waitMs, signal);
     }
     return this.#page(request);
+  }
+
+  /** The first retained chunks after a sequence number, about `maxBytes` of them. Valid until the next event. */
+  retainedAfter(afterSeq: number, maxBytes: number): readonly RetainedChunk[] {
+    return this.#log.read(afterSeq, maxBytes).chunks;
   }
 
   /** Waits until the process has exited or closed. False when the timeout or `signal` comes first. */
@@ -423,13 +436,14 @@ export class ManagedProcess {
   }
 }
 
+/** A terminal has one stream. */
 function terminalOutput(log: OutputLog): RetainedOutput {
   return {
     get lastSeq() {
       return log.nextSeq - 1;
     },
     get totalBytes() {
-      return log.totalBytes('pty');
+      return log.totalBytes;
     },
     bytesFrom: (offset) => log.bytesFrom('pty', offset),
   };
@@ -439,32 +453,4 @@ function terminalOutput(log: OutputLog): RetainedOutput {
 interface ProgramEnd {
   readonly status: ExitStatus;
   readonly reason: LimitReason | null;
-}
-
-/** Wakes waiters whenever the process changes, so that each can check its condition. */
-class ChangeSignal {
-  readonly #waiters = new Set<() => void>();
-
-  notify(): void {
-    for (const check of this.#waiters) check();
-  }
-
-  /** Resolves when `done()` holds, after the timeout, or when `signal` aborts. */
-  wait(done: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<void> {
-    if (done() || signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const finish = () => {
-        this.#waiters.delete(check);
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', finish);
-        resolve();
-      };
-      const check = () => {
-        if (done()) finish();
-      };
-      const timer = timeoutMs <= MAX_TIMER_MS ? setTimeout(finish, timeoutMs) : undefined;
-      this.#waiters.add(check);
-      signal?.addEventListener('abort', finish, { once: true });
-    });
-  }
 }

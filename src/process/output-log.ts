@@ -16,7 +16,7 @@ export interface RetainedChunk {
 }
 
 /** Retained chunks in sequence order. Their bytes are valid until the next append. */
-export interface RetainedChunks {
+interface RetainedChunks {
   readonly chunks: RetainedChunk[];
   /** Whether the page ended because of its size: more chunks follow. */
   readonly endsEarly: boolean;
@@ -44,9 +44,11 @@ export class OutputLog {
     return this.#nextSeq;
   }
 
-  /** Bytes of a stream since its beginning. */
-  totalBytes(stream: StreamName): number {
-    return this.#streams.get(stream)?.totalBytes ?? 0;
+  /** Bytes of all streams, evicted ones included. */
+  get totalBytes(): number {
+    let bytes = 0;
+    for (const stream of this.#streams.values()) bytes += stream.totalBytes;
+    return bytes;
   }
 
   /** See {@link RetainedStream.bytesFrom}. */

@@ -11,14 +11,29 @@ import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { RetentionLimits } from './retained-stream.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
+import type { TerminalSize } from './terminal-size.ts';
 
 /** Limits of one set of processes. */
 export interface ProcessManagerOptions {
   readonly maxProcesses: number;
+  /** Whose processes they are, for errors. Default: `session`. */
+  readonly holder?: string;
   /** How long a closed process stays readable and keeps its id while a client is attached. */
   readonly closedRetentionMs: number;
   /** Limits what is kept beyond the retention time; no limits when absent. */
   readonly keeper?: ClosedProcessKeeper;
+}
+
+/** Follows one process of a manager, from its reserved id to its removal. */
+export interface ProcessObserver {
+  /** Whether the output is not read at first. */
+  readonly paused: boolean;
+  /** The id is reserved and the start begins. */
+  reserved(): void;
+  /** The program runs. No event has been reported yet. */
+  started(process: ManagedProcess): void;
+  /** The id is free again: the start failed, or the manager has forgotten the process. */
+  removed(): void;
 }
 
 /** A request to start a program. */
@@ -34,6 +49,9 @@ export interface StartRequest {
   readonly limits?: RunLimits;
   /** Builds the sandbox; the program runs unsandboxed when absent. */
   readonly wrapInSandbox?: WrapInSandbox | null;
+  readonly observer?: ProcessObserver;
+  /** How long it stays readable after it has closed. The keeper's limits apply from the beginning. Default: as the manager's options say. */
+  readonly retainMs?: number | null;
 }
 
 type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -50,8 +68,6 @@ interface ListedProgram {
 
 /** One entry of a process listing. */
 export interface ProcessSummary {
-  /** Its position among all processes that were ever started here, from 1. */
-  readonly position: number;
   readonly processId: string;
   readonly program: ListedProgram;
   readonly state: ProcessState;
@@ -59,17 +75,19 @@ export interface ProcessSummary {
   readonly reason: LimitReason | null;
   readonly startedAtMs: number;
   readonly nextSeq: number;
+  /** Bytes of all output streams. */
+  readonly outputBytes: number;
+  /** The size of its terminal; null without one. */
+  readonly size: TerminalSize | null;
 }
 
-/** The processes of one session, by the ids that its client chose. */
+/** The processes of one session, or the detached processes of one owner, by the ids that their client chose. */
 export class ProcessManager {
   readonly #spawner: Spawner;
   readonly #options: ProcessManagerOptions;
   readonly #entries = new Map<string, Entry>();
   /** Those of them that are closed. */
   readonly closed: ClosedProcesses;
-  #started = 0;
-  #paused = false;
   #closing = false;
 
   constructor(spawner: Spawner, options: ProcessManagerOptions) {
@@ -85,7 +103,7 @@ export class ProcessManager {
     try {
       await entry.starting;
     } catch (error) {
-      if (this.#entries.get(request.processId) === entry) this.#entries.delete(request.processId);
+      this.#remove(entry);
       throw error;
     }
   }
@@ -121,20 +139,15 @@ export class ProcessManager {
     return process?.terminate(mode) ?? entry?.cancel.signal.aborted ?? false;
   }
 
-  /** The processes after a position, in the order of their starts. */
-  *list(after = 0): Generator<ProcessSummary> {
-    for (const entry of this.#entries.values()) if (entry.position > after) yield summarize(entry);
+  /** Describes a process for a listing; undefined when there is none. */
+  summary(processId: string): ProcessSummary | undefined {
+    const entry = this.#entries.get(processId);
+    return entry && summarize(entry);
   }
 
   /** Whether no process runs or is being started. */
   get idle(): boolean {
     return this.#entries.size === this.closed.size;
-  }
-
-  /** Stops or resumes reading the output of every process. */
-  setPaused(paused: boolean): void {
-    this.#paused = paused;
-    for (const { process } of this.#entries.values()) process?.setPaused(paused);
   }
 
   /** Signals every process without waiting. Cancels starts in progress and rejects later ones. */
@@ -155,16 +168,18 @@ export class ProcessManager {
   /** Kills and forgets all processes. Later starts are rejected. */
   async close(): Promise<void> {
     this.#closing = true;
-    this.setPaused(false);
     const entries = [...this.#entries.values()];
-    for (const entry of entries) entry.cancel.abort();
+    for (const entry of entries) {
+      entry.process?.setPaused(false);
+      entry.cancel.abort();
+    }
     this.closed.close();
     await Promise.all(entries.map(({ process }) => (process?.closed ? process.forget() : process?.kill())));
     await Promise.all(entries.map((entry) => entry.starting?.catch(() => undefined)));
-    this.#entries.clear();
+    for (const entry of entries) this.#remove(entry);
   }
 
-  #reserve({ processId, spec }: StartRequest): Entry {
+  #reserve({ processId, spec, observer = UNOBSERVED }: StartRequest): Entry {
     if (this.#closing)
       throw new ProcessError('shuttingDown', 'the session is ending; no program can be started');
     if (this.#entries.has(processId))
@@ -173,13 +188,13 @@ export class ProcessManager {
     if (this.#entries.size >= this.#options.maxProcesses) {
       throw new ProcessError(
         'tooManyProcesses',
-        `this session has ${this.#entries.size} running processes, the configured maximum (maxProcessesPerConnection)`,
+        `this ${this.#options.holder ?? 'session'} has ${this.#entries.size} running processes, the configured maximum (maxProcessesPerConnection)`,
       );
     }
     const entry: Entry = {
-      position: ++this.#started,
       processId,
       program: listed(spec),
+      observer,
       cancel: new AbortController(),
       startedAtMs: Date.now(),
       ...settling(),
@@ -188,6 +203,7 @@ export class ProcessManager {
     };
     this.#entries.set(processId, entry);
     this.closed.idReused(processId);
+    observer.reserved();
     return entry;
   }
 
@@ -197,7 +213,8 @@ export class ProcessManager {
     const started = await this.#startProgram(entry, request);
     const process = this.#supervise(entry, request, started);
     entry.process = process;
-    process.begin(this.#paused);
+    entry.observer.started(process);
+    process.begin(entry.observer.paused);
   }
 
   async #startProgram(entry: Entry, { spec, wrapInSandbox }: StartRequest): Promise<StartedProgram> {
@@ -211,7 +228,7 @@ export class ProcessManager {
 
   #supervise(
     entry: Entry,
-    { spec, listener, retention, limits }: StartRequest,
+    { spec, listener, retention, limits, retainMs = null }: StartRequest,
     started: StartedProgram,
   ): ManagedProcess {
     const events: ProcessListener = {
@@ -219,10 +236,11 @@ export class ProcessManager {
       exited: (...event) => listener.exited(...event),
       closed: (seq, reason) => {
         listener.closed(seq, reason);
-        this.#hasClosed(entry);
+        this.#hasClosed(entry, retainMs);
       },
     };
-    const size = spec.io.kind === 'pty' ? spec.io : undefined;
+    const { io } = spec;
+    const size = io.kind === 'pty' ? { rows: io.rows, cols: io.cols } : null;
     return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started), size);
   }
 
@@ -230,25 +248,34 @@ export class ProcessManager {
   #cancel(entry: Entry): void {
     entry.cancel.abort();
     entry.settle();
-    this.#entries.delete(entry.processId);
+    this.#remove(entry);
   }
 
-  #hasClosed(entry: Entry): void {
+  /** Frees the id, unless another process has it. */
+  #remove(entry: Entry): void {
+    if (this.#entries.get(entry.processId) !== entry) return;
+    this.#entries.delete(entry.processId);
+    entry.observer.removed();
+  }
+
+  #hasClosed(entry: Entry, retainMs: number | null): void {
     const { processId, process } = entry;
     if (this.#closing || process === null) return;
     this.closed.add({
       processId,
       exitCode: process.exitCode!,
       retainedBytes: process.retainedBytes + identityBytes(entry),
+      retainMs,
       forget: () => {
-        if (this.#entries.get(processId) === entry) this.#entries.delete(processId);
+        this.#remove(entry);
         void process.forget();
       },
     });
   }
 }
 
-interface Entry extends Pick<ProcessSummary, 'position' | 'processId' | 'program'> {
+interface Entry extends Pick<ProcessSummary, 'processId' | 'program'> {
+  readonly observer: ProcessObserver;
   readonly cancel: AbortController;
   readonly startedAtMs: number;
   /** Resolves when the start has succeeded, failed or been cancelled. */
@@ -257,6 +284,8 @@ interface Entry extends Pick<ProcessSummary, 'position' | 'processId' | 'program
   process: ManagedProcess | null;
   starting: Promise<void> | null;
 }
+
+const UNOBSERVED: ProcessObserver = { paused: false, reserved() {}, started() {}, removed() {} };
 
 /**
  * The kernel ends what runs in a sandbox a moment after the sandbox itself. Its protections are removed only then, so that a
@@ -285,7 +314,7 @@ function cancelled(processId: string): ProcessError {
   return new ProcessError('startCancelled', `process ${processId} start was cancelled`);
 }
 
-function summarize({ position, processId, program, startedAtMs, process }: Entry): ProcessSummary {
+function summarize({ processId, program, startedAtMs, process }: Entry): ProcessSummary {
   const state: ProcessState =
     process === null
       ? 'starting'
@@ -295,7 +324,6 @@ function summarize({ position, processId, program, startedAtMs, process }: Entry
           ? 'running'
           : 'exited';
   return {
-    position,
     processId,
     program,
     state,
@@ -303,6 +331,8 @@ function summarize({ position, processId, program, startedAtMs, process }: Entry
     reason: process?.reason ?? null,
     startedAtMs,
     nextSeq: process?.nextSeq ?? 1,
+    outputBytes: process?.outputBytes ?? 0,
+    size: process?.size ?? null,
   };
 }
 

@@ -66,7 +66,7 @@ export class RetainedStream {
     else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
   }
 
-  /** Bytes since the beginning of the stream. */
+  /** All bytes of the stream, evicted ones included. */
   get totalBytes(): number {
     return this.#totalBytes;
   }

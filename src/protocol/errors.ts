@@ -16,6 +16,8 @@ export const RpcErrorCode = {
   limitExceeded: -32001,
   /** The session to resume is attached to another connection. A later attempt may succeed. */
   sessionAttached: -32010,
+  /** Another client drives the process. Attach with `takeOver` to drive it. */
+  processDriven: -32011,
 } as const;
 
 /** A JSON-RPC error. */
@@ -72,6 +74,11 @@ export function sessionAttached(sessionId: string): RpcError {
     RpcErrorCode.sessionAttached,
     `session ${sessionId} is already attached to another connection`,
   );
+}
+
+/** Another client drives the process; the caller may take over. */
+export function processDriven(message: string): RpcError {
+  return new RpcError(RpcErrorCode.processDriven, message);
 }
 
 /** Makes a client's text safe to print: no control characters, limited length. */

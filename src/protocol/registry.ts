@@ -202,14 +202,16 @@ export const METHODS = {
     ...stream,
     params: tcp.TcpSubjectParams,
     result: process.EmptyResult,
-    summary: 'Ends the sending side after the earlier data.',
+    summary:
+      'Ends the sending side after the earlier data. The result means that the system of the server has taken all of it.',
   }),
   'tcp/close': method({
     ...stream,
     lane: 'control',
     params: tcp.TcpSubjectParams,
     result: process.EmptyResult,
-    summary: 'Closes the stream at once. No error when there is none.',
+    summary:
+      'Resets the stream, or stops opening it. The result means that its id is free. No error when there is none.',
   }),
   'tcp/consumed': method({
     ...stream,

@@ -119,7 +119,7 @@ export const ProcessAttachmentParams = once(() =>
       'The role of this connection from now on. `none`: it is no longer attached.',
     ),
     reason: doc(
-      z.optional(z.enum(['takenOver', 'driverLeft', 'processGone', 'accessEnded'])),
+      z.optional(z.enum(['takenOver', 'driverLeft', 'processGone'])),
       'Why the role changed. Absent when only the other clients changed.',
     ),
     attached: doc(z.array(AttachedClient()), 'All attached clients, at most 64.'),

@@ -3,7 +3,7 @@ import { isStrictBase64 } from '../base/base64.ts';
 import { BASE64_DECODE_CHUNK_CHARACTERS, BASE64_ENCODE_CHUNK_BYTES } from './limits.ts';
 
 /** Converts between bytes and short strings of base64. */
-export interface Base64Coder {
+interface Base64Coder {
   /** Encodes the bytes of `source` from `start` to `end`. */
   encode(source: Buffer, start: number, end: number): string;
   /**

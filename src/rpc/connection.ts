@@ -163,6 +163,7 @@ export class RpcConnection {
         result instanceof EncodedResult ? encodedResult(id, result.json) : encodeResult(id, result);
       this.#checkSize(text.length);
       this.#outbox.sendControl(text);
+      if (result instanceof EncodedResult) result.afterSent?.();
     }
     return undefined;
   }

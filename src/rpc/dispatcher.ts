@@ -138,10 +138,10 @@ export class Dispatcher {
   #start(job: Job, takesSlot: boolean): void {
     this.#active++;
     if (takesSlot) this.#running++;
-    let place: 'slot' | 'parked' | 'none' = takesSlot ? 'slot' : 'none';
+    let held: 'slot' | 'parked' | 'none' = takesSlot ? 'slot' : 'none';
     const park = () => {
-      if (place !== 'slot' || this.#parked >= MAX_PARKED_REQUESTS) return;
-      place = 'parked';
+      if (held !== 'slot' || this.#parked >= MAX_PARKED_REQUESTS) return;
+      held = 'parked';
       this.#parked++;
       this.#running--;
       this.#bytes -= job.bytes;
@@ -150,8 +150,8 @@ export class Dispatcher {
     };
     const leave = () => {
       this.#active--;
-      if (place === 'slot') this.#running--;
-      if (place === 'parked') {
+      if (held === 'slot') this.#running--;
+      if (held === 'parked') {
         this.#parked--;
         this.#parkedBytes -= job.bytes;
       } else {

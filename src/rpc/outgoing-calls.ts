@@ -20,6 +20,8 @@ export interface CallOptions {
   readonly reserved?: boolean;
   /** The trace that the call belongs to. */
   readonly trace?: Trace | null;
+  /** Called with the result when it arrives, before any later message is handled. It must not throw. */
+  readonly received?: ((result: unknown) => void) | undefined;
 }
 
 interface PendingCall {
@@ -52,7 +54,7 @@ export class OutgoingCalls {
   call(
     method: string,
     params: unknown,
-    { signal, reserved = false, trace = null }: CallOptions,
+    { signal, reserved = false, trace = null, received }: CallOptions,
   ): Promise<unknown> {
     // Within one process, calls beyond the limit wait here. On a network they are rejected.
     const inProcess = this.#transport.sendBytes !== undefined;
@@ -69,7 +71,11 @@ export class OutgoingCalls {
       const settled = () => signal?.removeEventListener('abort', abandon);
       const request = this.#encode(id, method, params, trace);
       signal?.addEventListener('abort', abandon, { once: true });
-      this.#pending.set(id, { resolve, reject, settled });
+      const resolveNow = (result: unknown) => {
+        received?.(result);
+        resolve(result);
+      };
+      this.#pending.set(id, { resolve: resolveNow, reject, settled });
       this.#send(id, request, reserved);
     });
   }

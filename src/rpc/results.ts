@@ -13,9 +13,12 @@ import type { MessageStream, StreamPart } from './outbox.ts';
 /** A result that its handler has already encoded as JSON, because it has a faster way. */
 export class EncodedResult {
   readonly json: string;
+  /** Called when the response is in the outbox. Messages that are sent from here on follow it on the wire. */
+  readonly afterSent: (() => void) | undefined;
 
-  constructor(json: string) {
+  constructor(json: string, afterSent?: () => void) {
     this.json = json;
+    this.afterSent = afterSent;
   }
 }
 

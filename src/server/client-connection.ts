@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
+import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -40,6 +41,8 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionProcesses } from './sessions/connection-processes.ts';
+import { ConnectionTcp } from './sessions/connection-tcp.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -53,6 +56,7 @@ export interface ConnectionServices {
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
+  tcpConnector(): Promise<TcpConnector>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -66,8 +70,10 @@ interface Attachment {
 }
 
 interface Tools {
+  readonly processes: ConnectionProcesses;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
+  readonly tcp: ConnectionTcp;
   readonly handlers: Handlers;
 }
 
@@ -138,10 +144,12 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
-        this.#attachment?.session.processes.setPaused(stopped);
+        this.#attachment?.session.flowChanged();
+        this.#attachment?.tools?.processes.flowChanged();
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
+        this.#attachment?.tools?.tcp.setPaused(stopped);
       },
       responses: (stopped) => {
         this.#responsesHeld = stopped;
@@ -186,12 +194,12 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { access } = this.principal;
+    const { access, tokenId, address, owner } = this.principal;
     this.#records.requireWritable();
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access), this.principal.tokenId ?? this.principal.address ?? undefined)
-        : sessions.resume(params.resumeSessionId, accessKey(access));
+        ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
+        : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
       const { detachedSessionTtlMs } = config;
       session.detachedTtlMs =
@@ -201,6 +209,8 @@ export class ClientConnection {
     }
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
+    session.clientName = params.clientName;
+    session.sharing = params.capabilities?.processSharing ?? false;
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);
@@ -210,8 +220,8 @@ export class ClientConnection {
     log.info('session attached', {
       session: session.id.slice(0, 8),
       client: printable(params.clientName),
-      token: this.principal.tokenId,
-      address: this.principal.address,
+      token: tokenId,
+      address,
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
@@ -224,8 +234,18 @@ export class ClientConnection {
 
   /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, fastPaths, environmentInfo, sandboxEnforcer, proxies, log } =
-      this.#services;
+    const {
+      sessions,
+      quotas,
+      search,
+      tcpConnector,
+      config,
+      fastPaths,
+      environmentInfo,
+      sandboxEnforcer,
+      proxies,
+      log,
+    } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
@@ -237,14 +257,22 @@ export class ClientConnection {
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
-      enter: () => quotas.enterHttpRequest(session),
+      enter: () => quotas.enterSocket(session),
       ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
+    });
+    const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
+    const tcp = new ConnectionTcp(this.#connection, {
+      connect: async (...target) => (await tcpConnector()).connect(...target),
+      enter: () => quotas.enterSocket(session),
     });
     const services = {
       config,
       session,
+      processes,
+      directory: sessions.directory,
       files,
       http,
+      tcp,
       quotas,
       sandboxEnforcer,
       proxies,
@@ -259,15 +287,15 @@ export class ClientConnection {
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
-      ...sharingHandlers(),
-      ...tcpHandlers(),
+      ...sharingHandlers(services),
+      ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
       ...fileWatchHandlers(services),
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, http, handlers };
+    return { processes, files, http, tcp, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -387,7 +415,10 @@ export class ClientConnection {
         done = true;
       })
       .catch(() => {});
-    const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
+    const progress = () => {
+      const { http, tcp } = this.#attachment?.tools ?? {};
+      return this.#connection.answered + (http?.piecesSent ?? 0) + (tcp?.chunksSent ?? 0);
+    };
     let before: number;
     do {
       before = progress();
@@ -395,6 +426,7 @@ export class ClientConnection {
     } while (!done && progress() > before);
     if (!done) {
       this.#attachment?.tools?.http.abortAll();
+      void this.#attachment?.tools?.tcp.abortAll();
       await withTimeout(allDone, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
@@ -402,7 +434,8 @@ export class ClientConnection {
 
   async #allAnswered(): Promise<void> {
     await this.#dispatcher.idle();
-    await this.#attachment?.tools?.http.finish();
+    const { http, tcp } = this.#attachment?.tools ?? {};
+    await Promise.all([http?.finish(), tcp?.finish()]);
   }
 
   /** Detaches the session immediately. Closing files has a timeout, because it never ends on a dead mount. */
@@ -413,8 +446,10 @@ export class ClientConnection {
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;
+    attachment.tools?.processes.dispose();
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
+    void attachment.tools?.tcp.abortAll();
     const disposed = attachment.tools?.files.dispose().catch(() => {});
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }

@@ -66,6 +66,18 @@ export const HTTP_REQUESTS_PER_CONNECTION = 512;
 /** HTTP requests that are aborted in one turn of the event loop. Each takes a fifth of a millisecond. */
 export const HTTP_ABORTS_PER_TURN = 64;
 
+/** Open TCP streams of one connection, including those that are being opened. Each holds a socket. */
+export const TCP_STREAMS_PER_CONNECTION = 512;
+
+/** Sockets that are reset in one turn of the event loop. */
+export const TCP_RESETS_PER_TURN = 64;
+
+/** Bytes that a client accepts from a TCP stream before it reports them as used, unless it says otherwise. */
+export const TCP_WINDOW_BYTES = 1024 * 1024;
+
+/** Size of the buffer that all TCP streams read into, one after the other. In base64 it fits into a pooled frame. */
+export const TCP_READ_BYTES = 64 * 1024;
+
 /** Largest piece of a streamed body in one message; clients of the reference accept no more. */
 export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 
@@ -101,3 +113,25 @@ export const PIPELINED_PAUSE_MS = 0.01;
 
 /** Most turns of the event loop in one busy poll, in case the clock stands still. More than fit into BUSY_POLL_MS. */
 export const BUSY_POLL_MAX_TURNS = 1_000;
+
+/** Connections that can be attached to one process. Each chunk of output is passed to all of them in one turn of the event loop. */
+export const ATTACHMENTS_PER_PROCESS = 256;
+
+/** Processes that one connection can be attached to, by `process/attach`. */
+export const ATTACHMENTS_PER_CONNECTION = 256;
+
+/** Attached clients that a listing or notification names, and the length of each name. The number of all of them is reported too. */
+export const SHOWN_ATTACHED_CLIENTS = 64;
+export const SHOWN_CLIENT_NAME_CHARS = 64;
+
+/** Retained output that is read at a time for a client that catches up. It stops there when its connection is saturated. */
+export const CATCH_UP_PAGE_BYTES = 256 * 1024;
+
+/** Characters of a reference. With 32 different ones a server can count on 2^40 references, so one that is gone is hardly used again. */
+export const REF_CHARS = 8;
+
+/** Processes that are gone whose references still get an error that says how they ended. Each takes some hundred bytes. */
+export const ENDED_PROCESS_RECORDS = 4_096;
+
+/** How long the output of a detached process stays readable after it has closed, if the request does not say. */
+export const DEFAULT_DETACHED_RETENTION_MS = 3_600_000;

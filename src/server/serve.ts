@@ -7,6 +7,7 @@ import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from
 import type { Revocations } from '../listener/revocations.ts';
 import { StartError } from '../listener/start-error.ts';
 import { ProxyResources } from '../network/proxy/proxy-resources.ts';
+import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
@@ -27,6 +28,7 @@ import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
+import { hostList, hostPolicyOf } from './sessions/connection-http.ts';
 import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
 import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
@@ -140,6 +142,7 @@ export class ExecServer {
   #revocations: Revocations | null = null;
   #records = ServerRecords.none;
   #search: Promise<ContentSearch> | null = null;
+  #tcpConnector: Promise<TcpConnector> | null = null;
   #closing: Promise<void> | null = null;
 
   /** Throws ConfigError for an unknown name or an invalid value. */
@@ -180,6 +183,10 @@ export class ExecServer {
       search: () => {
         this.#search ??= loadContentSearch(config);
         return this.#search;
+      },
+      tcpConnector: () => {
+        this.#tcpConnector ??= loadTcpConnector(config, this.#services.proxies);
+        return this.#tcpConnector;
       },
       environmentInfo: () =>
         describeEnvironment({
@@ -404,6 +411,16 @@ async function loadSandbox(
   const { bwrapPath, helperDirectory, descriptors } = options;
   const settings = { prebuild, descriptors, bwrapPath, helperDirectory };
   return createSandbox(await spawner.prepare(), process.env, settings);
+}
+
+async function loadTcpConnector(
+  config: ExecServerConfig,
+  { resolve, serverPorts }: ProxyResources,
+): Promise<TcpConnector> {
+  const { TcpConnector } = await import('../network/tcp/tcp-connector.ts');
+  const { denied, privateAddresses } = await hostPolicyOf(config);
+  const allowed = await hostList(config.tcpAllowedHosts, '--tcp-allowed-hosts');
+  return new TcpConnector({ policy: { allowed, denied, privateAddresses }, resolve, serverPorts });
 }
 
 async function loadContentSearch({ ripgrepPath, helperDirectory }: ExecServerConfig): Promise<ContentSearch> {

@@ -16,7 +16,7 @@ import { helperProgram, requireHelperProgram } from '../sandbox/file-helper-prog
 import { policyOf } from '../sandbox/policy/normalize.ts';
 import { executableFile, weaknessOf } from '../sandbox/trusted-program.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
-import { refuseBadHttpSettings } from './sessions/connection-http.ts';
+import { refuseBadNetworkSettings } from './sessions/connection-http.ts';
 
 /**
  * Rejects with StartError for settings that the server cannot honour. A server that does not start is better than one that refuses
@@ -25,7 +25,7 @@ import { refuseBadHttpSettings } from './sessions/connection-http.ts';
 export async function checkSettings(config: ExecServerConfig, address: ListenAddress): Promise<void> {
   refuseUnsafeAccess(config, address);
   await refuseUnenforceableLimits(config);
-  await refuseBadHttpSettings(config);
+  await refuseBadNetworkSettings(config);
   await refuseMissingPrograms(config);
 }
 

@@ -34,7 +34,7 @@ export interface FrameSocketOptions extends WebSocketOptions {
 }
 
 /** Options of the frame sockets of a server. */
-export interface FrameSocketServerOptions extends FrameSocketOptions {
+interface FrameSocketServerOptions extends FrameSocketOptions {
   /** Bytes of all messages together that have begun to arrive and are not complete. */
   readonly maxUnfinishedBytes: number;
 }

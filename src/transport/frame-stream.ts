@@ -5,7 +5,7 @@ import type { LargeMessage } from './transport.ts';
 import { ConnectionTurns, TurnCredit } from './turn-credit.ts';
 
 /** Receives the messages of a frame stream. */
-export interface FrameReceiver {
+interface FrameReceiver {
   /** A complete small message. Text is valid UTF-8. The bytes are valid during the call only. */
   message(bytes: Buffer, isBinary: boolean): void;
   /** A message begins that is large, fragmented or split. Its bytes go to the returned object. */

@@ -39,9 +39,9 @@ export function toBytes(payload) {
 }
 
 /**
- * The member `sandbox` of a request. `read`, `write` and `deny` list places: `/a` is a path, `:root` a special one,
+ * The member `sandbox` of a request. `read`, `write` and `deny` list paths: `/a` is an absolute path, `:root` a special one,
  * `:project_roots/a` one with a subpath, `glob:/a/*` a pattern. `roots` are the workspace roots, `cwd` is the first of them unless
- * given (null = absent). `permissions` takes the place of the managed profile; `with` holds other members.
+ * given (null = absent). `permissions` replaces the managed profile; `with` holds other members.
  */
 function toSandbox({
   read = [],
@@ -54,8 +54,8 @@ function toSandbox({
   cwd,
   with: others,
 }) {
-  const entries = Object.entries({ read, write, deny }).flatMap(([access, places]) =>
-    places.map((place) => ({ path: toEntryPath(place), access })),
+  const entries = Object.entries({ read, write, deny }).flatMap(([access, paths]) =>
+    paths.map((path) => ({ path: toEntryPath(path), access })),
   );
   const scan = depth === undefined ? {} : { glob_scan_max_depth: depth };
   const managed = {
@@ -73,10 +73,10 @@ function toSandbox({
   };
 }
 
-function toEntryPath(place) {
-  if (place.startsWith('/')) return { type: 'path', path: toUri(place) };
-  if (place.startsWith('glob:')) return { type: 'glob_pattern', pattern: place.slice('glob:'.length) };
-  const [, kind, subpath] = /^:(\w+)(?:\/(.+))?$/.exec(place);
+function toEntryPath(path) {
+  if (path.startsWith('/')) return { type: 'path', path: toUri(path) };
+  if (path.startsWith('glob:')) return { type: 'glob_pattern', pattern: path.slice('glob:'.length) };
+  const [, kind, subpath] = /^:(\w+)(?:\/(.+))?$/.exec(path);
   return { type: 'special', value: { kind, ...(subpath === undefined ? {} : { subpath }) } };
 }
 

@@ -116,11 +116,11 @@ describe('a bundle of the server in a folder without the package', () => {
     const files = new RemoteFileSystem(client);
     const { text } = await run(client.backend, program('echo plain'));
     expect(text.stdout).toBe('plain\n');
-    const confined = await run(
+    const sandboxed = await run(
       client.backend,
       program(`echo in > in; echo out > ${folder}/out`, { processId: 'q', sandbox: sandbox() }),
     );
-    expect(confined.exitCode).not.toBe(0);
+    expect(sandboxed.exitCode).not.toBe(0);
     expect([existsSync(join(workspace, 'in')), existsSync(join(folder, 'out'))]).toEqual([true, false]);
     await files.writeFile(uri('written'), 'needle\n', { sandbox: sandbox() });
     expect(readFileSync(join(workspace, 'written'), 'utf8')).toBe('needle\n');

@@ -79,10 +79,10 @@ describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
     expect(tools.map(({ name }) => name)).toContain('echo');
     expect(await answerOf(client, 'echo', { message: 'h\u00e9llo' })).toContain('h\u00e9llo');
     let closed = 0;
-    const told = client.onclose;
+    const onclose = client.onclose;
     client.onclose = () => {
       closed++;
-      told?.();
+      onclose?.();
     };
     await client.close();
     expect(closed).toBe(1);

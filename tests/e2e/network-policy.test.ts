@@ -81,14 +81,14 @@ function enforced(processId: string, script: string, networkProxy = launch()): S
 }
 
 /** A policy request and how it is answered. */
-async function question(client: TestClient, number = 1) {
-  await waitFor(`question ${number}`, () => questions(client).length >= number);
-  const { id, params } = questions(client)[number - 1] as { id: number; params: unknown };
+async function policyRequest(client: TestClient, number = 1) {
+  await waitFor(`policy request ${number}`, () => policyRequests(client).length >= number);
+  const { id, params } = policyRequests(client)[number - 1] as { id: number; params: unknown };
   const answer = (decision: unknown) => client.sendText(JSON.stringify({ id, result: { decision } }));
   return { id, params, answer };
 }
 
-function questions({ received }: TestClient) {
+function policyRequests({ received }: TestClient) {
   return received.filter(({ method }) => method === 'network/policyRequest');
 }
 
@@ -106,7 +106,7 @@ describe('a host that no pattern allows', () => {
   ])('is reached over %s when the client allows it', async (protocol, command) => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', command(`${web.url}/allowed`)));
-    const { id, params, answer } = await question(client);
+    const { id, params, answer } = await policyRequest(client);
     expect({ id, params }).toEqual({
       id: 1,
       params: { processId: 'p', request: { protocol, host: '127.0.0.1', port: web.port } },
@@ -132,7 +132,7 @@ describe('a host that no pattern allows', () => {
   ])('is not reached when the client answers %j', async (answer, decision, reason) => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/`));
-    (await question(client)).answer(answer);
+    (await policyRequest(client)).answer(answer);
     const answered = JSON.parse((await client.closedProcess('p')).text('stdout')) as unknown;
     expect(answered).toMatchObject({ status: 'blocked', decision, reason, source: 'decider' });
     expect(decisions(client)).toEqual([expect.objectContaining({ decision, reason, policyOverride: false })]);
@@ -142,7 +142,7 @@ describe('a host that no pattern allows', () => {
   test('is not reached when the client does not answer in time', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/`, launch(1)));
-    const { answer } = await question(client);
+    const { answer } = await policyRequest(client);
     expect((await client.closedProcess('p')).text('stdout')).toContain('"reason":"not_allowed"');
     // A late answer is ignored.
     answer({ type: 'allow' });
@@ -156,13 +156,13 @@ describe('a host that no pattern allows', () => {
     const gate = join(folder, 'gate');
     const script = `fetch ${web.url}/one; echo denied > ${folder}/denied; until [ -e ${gate} ]; do sleep 0.02; done; fetch ${web.url}/two`;
     await client.call('process/start', enforced('p', script));
-    await question(client);
+    await policyRequest(client);
     await client.drop();
     await waitFor('the denial', () => existsSync(join(folder, 'denied')));
     const next = await TestClient.connect(server.url);
     await next.handshake({ clientName: 'test', resumeSessionId });
     await next.call('fs/writeFile', { path: `file://${gate}`, dataBase64: '' });
-    const { id, answer } = await question(next);
+    const { id, answer } = await policyRequest(next);
     expect(id).toBe(1);
     answer({ type: 'allow' });
     await waitFor('the answer', () => asked.length > 0);
@@ -177,7 +177,7 @@ describe('a host that no pattern allows', () => {
   test('is not reached for a program that ended before the answer', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/ & sleep 1000`));
-    const { answer } = await question(client);
+    const { answer } = await policyRequest(client);
     await client.call('process/terminate', { processId: 'p' });
     await client.closedProcess('p');
     answer({ type: 'allow' });
@@ -207,14 +207,14 @@ describe('the client library', () => {
     const [client] = await connect(({ host, port }) =>
       host === '127.0.0.1' && port === web.port ? { type: 'allow' } : { type: 'deny', reason: 'elsewhere' },
     );
-    const told: string[] = [];
+    const reported: string[] = [];
     client.onNotification('network/policyDecision', ({ processId, host, decision, source, reason }) =>
-      told.push([processId, host, decision, source, reason].join(' ')),
+      reported.push([processId, host, decision, source, reason].join(' ')),
     );
     const process = await client.backend.start(enforced('p', `fetch ${web.url}/; fetch http://a.example/`));
     const output = await outputOf(process);
     expect(output).toMatch(/^reached\n\{"status":"blocked".*"reason":"elsewhere"/);
-    expect(told).toEqual(['p 127.0.0.1 allow decider not_allowed', 'p a.example deny decider elsewhere']);
+    expect(reported).toEqual(['p 127.0.0.1 allow decider not_allowed', 'p a.example deny decider elsewhere']);
   });
 
   test('continues to decide on its next connection', async () => {
@@ -226,11 +226,11 @@ describe('the client library', () => {
     // A request without an attached client is denied immediately, so the program waits for one.
     const script = `fetch http://a.example/; until [ -e ${folder}/go ]; do sleep 0.02; done; fetch ${web.url}/`;
     const process = await client.backend.start(enforced('p', script));
-    await waitFor('the question', () => signals.length === 1);
+    await waitFor('the policy request', () => signals.length === 1);
     proxy.drop();
     await waitFor('the next connection', () => client.call('environment/status', {}).catch(() => null));
     writeFileSync(`${folder}/go`, '');
-    await waitFor('the second question', () => signals.length === 2);
+    await waitFor('the second policy request', () => signals.length === 2);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
     const output = await outputOf(process);
     expect(output).toMatch(/"reason":"not_allowed".*\nreached\n$/s);
@@ -252,8 +252,8 @@ for number in range(${count}):
 open('${folder}/done', 'w').close()
 END`;
 
-  const numbers = (told: readonly NetworkPolicyDecisionEvent[]) =>
-    told.map(({ host }) => Number(/\d+/.exec(host)));
+  const numbers = (reported: readonly NetworkPolicyDecisionEvent[]) =>
+    reported.map(({ host }) => Number(/\d+/.exec(host)));
 
   test('are reported in order to a client that reads', async () => {
     const client = await server.connect();
@@ -261,9 +261,9 @@ END`;
     // More than are kept for an absent client.
     await client.call('process/start', enforced('p', storm(1100), launch(null)));
     await client.closedProcess('p');
-    const told = decisions(client);
-    expect(numbers(told)).toEqual(Array.from({ length: 1100 }, (_, number) => number));
-    expect(told.some(({ droppedBefore }) => droppedBefore !== undefined)).toBe(false);
+    const reported = decisions(client);
+    expect(numbers(reported)).toEqual(Array.from({ length: 1100 }, (_, number) => number));
+    expect(reported.some(({ droppedBefore }) => droppedBefore !== undefined)).toBe(false);
   });
 
   test('are counted when more of them occur than are kept for an absent client', async () => {
@@ -279,8 +279,8 @@ END`;
     const next = await TestClient.connect(server.url);
     await next.handshake({ clientName: 'test', resumeSessionId });
     await waitFor('the decisions', () => decisions(next).length >= 1024);
-    const told = decisions(next);
-    expect(numbers(told)).toEqual(Array.from({ length: 1024 }, (_, number) => number + 476));
-    expect(told.map(({ droppedBefore }) => droppedBefore ?? 0)).toEqual([476, ...Array(1023).fill(0)]);
+    const reported = decisions(next);
+    expect(numbers(reported)).toEqual(Array.from({ length: 1024 }, (_, number) => number + 476));
+    expect(reported.map(({ droppedBefore }) => droppedBefore ?? 0)).toEqual([476, ...Array(1023).fill(0)]);
   });
 });

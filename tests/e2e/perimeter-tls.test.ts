@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, expect, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
 import type { TlsOptions } from '../../src/transport/open-websocket.ts';
 import { connectWebSocket } from '../../src/transport/websocket.ts';
@@ -81,6 +82,13 @@ test('with a client CA accepts only clients with a certificate of that CA', asyn
   await expect(client(server.url, { ca })).rejects.toThrow();
   await expect(client(server.url, { ca, ...pem(outsider) })).rejects.toThrow();
   await served.close();
+});
+
+test('a client without a certificate learns that it needs one', async () => {
+  const server = await start('--tls-cert', first.cert, '--tls-key', first.key, '--tls-client-ca', ours.cert);
+  await expect(ExecServerClient.connect({ url: server.url, tls: { ca } })).rejects.toThrow(
+    `${server.url} requires a client certificate; pass one`,
+  );
 });
 
 test('SIGHUP loads new certificates and keeps connections; invalid ones are not used', async () => {

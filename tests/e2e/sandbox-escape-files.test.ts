@@ -308,7 +308,7 @@ const METADATA: readonly Attempt[] = [
   },
 ];
 
-const PLACES: readonly Attempt[] = [
+const SPECIAL_LOCATIONS: readonly Attempt[] = [
   {
     name: 'the rc files of the home directory',
     python:
@@ -369,7 +369,7 @@ const THEMES: readonly (readonly [string, readonly Attempt[]])[] = [
   ['renaming', RENAMES],
   ['protected names', PROTECTED],
   ['other ways to change a file', METADATA],
-  ['special locations', PLACES],
+  ['special locations', SPECIAL_LOCATIONS],
 ];
 
 describe.each(SERVER_USERS)('a program of a server run by %s does not escape by', (user) => {

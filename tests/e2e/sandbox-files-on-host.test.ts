@@ -15,10 +15,10 @@ import {
 import {
   changes,
   entryAt,
-  entryPlaceOf,
   type HostTree,
   hostTree,
-  placeOf,
+  resolvedEntry,
+  resolvedPath,
   subtree,
 } from '../support/host-tree.ts';
 
@@ -289,17 +289,17 @@ describe.each(SERVER_USERS)('file operations under random policies of a server r
         const sandbox = host.sandbox(rules);
         for (const [index, one] of operations.entries()) {
           const before = host.snapshot();
-          const places = placesOf(host, one);
+          const paths = hostPathsOf(host, one);
           const content = `written by operation ${index}`;
           const error = await perform(server, host, sandbox, one, content);
           const after = host.snapshot();
           const about = JSON.stringify({ rules, one, error });
           if (error === null) {
             successes++;
-            expectEffect(one, places, { before, after, content, about });
+            expectEffect(one, paths, { before, after, content, about });
           } else {
             refusals++;
-            expect(partial(one, places, changes(before, after)), about).toEqual([]);
+            expect(partial(one, paths, changes(before, after)), about).toEqual([]);
           }
         }
       },
@@ -317,8 +317,8 @@ describe.each(SERVER_USERS)('file operations under random policies of a server r
 
 const SEED = 3;
 
-/** The places of an operation on the host, before it is performed. */
-interface Places {
+/** The paths of an operation on the host, before it is performed. */
+interface HostPaths {
   readonly path: string;
   /** Where the entry at the path is; a link at the end is not followed. */
   readonly entry: string;
@@ -327,10 +327,10 @@ interface Places {
   readonly source: string;
 }
 
-function placesOf(host: Host, one: Operation): Places {
+function hostPathsOf(host: Host, one: Operation): HostPaths {
   const path = host.real(one.path);
   const source = 'source' in one ? host.real(one.source) : path;
-  return { path, entry: entryPlaceOf(path), target: placeOf(path), source: entryPlaceOf(source) };
+  return { path, entry: resolvedEntry(path), target: resolvedPath(path), source: resolvedEntry(source) };
 }
 
 interface Effect {
@@ -340,37 +340,37 @@ interface Effect {
   readonly about: string;
 }
 
-function expectEffect(one: Operation, places: Places, { before, after, content, about }: Effect): void {
+function expectEffect(one: Operation, paths: HostPaths, { before, after, content, about }: Effect): void {
   const changed = changes(before, after);
-  expect(unexpected(one, places, changed), about).toEqual([]);
+  expect(unexpected(one, paths, changed), about).toEqual([]);
   switch (one.kind) {
     case 'write':
     case 'stream':
-      if (places.target === '/dev/null') return;
-      expect(entryAt(places.target)?.replace(/^file \d+ /, ''), about).toBe(content);
+      if (paths.target === '/dev/null') return;
+      expect(entryAt(paths.target)?.replace(/^file \d+ /, ''), about).toBe(content);
       return;
     case 'mkdir':
-      expect(entryAt(places.target) ?? 'nothing', about).toMatch(/^directory/);
+      expect(entryAt(paths.target) ?? 'nothing', about).toMatch(/^directory/);
       return;
     case 'remove':
-      expect(entryAt(places.entry), about).toBeNull();
+      expect(entryAt(paths.entry), about).toBeNull();
       return;
     case 'rename':
-      if (places.source === places.entry) return;
-      expect(entryAt(places.source), about).toBeNull();
-      expect(subtree(after, places.entry), about).toEqual(subtree(before, places.source));
+      if (paths.source === paths.entry) return;
+      expect(entryAt(paths.source), about).toBeNull();
+      expect(subtree(after, paths.entry), about).toEqual(subtree(before, paths.source));
       return;
     case 'copy':
-      expectCopied(places, before, after, about);
+      expectCopied(paths, before, after, about);
   }
 }
 
 /** A directory is merged into the destination, without its permissions. */
-function expectCopied(places: Places, before: HostTree, after: HostTree, about: string): void {
-  if (places.target === '/dev/null') return;
-  const source = subtree(before, places.source);
+function expectCopied(paths: HostPaths, before: HostTree, after: HostTree, about: string): void {
+  if (paths.target === '/dev/null') return;
+  const source = subtree(before, paths.source);
   const isLink = source['']?.startsWith('link') === true;
-  const copied = subtree(after, isLink ? places.entry : places.target);
+  const copied = subtree(after, isLink ? paths.entry : paths.target);
   const withoutModes = (entries: Record<string, string>) =>
     Object.fromEntries(
       Object.entries(entries).map(([key, text]) => [key, text.replace(/^directory \d+/, 'directory')]),
@@ -382,7 +382,11 @@ function expectCopied(places: Places, before: HostTree, after: HostTree, about: 
 type Changes = ReturnType<typeof changes>;
 
 /** The changes that the operation has not been asked for. */
-function unexpected(one: Operation, { entry, target, source }: Places, changed: Changes): [string, string][] {
+function unexpected(
+  one: Operation,
+  { entry, target, source }: HostPaths,
+  changed: Changes,
+): [string, string][] {
   const within = (path: string, directory: string) => path === directory || path.startsWith(`${directory}/`);
   const isAsked: Readonly<Record<Operation['kind'], (path: string, change: string) => boolean>> = {
     write: (path) => path === target,
@@ -397,7 +401,7 @@ function unexpected(one: Operation, { entry, target, source }: Places, changed: 
 }
 
 /** The changes of a failed operation that it may not leave. Trees are removed, copied and created step by step. */
-function partial(one: Operation, places: Places, changed: Changes): [string, string][] {
+function partial(one: Operation, paths: HostPaths, changed: Changes): [string, string][] {
   const isTree = 'recursive' in one && one.recursive;
-  return isTree ? unexpected(one, places, changed) : [...changed];
+  return isTree ? unexpected(one, paths, changed) : [...changed];
 }

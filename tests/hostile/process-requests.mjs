@@ -329,6 +329,11 @@ export const PROCESS_REQUESTS = {
       before: running(20, { argv: MANY_ARGUMENTS }),
       requests: () => [{}],
     },
+    {
+      name: 'all processes of the server, with their ports',
+      before: running(100),
+      requests: () => [{ scope: 'server', ports: true }],
+    },
   ],
   'command/exec': [
     { name: 'hostile URIs', requests: (fixture) => urisOf(fixture).map((cwd) => start({ cwd })) },

@@ -3,6 +3,7 @@ import { FILE_REQUESTS } from './file-requests.mjs';
 import { JSON_MESSAGES } from './json-messages.mjs';
 import { PROCESS_REQUESTS } from './process-requests.mjs';
 import { SESSION_REQUESTS } from './session-requests.mjs';
+import { SHARING_REQUESTS } from './sharing-requests.mjs';
 import { deepObject, wideObject } from './texts.mjs';
 
 /**
@@ -16,7 +17,12 @@ import { deepObject, wideObject } from './texts.mjs';
  */
 
 /** The requests of each method, or why its params need no entry of their own. @type {Record<string, HostileRequest[] | string>} */
-export const METHOD_REQUESTS = { ...SESSION_REQUESTS, ...FILE_REQUESTS, ...PROCESS_REQUESTS };
+export const METHOD_REQUESTS = {
+  ...SESSION_REQUESTS,
+  ...FILE_REQUESTS,
+  ...PROCESS_REQUESTS,
+  ...SHARING_REQUESTS,
+};
 
 /** Sent to every method. */
 const FOR_EVERY_METHOD = {

@@ -135,10 +135,10 @@ export class AgentsApi {
   }
 
   #registration(role: 'environment' | 'harness') {
-    const place = `${this.#registry.url.replace('http', 'ws')}/cloud-agent/default/ws/environment`;
+    const base = `${this.#registry.url.replace('http', 'ws')}/cloud-agent/default/ws/environment`;
     return {
       environment_id: this.environmentId,
-      url: `${place}/${this.environmentId}?role=${role}&sig=${this.#signature}`,
+      url: `${base}/${this.environmentId}?role=${role}&sig=${this.#signature}`,
       security_profile: SECURITY_PROFILE,
       executor_registration_id: this.#registrationId,
       ignored: { by: 'executors and harnesses' },

@@ -87,8 +87,8 @@ export class CodexRun {
     const byVariable = options.configuredBy === 'variable';
     if (!byVariable && relay === undefined)
       writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
-    const place = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
-    this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...place, 'go'], {
+    const args = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
+    this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...args, 'go'], {
       cwd: this.workspace,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {

@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ensureReference } from '../../scripts/reference.mjs';
+import { findCommand } from '../../src/cli/commands.ts';
 import { CONFIG_OPTIONS } from '../../src/server/config/config.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -61,23 +62,13 @@ const ADDED: Readonly<Record<string, string>> = {
   transport: 'short form of --listen',
   'url-file': 'publishes the URL',
   'pid-file': 'publishes the process id',
-  json: 'of the commands config and doctor',
+  port: 'short form of --listen',
   version: 'the reference prints its version with `codex --version`',
 };
 
 /** Defaults of the reference that are others here. */
 const OTHER_DEFAULTS: Readonly<Record<string, string>> = {
   'concurrent-requests': 'requests of a connection do not block each other',
-};
-
-/** Commands of one program only. */
-const OTHER_COMMANDS: Readonly<Record<string, string>> = {
-  serve: 'the default command',
-  config: 'shows the settings',
-  token: 'creates tokens',
-  audit: 'verifies an audit log',
-  doctor: 'tests the sandbox',
-  relay: 'serves a relay',
 };
 
 const commandsOf = (help: string) =>
@@ -88,7 +79,7 @@ const commandsOf = (help: string) =>
 
 describe.skipIf(skipped !== null)('the command line of codex exec-server', () => {
   test('the helps of the servers list the same flags', () => {
-    const [theirs, mine] = [codex('--help'), ours('--help')].map(({ stdout }) => flagsOf(stdout));
+    const [theirs, mine] = [codex('--help'), ours('serve', '--help')].map(({ stdout }) => flagsOf(stdout));
     expect([...theirs!.keys()].filter((name) => !mine!.has(name))).toEqual(Object.keys(MISSING));
     const settings = new Set(CONFIG_OPTIONS.map(({ flag }) => flag.slice(2)));
     const added = [...mine!.keys()].filter((name) => !theirs!.has(name) && !settings.has(name));
@@ -109,7 +100,7 @@ describe.skipIf(skipped !== null)('the command line of codex exec-server', () =>
   });
 
   test('defaults and variables are the same', () => {
-    const [theirs, mine] = [codex('--help'), ours('--help')].map(({ stdout }) => flagsOf(stdout));
+    const [theirs, mine] = [codex('--help'), ours('serve', '--help')].map(({ stdout }) => flagsOf(stdout));
     const differing: string[] = [];
     for (const [name, { text }] of theirs!) {
       const [, standard] = /\[default: ([^\]]+)\]/.exec(text) ?? [];
@@ -122,10 +113,10 @@ describe.skipIf(skipped !== null)('the command line of codex exec-server', () =>
     expect(differing).toEqual(Object.keys(OTHER_DEFAULTS));
   });
 
-  test('the helps list the same commands', () => {
+  test('every command of the reference is a command or an alias here', () => {
     const theirs = commandsOf(codex('--help').stdout);
-    const mine = commandsOf(ours('--help').stdout).filter((name) => !(name in OTHER_COMMANDS));
-    expect(mine).toEqual(theirs);
+    expect(theirs.length).toBeGreaterThan(1);
+    for (const name of theirs) expect(findCommand(name), name).toBeDefined();
   });
 
   test.each(['chatgpt', '"chatgpt"'])('-c forced_login_method=%s rules an API key out', (method) => {

@@ -111,11 +111,11 @@ async function observe(kind: Kind, scenario: Scenario): Promise<Observed> {
     ...env,
     ...(env.OPENAI_IDENTITY_TOKEN_FILE && { OPENAI_IDENTITY_TOKEN_FILE: join(home, 'identity') }),
   };
-  const place = ['--remote', `${registry.url}${base}`, '--environment-id', environmentId, ...args];
+  const target = ['--remote', `${registry.url}${base}`, '--environment-id', environmentId, ...args];
   const program =
     kind === 'reference'
-      ? startProgram(binary as string, ['exec-server', ...place], { env: variables })
-      : startBin(place, variables);
+      ? startProgram(binary as string, ['exec-server', ...target], { env: variables })
+      : startBin(target, variables);
   onTestFinished(() => program.stop());
   if (stdin !== undefined) program.process.stdin!.write(stdin);
   const exitCode = await program.exited;
@@ -365,9 +365,9 @@ test.skipIf(skipped || fileLock === null)('the reference waits for the lock of t
   onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
   const file = new AuthFile(home, fileLock, recordedLog().log);
   const program = await file.locked(async () => {
-    const place = ['--remote', registry.url, '--environment-id', 'env-1'];
+    const target = ['--remote', registry.url, '--environment-id', 'env-1'];
     const env = { HOME: home, CODEX_HOME: home, CODEX_REFRESH_TOKEN_URL_OVERRIDE: service.url };
-    const started = startProgram(binary as string, ['exec-server', ...place], { env });
+    const started = startProgram(binary as string, ['exec-server', ...target], { env });
     onTestFinished(() => started.stop());
     const inode = String(statSync(join(home, 'auth.lock')).ino);
     // The kernel marks processes that wait for a lock with an arrow.

@@ -30,8 +30,8 @@ async function openRelay(): Promise<TestRelay> {
 
 function startReference(relay: TestRelay, args: readonly string[]): RunningProgram {
   const home = createHome();
-  const place = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
-  return startProgram(binary as string, ['exec-server', ...args, ...place], {
+  const target = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
+  return startProgram(binary as string, ['exec-server', ...args, ...target], {
     env: { HOME: home, CODEX_HOME: home, CODEX_API_KEY: relay.token('executor') },
     onExit: () => rmSync(home, { recursive: true, force: true, maxRetries: 5 }),
   });
@@ -158,8 +158,8 @@ describe.skipIf(skipped)('a forwarder', () => {
     const { startReference: startServer } = await import('../../scripts/reference.mjs');
     const server = await startServer();
     onTestFinished(() => server.stop());
-    const place = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
-    const forwarder = startBin(['forward', '--connect', server.url!, ...place], {
+    const target = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
+    const forwarder = startBin(['forward', '--connect', server.url!, ...target], {
       CODEX_API_KEY: relay.token('executor'),
     });
     onTestFinished(() => forwarder.stop());

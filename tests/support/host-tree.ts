@@ -66,15 +66,17 @@ export function changes(
 }
 
 /** Where an entry at the path is or would be made, with links resolved, also dangling ones. */
-export function placeOf(path: string, links = 40): string {
+export function resolvedPath(path: string, links = 40): string {
   if (links === 0) return path;
-  const parent = path === '/' ? '/' : placeOf(dirname(path), links - 1);
+  const parent = path === '/' ? '/' : resolvedPath(dirname(path), links - 1);
   const place = join(parent, basename(path));
   if (existsSync(place)) return realpathSync(place);
-  return statsOf(place)?.isSymbolicLink() ? placeOf(resolve(parent, readlinkSync(place)), links - 1) : place;
+  return statsOf(place)?.isSymbolicLink()
+    ? resolvedPath(resolve(parent, readlinkSync(place)), links - 1)
+    : place;
 }
 
 /** The same without following a link at the end. */
-export function entryPlaceOf(path: string): string {
-  return join(placeOf(dirname(path)), basename(path));
+export function resolvedEntry(path: string): string {
+  return join(resolvedPath(dirname(path)), basename(path));
 }

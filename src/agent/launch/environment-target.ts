@@ -19,5 +19,6 @@ export async function environmentTarget(
       hint: 'set `cwd`',
     });
   }
-  return { id: environment.id, backend: environment.backend, shell: info.shell, cwd: folder };
+  const { id, backend, processes } = environment;
+  return { id, backend, processes, shell: info.shell, cwd: folder };
 }

@@ -21,6 +21,8 @@ export interface Launch {
   readonly sessionId: number;
   readonly policy: ExecPolicy;
   readonly environment: EnvironmentChoices;
+  /** Whether the program outlives its agent. */
+  readonly detached: boolean;
   readonly clock: Clock;
   readonly time: PausableClock;
   readonly signal: AbortSignal;
@@ -98,6 +100,7 @@ async function start(call: Launch, sandbox: unknown, network: NetworkChoice | nu
   const params = {
     ...startParams(call.request, processId, sandbox, call.caller, call.environment),
     ...(network === null ? {} : networkParams(network, sandbox, call.policy.approveHost !== undefined)),
+    ...(call.detached && { lifetime: { type: 'detached' as const } }),
   };
   const decisions = new NetworkDecisions();
   const ending = new AbortController();
@@ -143,13 +146,13 @@ function isSandboxed({ process }: WatchedProcess, requested: boolean): boolean {
 async function ask<Answer>(
   time: PausableClock,
   signal: AbortSignal,
-  question: () => Promise<Answer>,
+  request: () => Promise<Answer>,
 ): Promise<Answer> {
   const resume = time.pause();
   try {
     signal.throwIfAborted();
     // A program in JavaScript may decide without a promise.
-    return await unlessAborted(Promise.resolve(question()), signal);
+    return await unlessAborted(Promise.resolve(request()), signal);
   } finally {
     resume();
   }

@@ -10,7 +10,7 @@ import { HOST_DECISION_MS } from '../limits.ts';
 import type { Approval, HostRequest, NetworkChoice } from './policy.ts';
 
 /** Decides about a host until the signal aborts. */
-export type HostApproval = (host: Omit<HostRequest, 'processId'>, signal: AbortSignal) => Promise<Approval>;
+type HostApproval = (host: Omit<HostRequest, 'processId'>, signal: AbortSignal) => Promise<Approval>;
 
 /** Returns the policy's choice. Throws ExecToolError for a member that does not exist, because the executor would ignore it. */
 export function checkedNetwork(choice: NetworkChoice | null | undefined): NetworkChoice | null {

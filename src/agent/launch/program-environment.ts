@@ -1,7 +1,4 @@
-import type { StartParams } from '../../environment/index.ts';
-
-/** Which variables of the executor's environment a program inherits. */
-export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
+import type { EnvPolicy, StartParams } from '../../environment/index.ts';
 
 /** The caller of a program, as the program sees it. */
 export interface Caller {

@@ -1,15 +1,24 @@
-import type { ExecBackend, SandboxRequest, StartParams } from '../../environment/index.ts';
+import { toFileUri } from '../../client/paths.ts';
+import { type Shell, shellCommand, shellKind } from '../../client/process/shell-command.ts';
+import type {
+  EnvPolicy,
+  ExecBackend,
+  SandboxRequest,
+  SharedProcesses,
+  StartParams,
+} from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
-import { joinFolder, type Shell, shellCommand, shellKind } from './command.ts';
 import type { CommandRequest } from './policy.ts';
-import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
+import { type Caller, programEnvironment, programMetadata } from './program-environment.ts';
 
 /** A target for commands. */
 export interface ExecTarget {
   /** The environment's id. */
   readonly id: string;
   readonly backend: ExecBackend;
+  /** For `reopen`. */
+  readonly processes?: SharedProcesses;
   readonly shell: Shell;
   /** The default working directory, a `file:` URI of the executor. */
   readonly cwd: string;
@@ -82,7 +91,7 @@ export function startParams(
 
 function folderOf(cwd: string, workdir: string): string {
   try {
-    return joinFolder(cwd, workdir);
+    return workdir === '' ? cwd : toFileUri(workdir, cwd);
   } catch (error) {
     throw invalid(`'workdir' does not name a folder: ${messageOf(error)}`);
   }

@@ -14,6 +14,8 @@ export interface ToolOutput {
    * keeps its output open.
    */
   readonly sessionId: number | null;
+  /** With a session id: the reference by which another agent continues with the session. Null where the executor has none. */
+  readonly ref: string | null;
   /** Whether the program probably failed because of its sandbox. */
   readonly sandboxDenied: boolean;
   /** Hosts that the program was not allowed to reach since the previous call, at most eight. */

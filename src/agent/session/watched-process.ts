@@ -67,7 +67,7 @@ export class WatchedProcess {
       for await (const event of this.process.events({ signal: this.#stop.signal })) {
         if (this.#state.ended) break;
         this.#take(event);
-        await this.#roomForOutput();
+        await this.#outputCapacity();
       }
       this.#fail('its events ended before its exit');
     } catch (error) {
@@ -137,7 +137,7 @@ export class WatchedProcess {
   }
 
   /** Reads no events while too much output is held. The event log has its own limit. */
-  async #roomForOutput(): Promise<void> {
+  async #outputCapacity(): Promise<void> {
     while (this.#sink === null && this.#heldBytes > HELD_OUTPUT_BYTES && !this.#state.ended) {
       await new Promise<void>((resolve) => {
         const stop = this.onChange(() => {

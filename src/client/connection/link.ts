@@ -142,13 +142,17 @@ export class Link {
   async call(
     method: string,
     params: unknown,
-    options: { readonly signal?: AbortSignal | undefined; readonly cleanup?: boolean } = {},
+    options: {
+      readonly signal?: AbortSignal | undefined;
+      readonly cleanup?: boolean;
+      readonly received?: (result: unknown) => void;
+    } = {},
   ): Promise<unknown> {
     if (this.#end !== null) throw new LinkEndedError(this.#end, false);
     try {
-      const { signal, cleanup: reserved = false } = options;
+      const { signal, cleanup: reserved = false, received } = options;
       const trace = sendableTrace(this.#trace);
-      const result = await this.#connection.call(method, params, { signal, reserved, trace });
+      const result = await this.#connection.call(method, params, { signal, reserved, trace, received });
       this.#answered++;
       return result;
     } catch (error) {
@@ -186,7 +190,7 @@ export class Link {
       clientName,
       resumeSessionId,
       ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
-      ...(resumeSessionId !== null && { capabilities: { droppedProcesses: true } }),
+      capabilities: { processSharing: true, ...(resumeSessionId !== null && { droppedProcesses: true }) },
     };
     const limit = new CallLimit(
       'the handshake',

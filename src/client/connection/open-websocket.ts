@@ -39,7 +39,9 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
     if (error instanceof UpgradeRefusedError) {
       throw refusedUpgrade(name, error.status, { hasToken: authToken !== undefined, cause: error });
     }
-    if (NO_TLS.test((error as Error).message)) throw withoutTls(name, error);
+    const { message } = error as Error;
+    if (NO_TLS.test(message)) throw withoutTls(name, error);
+    if (CERTIFICATE_NEEDED.test(message) && tls?.cert === undefined) throw withoutCertificate(name, error);
     throw TLS_FAILURE.test(codeOf(error)) ? untrusted(name, error) : unreachable(name, error);
   }
 }
@@ -67,6 +69,16 @@ const TLS_FAILURE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO
 
 /** OpenSSL's message when the peer does not speak TLS. */
 const NO_TLS = /wrong version number/;
+
+/** OpenSSL's message when the peer wants a client certificate. TLS 1.2 has no alert of its own for that. */
+const CERTIFICATE_NEEDED = /alert certificate required/;
+
+function withoutCertificate(name: string, cause: unknown): ClientError {
+  return new ClientError('connectFailed', `${name} requires a client certificate`, {
+    cause,
+    hint: 'pass one that its certificate authority has signed as `tls.cert` and `tls.key`',
+  });
+}
 
 function withoutTls(name: string, cause: unknown): ClientError {
   return new ClientError('connectFailed', `${name} does not speak TLS`, {

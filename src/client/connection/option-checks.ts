@@ -13,6 +13,12 @@ export function checkBytes(name: string, value: unknown, { min = 0 } = {}): void
   throw badOption(name, value, 'a number of bytes', `write a whole number from ${min}`);
 }
 
+/** Checks that an option, if given, is a sequence number or 0. Throws ClientError of kind `config`. */
+export function checkSeq(name: string, value: unknown): void {
+  if (value === undefined || (Number.isSafeInteger(value) && (value as number) >= 0)) return;
+  throw badOption(name, value, 'a sequence number', 'write a whole number from 0');
+}
+
 /** Returns an option in milliseconds, and `none` for no limit. Throws ClientError of kind `config` when it is neither. */
 export function durationOrNone(name: string, value: unknown, none: number): number | undefined {
   if (value === 'none' || value === Number.POSITIVE_INFINITY) return none;

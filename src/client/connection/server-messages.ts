@@ -1,6 +1,6 @@
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyDecisionEvent, NetworkPolicyRequest } from '../../protocol/network.ts';
-import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
+import type { EnvironmentInfo, OutputStream, ReadPage, SandboxType } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_HOST_CHARACTERS, MAX_REASON_CHARACTERS } from '../limits.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
@@ -112,6 +112,15 @@ export function readStatus(result: unknown, method: string): string {
   return status;
 }
 
+/** Parses the result of `process/start`. */
+export function readStarted(result: unknown): { sandboxType: SandboxType | null; ref: string | null } {
+  const { sandboxType, ref } = members(result);
+  return {
+    sandboxType: typeof sandboxType === 'string' ? (sandboxType as SandboxType) : null,
+    ref: typeof ref === 'string' ? ref : null,
+  };
+}
+
 /** Returns whether the process was running when it was terminated. */
 export function readRunning(result: unknown): boolean {
   return members(result).running === true;
@@ -159,11 +168,13 @@ function readChunk(chunk: unknown): ReadPage['chunks'][number] {
   return { seq, stream, bytes };
 }
 
-function members(value: unknown): Record<string, unknown> {
+/** The members of an object; empty for any other value. */
+export function members(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-function isSeq(value: unknown): value is number {
+/** Whether a value is a sequence number. */
+export function isSeq(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1;
 }
 
@@ -171,7 +182,8 @@ function isPosition(value: unknown): value is number | null {
   return value === null || (Number.isSafeInteger(value) && (value as number) >= 0);
 }
 
-function isExitCode(value: unknown): value is number {
+/** Whether a value is an exit code. */
+export function isExitCode(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }
 

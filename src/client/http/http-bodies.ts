@@ -1,4 +1,5 @@
 import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
+import { ChunkQueue } from '../connection/chunk-queue.ts';
 import { ClientError } from '../errors.ts';
 import { BODY_QUEUE_MAX_CHUNKS, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
@@ -53,18 +54,14 @@ export class HttpBodies {
 
 /** The received part of one body that waits for its reader. */
 export class HttpBody {
-  /** Counts bytes that start to wait, or stop when negative. Returns false when too many bytes wait. */
-  readonly #count: (bytes: number) => boolean;
+  readonly #queue: ChunkQueue;
   readonly #ended: () => void;
-  #chunks: Uint8Array[] = [];
   #lastSeq = 0;
-  #done = false;
   #over = false;
-  #failure: ClientError | null = null;
-  #wake: () => void = () => {};
 
+  /** `count` counts bytes that start to wait, or stop when negative. It returns false when too many bytes wait. */
   constructor(count: (bytes: number) => boolean, ended: () => void) {
-    this.#count = count;
+    this.#queue = new ChunkQueue(BODY_QUEUE_MAX_CHUNKS, count);
     this.#ended = ended;
   }
 
@@ -74,7 +71,7 @@ export class HttpBody {
   }
 
   receive({ seq, bytes, done, error }: BodyDelta): void {
-    if (this.#done) return;
+    if (this.#queue.done) return;
     if (seq !== this.#lastSeq + 1) {
       this.fail(
         new ClientError('protocol', `a chunk of a streamed body is missing: ${seq} follows ${this.#lastSeq}`),
@@ -83,10 +80,9 @@ export class HttpBody {
     }
     this.#lastSeq = seq;
     this.#over ||= done;
-    if (bytes.length > 0) this.#push(bytes);
+    if (bytes.length > 0 && !this.#queue.push(bytes)) this.fail(tooManyBytes());
     if (error !== null) this.fail(new ClientError('server', `the body was cut short: ${error}`));
-    else if (done) this.#end();
-    this.#wake();
+    else if (done) this.#end(null);
   }
 
   /**
@@ -95,67 +91,34 @@ export class HttpBody {
    */
   fail(error: ClientError, { over = false } = {}): void {
     this.#over ||= over;
-    if (this.#done) return;
-    this.#failure = error;
-    this.#end();
+    this.#end(error);
   }
 
   /** Drops the waiting chunks and ends the iteration, with the error if there is one. */
   drop(error: ClientError | null = null): void {
-    for (const chunk of this.#chunks) this.#count(-chunk.length);
-    this.#chunks = [];
-    this.#failure = error;
-    this.#end();
+    const wasDone = this.#queue.done;
+    this.#queue.drop(error);
+    if (!wasDone) this.#ended();
   }
 
   /** Returns the next chunk, or null at the end. Rejects when the body failed. */
-  async next(): Promise<Uint8Array | null> {
-    for (;;) {
-      const chunk = this.#chunks.shift();
-      if (chunk !== undefined) {
-        this.#count(-chunk.length);
-        return chunk;
-      }
-      if (this.#failure !== null) throw this.#failure;
-      if (this.#done) return null;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+  next(): Promise<Uint8Array | null> {
+    return this.#queue.next();
   }
 
-  #push(bytes: Uint8Array): void {
-    this.#chunks.push(bytes);
-    if (this.#chunks.length > BODY_QUEUE_MAX_CHUNKS) this.#chunks = [concat(this.#chunks)];
-    if (this.#count(bytes.length)) return;
-    this.fail(
-      new ClientError(
-        'overloaded',
-        `more than ${BODY_QUEUES_MAX_BYTES} bytes of streamed bodies wait for their readers`,
-        {
-          hint: 'read the bodies faster, or stream fewer at a time',
-        },
-      ),
-    );
-  }
-
-  #end(): void {
-    if (!this.#done) {
-      this.#done = true;
-      this.#ended();
-    }
-    this.#wake();
+  #end(error: ClientError | null): void {
+    if (this.#queue.done) return;
+    this.#queue.end(error);
+    this.#ended();
   }
 }
 
-function concat(chunks: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
-  let end = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, end);
-    end += chunk.length;
-  }
-  return whole;
+function tooManyBytes(): ClientError {
+  return new ClientError(
+    'overloaded',
+    `more than ${BODY_QUEUES_MAX_BYTES} bytes of streamed bodies wait for their readers`,
+    { hint: 'read the bodies faster, or stream fewer at a time' },
+  );
 }
 
 function readDelta(params: unknown): BodyDelta | null {

@@ -11,6 +11,7 @@ import type {
 } from '../backend.ts';
 import { receivedBytes } from '../connection/bytes.ts';
 import { CallLimit } from '../connection/call-limit.ts';
+import { ConsumptionReports } from '../connection/consumption.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
@@ -110,23 +111,17 @@ export class RemoteHttp implements ExecutorHttp {
   }
 }
 
-/**
- * Yields the chunks. Reports progress when half of the window is used, so that the other half covers the round
- * trip.
- */
+/** Yields the chunks and reports progress. */
 async function* chunks(
   body: HttpBody,
   consumed: (bytes: number) => void,
   cancel: () => void,
 ): AsyncGenerator<Uint8Array> {
-  let unreported = 0;
+  const reports = new ConsumptionReports(BODY_WINDOW_BYTES, consumed);
   try {
     for (let chunk = await body.next(); chunk !== null; chunk = await body.next()) {
       yield chunk;
-      unreported += chunk.length;
-      if (unreported < BODY_WINDOW_BYTES / 2 || body.over) continue;
-      consumed(unreported);
-      unreported = 0;
+      if (!body.over) reports.consumed(chunk.length);
     }
   } finally {
     cancel();

@@ -3,13 +3,21 @@ import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
 import { fillGaps, type SequencedEvent } from './event-order.ts';
-import { movePast, type StreamPositions, startPositions, withLostSizes } from './stream-positions.ts';
+import { movePast, positionsAfter, type StreamPositions, withLostSizes } from './stream-positions.ts';
 
 /** Fetches output that the server retains, after `afterSeq` and up to `throughSeq`. Whatever is missing is lost. */
 export type Refill = (
   afterSeq: number,
   throughSeq: number,
 ) => Promise<readonly Extract<ProcessEvent, { type: 'output' }>[]>;
+
+/** Where a log begins. */
+export interface LogStart {
+  /** The sequence number before the first event. */
+  readonly afterSeq: number;
+  /** What every reader gets before the first event. */
+  readonly screen: Extract<ProcessEvent, { type: 'screen' }> | null;
+}
 
 interface Entry {
   readonly event: ProcessEvent;
@@ -22,28 +30,32 @@ interface Entry {
  * others.
  */
 export class ProcessEventLog {
+  readonly start: LogStart;
   readonly #refill: Refill;
   #entries: Entry[] = [];
   /** The index of the first kept entry, and the number of events before the first entry of the array. */
   #head = 0;
   #dropped = 0;
-  #evictedThroughSeq = 0;
+  #evictedThroughSeq: number;
   /** The positions behind the last evicted event. */
-  readonly #evictedPositions = startPositions();
-  #lastSeq = 0;
+  readonly #evictedPositions: StreamPositions;
+  #lastSeq: number;
   #bytes = 0;
   #exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
   readonly #waiting = new Set<() => void>();
 
-  constructor(refill: Refill) {
+  constructor(refill: Refill, start: LogStart = { afterSeq: 0, screen: null }) {
     this.#refill = refill;
+    this.start = start;
+    this.#evictedThroughSeq = start.afterSeq;
+    this.#evictedPositions = positionsAfter(start.afterSeq);
+    this.#lastSeq = start.afterSeq;
   }
 
   /** Appends the next event in order. No event may follow `closed` or `failed`. */
   append(event: ProcessEvent): void {
     if (event.type === 'exited') this.#exited = event;
-    if (event.type === 'lost') this.#lastSeq = event.toSeq;
-    else if (event.type !== 'failed') this.#lastSeq = event.seq;
+    this.#lastSeq = seqOf(event) ?? this.#lastSeq;
     this.#entries.push({ event, lastSeq: this.#lastSeq });
     this.#bytes += weight(event);
     this.#evict();
@@ -126,18 +138,22 @@ export class ProcessEventLog {
 class Subscription implements AsyncIterableIterator<ProcessEvent> {
   readonly #log: ProcessEventLog;
   readonly #signal: AbortSignal | null;
-  #ahead: ProcessEvent[] = [];
+  #ahead: ProcessEvent[];
   #position = 0;
-  #lastSeq = 0;
-  readonly #positions = startPositions();
+  #lastSeq: number;
+  readonly #positions: StreamPositions;
   #done = false;
   #wake: (() => void) | null = null;
   /** Runs steps one after the other, even when `next` is called concurrently. */
   #steps: Promise<unknown> = Promise.resolve();
 
   constructor(log: ProcessEventLog, signal: AbortSignal | null) {
+    const { screen, afterSeq } = log.start;
     this.#log = log;
     this.#signal = signal;
+    this.#ahead = screen === null ? [] : [screen];
+    this.#lastSeq = afterSeq;
+    this.#positions = positionsAfter(afterSeq);
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<ProcessEvent> {
@@ -175,8 +191,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   }
 
   #taken(event: ProcessEvent): ProcessEvent {
-    if (event.type === 'lost') this.#lastSeq = event.toSeq;
-    else if (event.type !== 'failed') this.#lastSeq = event.seq;
+    this.#lastSeq = seqOf(event) ?? this.#lastSeq;
     movePast(this.#positions, event);
     if (event.type === 'closed' || event.type === 'failed') this.#done = true;
     return event;
@@ -207,6 +222,12 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
     this.#done = true;
     return new ClientError('aborted', 'reading the events was aborted', { cause: this.#signal?.reason });
   }
+}
+
+/** The last sequence number of an event; null for events without one. */
+function seqOf(event: ProcessEvent): number | null {
+  if (event.type === 'lost') return event.toSeq;
+  return 'seq' in event ? event.seq : null;
 }
 
 function weight(event: ProcessEvent): number {

@@ -1,10 +1,16 @@
 import type { LostEvent, ProcessEvent, ReadPage } from '../backend.ts';
 import type { ReadPosition } from '../connection/server-messages.ts';
 import { REORDER_MAX_BYTES, REORDER_MAX_EVENTS } from '../limits.ts';
-import { movePast, STREAMS, startPositions, withLostSizes } from './stream-positions.ts';
+import {
+  movePast,
+  positionsAfter,
+  STREAMS,
+  type StreamPositions,
+  withLostSizes,
+} from './stream-positions.ts';
 
 /** An event that carries a sequence number. */
-export type SequencedEvent = Extract<ProcessEvent, { readonly seq: number }>;
+export type SequencedEvent = Extract<ProcessEvent, { readonly type: 'output' | 'exited' | 'closed' }>;
 /** A published event: a sequenced one, or `lost` for those that are gone. */
 export type OrderedEvent = SequencedEvent | LostEvent;
 
@@ -23,14 +29,20 @@ export class EventOrder {
   #pendingBytes = 0;
   /** The highest sequence number that did not fit into the buffer. */
   #refusedSeq = 0;
-  #lastSeq = 0;
+  /** The events up to here are not wanted. */
+  readonly #startSeq: number;
+  #lastSeq: number;
   #exitSeen = false;
   #ended = false;
   /** The positions behind the last published event. */
-  readonly #positions = startPositions();
+  readonly #positions: StreamPositions;
 
-  constructor(publish: (event: OrderedEvent) => void) {
+  /** Begins after the event `startSeq`. */
+  constructor(publish: (event: OrderedEvent) => void, startSeq = 0) {
     this.#publish = publish;
+    this.#startSeq = startSeq;
+    this.#lastSeq = startSeq;
+    this.#positions = positionsAfter(startSeq);
   }
 
   /** The last published sequence number. */
@@ -62,6 +74,11 @@ export class EventOrder {
     this.#pending.set(event.seq, event);
     this.#pendingBytes += bytes;
     return true;
+  }
+
+  /** Notes that the events up to this one are not sent: they must be read. */
+  skip(toSeq: number): void {
+    if (!this.#ended) this.#refusedSeq = Math.max(this.#refusedSeq, toSeq);
   }
 
   /** Whether merging the page would report events as lost. */
@@ -105,7 +122,8 @@ export class EventOrder {
       if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
     }
     const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
-    const missesExit = page.exited && !exitKnown;
+    const exitedBefore = exitSeq !== null && exitSeq <= this.#startSeq;
+    const missesExit = page.exited && !exitKnown && !exitedBefore;
     if (
       missesExit &&
       exitSeq !== null &&

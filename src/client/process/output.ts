@@ -33,6 +33,7 @@ export async function* outputOf(
   const { signal, onLost = throwLost } = options;
   for await (const event of process.events(signal && { signal })) {
     if (event.type === 'output') yield { stream: event.stream, bytes: event.bytes };
+    else if (event.type === 'screen') yield { stream: 'pty', bytes: event.screen.redraw };
     else if (event.type === 'lost' && event.bytes !== 0) onLost(event);
     else if (event.type === 'failed') throw event.error;
   }
@@ -54,6 +55,8 @@ export async function* outputTextOf(
       yield* gaps.before(event.stream).map(markerText);
       const text = texts.decode(event.stream, event.bytes);
       if (text !== '') yield { stream: event.stream, text };
+    } else if (event.type === 'screen') {
+      yield { stream: 'pty', text: texts.decode('pty', event.screen.redraw) };
     } else if (event.type === 'lost') {
       yield* texts.flush();
       if (event.bytes === 0) continue;

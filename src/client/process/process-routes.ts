@@ -3,40 +3,62 @@ import type { StartOptions } from '../backend.ts';
 import type { Link } from '../connection/link.ts';
 import type { PolicyHandler } from '../connection/policy-requests.ts';
 import { processIdOf, readEvent, readPolicyDecision } from '../connection/server-messages.ts';
+import { readAttachment, readSkipped } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { CATCH_UP_CONCURRENCY } from '../limits.ts';
+import type { ProcessAttachment } from '../sharing.ts';
+import { reattach } from './attach-requests.ts';
+import type { Attachment } from './attachment.ts';
 import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
-import { cannotFollow, type RemoteProcess } from './remote-process.ts';
+import { cannotFollow } from './process-errors.ts';
+import type { RemoteProcess } from './remote-process.ts';
 
 /** The functions of a start that concern the network of its process. */
 export type NetworkHooks = Pick<StartOptions, 'onNetworkPolicyRequest' | 'onNetworkPolicyDecision'>;
 
+/** The handles of one process. There are several when this client attaches to a process more than once. */
 interface Route {
-  readonly process: RemoteProcess;
+  readonly attachment: Attachment;
+  readonly processes: Set<RemoteProcess>;
   readonly hooks: NetworkHooks;
 }
 
 /**
- * Routes events to processes. A process is registered from before its start is sent until its last event is
- * delivered.
+ * Routes events to processes. A process is registered from before its start is sent, or from the answer to its attach,
+ * until its last event is delivered.
  */
 export class ProcessRoutes {
   readonly #routes = new Map<string, Route>();
 
-  /** Throws when the id is in use. */
-  register(process: RemoteProcess, hooks: NetworkHooks = {}): void {
+  /** Adds a process that is about to start. Throws when the id is in use. */
+  register(process: RemoteProcess, attachment: Attachment, hooks: NetworkHooks = {}): void {
     if (this.#routes.has(process.processId)) {
       throw new ClientError('invalidInput', `the process id ${process.processId} is already in use`, {
         hint: 'use an id that no open process has',
       });
     }
-    this.#routes.set(process.processId, { process, hooks });
+    this.#routes.set(process.processId, { attachment, processes: new Set([process]), hooks });
   }
 
-  /** Removes exactly this process, not another one with the same id. */
-  unregister(process: RemoteProcess): void {
-    if (this.#routes.get(process.processId)?.process === process) this.#routes.delete(process.processId);
+  /** Adds a handle of a process that this client has attached to. */
+  join(process: RemoteProcess, attachment: Attachment): void {
+    const route = this.#routes.get(process.processId);
+    if (route !== undefined) route.processes.add(process);
+    else this.#routes.set(process.processId, { attachment, processes: new Set([process]), hooks: {} });
+  }
+
+  /** The attachment of a registered process. */
+  attachmentOf(processId: string): Attachment | undefined {
+    return this.#routes.get(processId)?.attachment;
+  }
+
+  /** Removes exactly this handle. Returns whether another one of the same process is left. */
+  unregister(process: RemoteProcess): boolean {
+    const route = this.#routes.get(process.processId);
+    if (route?.processes.delete(process) && route.processes.size === 0)
+      this.#routes.delete(process.processId);
+    return this.#routes.has(process.processId);
   }
 
   /** Returns the handler for the hosts of a registered process: its own, or else `common`. */
@@ -45,17 +67,14 @@ export class ProcessRoutes {
     return route && (route.hooks.onNetworkPolicyRequest ?? common);
   }
 
-  /** Passes an event to its process. Returns `unknown` when no registered process is concerned. */
+  /** Passes a notification to its process. Returns `unknown` when no registered process is concerned. */
   receive(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
-    if (!PROCESS_EVENTS.has(method)) return 'unknown';
+    if (!PROCESS_NOTIFICATIONS.has(method)) return 'unknown';
     const processId = processIdOf(params);
     if (processId === null) return 'unreadable';
-    const process = this.#routes.get(processId)?.process;
-    if (process === undefined) return 'unknown';
-    const event = readEvent(method, params);
-    if (event === null) return 'unreadable';
-    process.receive(event);
-    return 'routed';
+    const route = this.#routes.get(processId);
+    if (route === undefined) return 'unknown';
+    return deliver(route, method, params) ? 'routed' : 'unreadable';
   }
 
   /** Passes a decision about the network to the start of its process. */
@@ -66,41 +85,82 @@ export class ProcessRoutes {
   }
 
   /**
-   * Catches up with every process over a new link. No start is pending then: starts on the lost link have settled
-   * with it. A process that can no longer be followed is terminated and fails alone. Errors of the link itself
-   * reject.
+   * Attaches again to the processes of other sessions, and catches up with every process over a new link. No start is
+   * pending then: starts on the lost link have settled with it. A process that can no longer be followed fails alone.
+   * Errors of the link itself reject.
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {
-    const queue = [...this.#routes.values()]
-      .map(({ process }) => process)
-      .filter((process) => process.recoverable);
-    const call: Call = (method, params) => link.call(method, params, { signal });
+    const queue = [...this.#routes.values()];
     const worker = async () => {
-      for (let process = queue.pop(); process !== undefined; process = queue.pop()) {
-        await catchUpOrFail(process, call);
-      }
+      for (let route = queue.pop(); route !== undefined; route = queue.pop())
+        await recover(route, link, signal);
     };
     await Promise.all(Array.from({ length: CATCH_UP_CONCURRENCY }, worker));
   }
 
   failAll(error: ClientError): void {
-    for (const { process } of [...this.#routes.values()]) process.fail(error);
+    for (const { processes } of [...this.#routes.values()]) failEach(processes, error);
   }
 }
 
-const PROCESS_EVENTS: ReadonlySet<string> = new Set(['process/output', 'process/exited', 'process/closed']);
+const PROCESS_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  'process/output',
+  'process/exited',
+  'process/closed',
+  'process/attachment',
+  'process/skipped',
+]);
 
-async function catchUpOrFail(process: RemoteProcess, call: Call): Promise<void> {
+/** Returns false when the params are invalid. */
+function deliver({ attachment, processes }: Route, method: string, params: unknown): boolean {
+  if (method === 'process/attachment') {
+    const change = readAttachment(params);
+    if (change === null) return false;
+    attachment.change(change);
+    if (change.role === 'none') failEach(processes, noLongerAttached(processIdOf(params)!, change));
+    return true;
+  }
+  if (method === 'process/skipped') {
+    const toSeq = readSkipped(params);
+    if (toSeq === null) return false;
+    for (const process of processes) process.skipped(toSeq);
+    return true;
+  }
+  const event = readEvent(method, params);
+  if (event === null) return false;
+  for (const process of [...processes]) process.receive(event);
+  return true;
+}
+
+async function recover({ attachment, processes }: Route, link: Link, signal: AbortSignal): Promise<void> {
+  const followed = [...processes].filter((process) => process.recoverable);
+  const [first] = followed;
+  if (first === undefined) return;
+  const call: Call = (method, params) => link.call(method, params, { signal });
   try {
-    await process.catchUp(call);
+    if (!attachment.own) await reattach(link, attachment, first.processId, signal);
+    for (const process of followed) await process.catchUp(call);
   } catch (error) {
     const concernsProcess =
       error instanceof RpcError ||
       error instanceof InconsistentPageError ||
       (error instanceof ClientError && error.kind === 'protocol');
     if (!concernsProcess) throw error;
-    process.fail(cannotFollow(process.processId, error));
-    // Sent after the recovery; the recovery does not wait for it.
-    process.terminate().catch(() => {});
+    failEach(followed, cannotFollow(first.processId, error));
+    // Sent after the recovery; the recovery does not wait for it. Other clients may need a shared process.
+    if (attachment.own && !attachment.shared) first.terminate().catch(() => {});
   }
+}
+
+function failEach(processes: Iterable<RemoteProcess>, error: ClientError): void {
+  for (const process of [...processes]) process.fail(error);
+}
+
+function noLongerAttached(processId: string, { reason }: ProcessAttachment): ClientError {
+  const isGone = reason === 'processGone';
+  const why = isGone ? 'the server no longer keeps it' : 'its access has ended';
+  return new ClientError(
+    isGone ? 'notFound' : 'server',
+    `the client is no longer attached to process ${processId}: ${why}`,
+  );
 }

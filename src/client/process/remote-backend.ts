@@ -1,49 +1,31 @@
-import type {
-  CallOptions,
-  EnvironmentInfo,
-  ExecBackend,
-  ExecProcess,
-  SandboxType,
-  StartOptions,
-  StartParams,
-} from '../backend.ts';
+import type { CallOptions, ExecBackend, ExecProcess, StartOptions, StartParams } from '../backend.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
+import { readStarted } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
-import { INFO_TIMEOUT_MS } from '../limits.ts';
-import type { NetworkHooks, ProcessRoutes } from './process-routes.ts';
+import { Attachment } from './attachment.ts';
+import { type ClientHost, processHost } from './process-host.ts';
+import type { NetworkHooks } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
-
-/** The part of a client that a backend needs. */
-interface BackendHost extends Omit<ProcessHost, 'unregister'> {
-  readonly environmentInfo: EnvironmentInfo | null;
-  usableLink(signal?: AbortSignal): Promise<Link>;
-  readonly routes: ProcessRoutes;
-}
 
 /** Starts processes on a server. */
 export class RemoteBackend implements ExecBackend {
-  readonly #host: BackendHost;
+  readonly #host: ClientHost;
   readonly #processHost: ProcessHost;
-  #fetchedInfo: Pick<EnvironmentInfo, 'cwd'> | null = null;
 
-  constructor(host: BackendHost) {
+  constructor(host: ClientHost) {
     this.#host = host;
-    this.#processHost = {
-      get capabilities() {
-        return host.capabilities;
-      },
-      call: (method, params, options) => host.call(method, params, options),
-      usableLink: () => host.usableLink(),
-      unregister: (process) => host.routes.unregister(process),
-    };
+    this.#processHost = processHost(host);
   }
 
-  /** Asks the server once, if its handshake did not describe the environment. */
   async defaultCwd(options: CallOptions = {}): Promise<string | null> {
-    const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
-    return info.cwd ?? null;
+    try {
+      return (await this.#host.info(options)).cwd ?? null;
+    } catch (error) {
+      if (error instanceof ClientError && error.kind === 'unsupported') return null;
+      throw error;
+    }
   }
 
   /**
@@ -64,17 +46,6 @@ export class RemoteBackend implements ExecBackend {
     }
   }
 
-  async #fetchInfo(options: CallOptions): Promise<Pick<EnvironmentInfo, 'cwd'>> {
-    try {
-      const limits = { timeoutMs: INFO_TIMEOUT_MS, ...options };
-      this.#fetchedInfo = await this.#host.call('environment/info', null, limits);
-    } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'unsupported')) throw error;
-      this.#fetchedInfo = {};
-    }
-    return this.#fetchedInfo;
-  }
-
   async #startOn(
     link: Link,
     params: StartParams,
@@ -88,8 +59,9 @@ export class RemoteBackend implements ExecBackend {
       });
     }
     const { routes } = this.#host;
-    const process = new RemoteProcess(this.#processHost, params.processId);
-    routes.register(process, hooks);
+    const attachment = Attachment.ofStart(params);
+    const process = new RemoteProcess(this.#processHost, params.processId, attachment);
+    routes.register(process, attachment, hooks);
     let wanted = true;
     const starting = this.#send(link, process, params);
     starting.then(
@@ -109,8 +81,8 @@ export class RemoteBackend implements ExecBackend {
 
   async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
     try {
-      const result = (await link.call('process/start', params)) as { sandboxType?: SandboxType } | null;
-      process.started(result?.sandboxType ?? null);
+      const { sandboxType, ref } = readStarted(await link.call('process/start', params));
+      process.started(sandboxType, ref);
     } catch (error) {
       if (error instanceof LinkEndedError) {
         void this.#terminateUnwanted(process);

@@ -1,5 +1,6 @@
 import { onAbort } from '../../base/abort.ts';
 import { Listeners } from '../../base/listeners.ts';
+import { randomHex } from '../../base/random-hex.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -10,25 +11,31 @@ import type {
   ReadPage,
   SandboxType,
   TerminateMode,
+  WaitOptions,
   WriteStatus,
 } from '../backend.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
+import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import {
-  CATCH_UP_PAGES,
   END_CHECK_FIRST_MS,
-  MAX_REFUSED_READS,
   MAX_RETRIES,
   MAX_TIMER_MS,
   MISSING_EVENT_DELAY_MS,
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
+import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
+import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
-import { ProcessEventLog } from './event-log.ts';
+import { type LogStart, ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { outputTextOf } from './output.ts';
+import { cannotFollow, unsupported } from './process-errors.ts';
+import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
+import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
 /** The part of a client that a process needs. */
@@ -37,9 +44,23 @@ export interface ProcessHost {
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
   /** Returns the open connection; waits during a recovery. */
   usableLink(): Promise<Link>;
-  /** Removes the process from the routes. */
-  unregister(process: RemoteProcess): void;
+  /** Removes the process from the routes. Returns whether another handle follows the same process. */
+  unregister(process: RemoteProcess): boolean;
+  /** Sends `process/attach`, again if the connection is lost. Calls `received` as soon as the answer arrives. */
+  attach(
+    params: CallParamsOf<'process/attach'>,
+    received: (attached: Attached) => void,
+    options: CallOptions,
+  ): Promise<void>;
 }
+
+/** Where following a process begins. */
+export interface ProcessStart extends LogStart {
+  /** The exit code, if the process has exited already. */
+  readonly exitCode: number | null;
+}
+
+const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -47,15 +68,17 @@ export interface ProcessHost {
  */
 export class RemoteProcess implements ExecProcess {
   readonly processId: string;
+  readonly #attachment: Attachment;
   readonly #host: ProcessHost;
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
   readonly #changes = new Listeners<[]>();
   #sandboxType: SandboxType | null = null;
-  #revision = 0;
+  #revision: number;
   #started = false;
-  #exitCode: number | null = null;
+  #detached = false;
+  #exitCode: number | null;
   #sandboxDenied = false;
   #closed = false;
   #failure: ClientError | null = null;
@@ -63,12 +86,37 @@ export class RemoteProcess implements ExecProcess {
   #quietTimer: ReturnType<typeof setTimeout> | undefined;
   #catchingUp = false;
 
-  constructor(host: ProcessHost, processId: string) {
+  constructor(host: ProcessHost, processId: string, attachment: Attachment, start = FROM_THE_BEGINNING) {
     this.processId = processId;
     this.#host = host;
-    this.#order = new EventOrder((event) => this.#publish(event));
-    this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retained(afterSeq, throughSeq));
-    this.#stdin = new StdinQueue(processId, () => host.usableLink());
+    this.#attachment = attachment;
+    this.#revision = start.afterSeq;
+    this.#exitCode = start.exitCode;
+    this.#order = new EventOrder((event) => this.#publish(event), start.afterSeq);
+    const read = (afterSeq: number) => this.read({ afterSeq });
+    this.#log = new ProcessEventLog((afterSeq, toSeq) => readRetained(read, afterSeq, toSeq), start);
+    const idPrefix = attachment.own ? '' : `${randomHex()}-`;
+    this.#stdin = new StdinQueue(processId, () => host.usableLink(), idPrefix);
+  }
+
+  get ref(): string | null {
+    return this.#attachment.ref;
+  }
+
+  get name(): string | null {
+    return this.#attachment.name;
+  }
+
+  get role(): ProcessAttachment['role'] {
+    return this.#detached ? 'none' : this.#attachment.current.role;
+  }
+
+  get attachedClients(): readonly AttachedClient[] {
+    return this.#attachment.current.attached;
+  }
+
+  onAttachmentChange(listener: (attachment: ProcessAttachment) => void): () => void {
+    return this.#attachment.onChange(listener);
   }
 
   get sandboxType(): SandboxType | null {
@@ -95,6 +143,14 @@ export class RemoteProcess implements ExecProcess {
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
     return this.#log.subscribe(options);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    for await (const { text } of outputTextOf(this)) yield text;
+  }
+
+  wait(options?: WaitOptions): Promise<ProcessState> {
+    return wait(this, options);
   }
 
   async read(options: ReadOptions = {}): Promise<ReadPage> {
@@ -178,17 +234,59 @@ export class RemoteProcess implements ExecProcess {
     }
   }
 
+  async screen(options: CallOptions = {}): Promise<ProcessScreen> {
+    if (!this.#host.capabilities.processScreen) {
+      throw unsupported('show the screen of a terminal', 'read the output of the process instead');
+    }
+    return readScreen(await this.#host.call('process/screen', { processId: this.processId }, options));
+  }
+
+  async takeOver(options: CallOptions = {}): Promise<void> {
+    const { ref } = this;
+    if (ref === null) throw unsupported('share processes', 'use a server with the capability processSharing');
+    const received = (attached: Attached) => this.#attachment.answered(attached);
+    await this.#host.attach({ ref, role: 'driver', takeOver: true }, received, options);
+  }
+
+  async detach(options: CallOptions = {}): Promise<void> {
+    if (this.#detached) return;
+    this.#detached = true;
+    this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
+    if (this.ref === null || this.#host.unregister(this)) return;
+    await this.#host.call('process/detach', { processId: this.processId }, options);
+  }
+
+  async kill(signal?: string, options?: CallOptions): Promise<void> {
+    await (signal === undefined ? this.terminate(undefined, options) : this.signal(signal, options));
+  }
+
+  /** A process that can no longer be followed, or whose client is closed, ends with its session. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#failure !== null || (this.#attachment.own && this.#attachment.shared)) return;
+    await (this.#attachment.own ? this.terminate() : this.detach()).catch((error: unknown) => {
+      if (this.#failure === null) throw error;
+    });
+  }
+
   /** Whether a recovery must catch up with this process. */
   get recoverable(): boolean {
     return this.#started && !this.#closed && this.#failure === null;
   }
 
   /** Called when the server has started the process. */
-  started(sandboxType: SandboxType | null): void {
+  started(sandboxType: SandboxType | null, ref: string | null): void {
     this.#started = true;
     this.#sandboxType = sandboxType;
+    this.#attachment.started(ref);
     // The process may have exited or failed before its start was answered.
     if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
+  }
+
+  /** Called when the server has attached this client. Reads what happened before. */
+  attached(): void {
+    this.#started = true;
+    this.#watchQuiet(this.#exitCode === null ? QUIET_CHECK_FIRST_MS : END_CHECK_FIRST_MS);
+    void this.#catchUpNow(true);
   }
 
   /** Stops following a process that the caller no longer wants. */
@@ -202,6 +300,12 @@ export class RemoteProcess implements ExecProcess {
   receive(event: SequencedEvent): void {
     if (!this.#order.insert(event)) void this.#catchUpNow(true);
     else if (this.#order.waiting) this.#scheduleCatchUp();
+  }
+
+  /** Reads the events that the server does not send because this client reads too slowly. */
+  skipped(toSeq: number): void {
+    this.#order.skip(toSeq);
+    if (this.#order.waiting) void this.#catchUpNow(true);
   }
 
   /** Reads the events that were missed. Throws what `call` throws. */
@@ -277,35 +381,6 @@ export class RemoteProcess implements ExecProcess {
     if (this.#order.waiting) this.#scheduleCatchUp();
   }
 
-  /** Reads output that the log has evicted, if the server still retains it. */
-  async #retained(afterSeq: number, throughSeq: number) {
-    const chunks: ReadPage['chunks'][number][] = [];
-    for (let lastSeq = afterSeq, pages = 0; pages < CATCH_UP_PAGES; pages++) {
-      const page = await this.#readWhenPossible(lastSeq);
-      chunks.push(...page.chunks.filter(({ seq }) => seq <= throughSeq));
-      if (!endsWithOutput(page) || page.nextSeq > throughSeq || page.nextSeq - 1 <= lastSeq) break;
-      lastSeq = page.nextSeq - 1;
-    }
-    return chunks.map((chunk) => ({ type: 'output' as const, ...chunk }));
-  }
-
-  /**
-   * Reads with retries at growing intervals. A server that keeps refusing will not stop: its answer may exceed its
-   * own size limit.
-   */
-  async #readWhenPossible(afterSeq: number): Promise<ReadPage> {
-    for (let refusals = 0; ; ) {
-      try {
-        return await this.read({ afterSeq });
-      } catch (error) {
-        if (!maySucceedLater(error)) throw error;
-        if (!isLost(error) && ++refusals > MAX_REFUSED_READS) throw error;
-        const pauseMs = MISSING_EVENT_DELAY_MS * 2 ** refusals;
-        await new Promise((resolve) => setTimeout(resolve, pauseMs));
-      }
-    }
-  }
-
   /**
    * Resolves when an event after `afterSeq` is known, the process has ended, the time is up, or the signal aborts.
    */
@@ -339,25 +414,4 @@ export class RemoteProcess implements ExecProcess {
       sandboxDenied: false,
     };
   }
-}
-
-/** The process may keep running, but its events can no longer be read. */
-export function cannotFollow(processId: string, error: unknown): ClientError {
-  const message = error instanceof Error ? error.message : String(error);
-  return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {
-    cause: error,
-  });
-}
-
-function maySucceedLater(error: unknown): boolean {
-  return isLost(error) || (error instanceof ClientError && error.retryable);
-}
-
-/** Whether the connection ended before the answer came. */
-function isLost(error: unknown): boolean {
-  return error instanceof ClientError && error.kind === 'brokenPipe';
-}
-
-function unsupported(what: string, hint: string): ClientError {
-  return new ClientError('unsupported', `the server cannot ${what}`, { hint });
 }

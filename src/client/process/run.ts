@@ -1,96 +1,62 @@
-import { randomHex } from '../../base/random-hex.ts';
-import type {
-  CallOptions,
-  ExecBackend,
-  ExecProcess,
-  LostEvent,
-  OutputStream,
-  ProcessState,
-  StartParams,
-} from '../backend.ts';
+import type { ExecBackend, ExecProcess, ProcessState, StartParams, WaitOptions } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import { checkBytes } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
-import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
-import { lossMarker, outputOf, type StreamGap, StreamGaps } from './output.ts';
+import { RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
+import { type ProgramInput, writeInput } from './input.ts';
+import { OutputCollector, type RunResult } from './output-collector.ts';
+import { type Command, type ProgramHost, type ProgramOptions, startParams } from './program-options.ts';
+import { reportOutput, workOf } from './spawn.ts';
 
-/** The exit status and output of a program. A failed program is a result, not an error. */
-export interface RunResult {
-  /** 128 + n when signal n ended the program; null when it did not end in time. */
-  readonly exitCode: number | null;
-  /** The signal that the exit code stands for, if any. A program can also exit with such a code by itself. */
-  readonly signal: string | null;
-  readonly stdout: Uint8Array;
-  readonly stderr: Uint8Array;
-  /** Output of the terminal, when there is one. stdout and stderr are then empty. */
-  readonly terminal: Uint8Array;
-  /** The output as UTF-8 text. A marker line replaces lost output; the bytes above are joined at the gap. */
-  readonly text: { readonly stdout: string; readonly stderr: string; readonly terminal: string };
-  /** Whether any output is missing here: it exceeded `maxOutputBytes`, or it is lost. */
-  readonly truncated: boolean;
-  /** How many bytes are missing here. Lost output counts if its size is known. */
-  readonly omittedBytes: number;
-  /** Output that is lost because the server no longer retained it, usually after a long time without a connection. */
-  readonly lost: readonly LostEvent[];
-  /** Whether the program was terminated because of the timeout. */
-  readonly timedOut: boolean;
-  readonly sandboxDenied: boolean;
-  readonly wallTimeMs: number;
-}
-
-export interface CollectOptions {
+export interface CollectOptions extends Pick<ProgramOptions, 'onStdout' | 'onStderr' | 'onOutput'> {
   /** An abort terminates the program and rejects. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /**
    * Terminates the program after this time. With `run`, the start has the same timeout and rejects when it is
    * exceeded.
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Bytes to keep of each stream, from its beginning. Further bytes are only counted. */
-  readonly maxOutputBytes?: number;
+  readonly maxOutputBytes?: number | undefined;
 }
 
-export interface RunOptions extends CollectOptions {
-  /** Input for stdin; without it stdin is empty. */
-  readonly input?: Uint8Array | string;
-  /**
-   * With an argv: working directory as a `file:` URI. Defaults to the backend's `defaultCwd`, or to `/` if it
-   * reports none.
-   */
-  readonly cwd?: string;
-  /** With an argv: environment variables, added to those of the server. */
-  readonly env?: Readonly<Record<string, string>>;
-}
+/** Options of a program that runs to its end. */
+export interface RunOptions extends ProgramOptions, Pick<CollectOptions, 'maxOutputBytes'> {}
 
 /**
- * Runs a program until it ends. Rejects when it cannot be started or followed, and then terminates it if possible.
+ * Runs a program until it ends. With start params, only `input` and the options of {@link communicate} apply. Rejects when the program
+ * cannot be started or followed, and then terminates it if possible.
  */
-export async function run(
+export function run(
   backend: ExecBackend,
   program: readonly string[] | StartParams,
   options: RunOptions = {},
 ): Promise<RunResult> {
-  checkBytes('maxOutputBytes', options.maxOutputBytes);
-  const startedAt = performance.now();
-  const deadline = new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs });
-  const params = isArgv(program) ? await startParams(backend, program, options, deadline) : program;
-  const process = await backend.start(params, deadline.remaining);
-  try {
-    return await collectRun(process, options.input, options, startedAt);
-  } catch (error) {
-    process.terminate().catch(() => {});
-    throw error;
-  }
+  return runStarted(options, async (deadline) => {
+    const params = isArgv(program)
+      ? await startParams(describedBy(backend), program, options, deadline)
+      : program;
+    return backend.start(params, startOptions(options, deadline));
+  });
+}
+
+/** Like {@link run}, on a client or an environment. */
+export function runProgram(
+  host: ProgramHost,
+  command: Command,
+  options: RunOptions = {},
+): Promise<RunResult> {
+  return runStarted(options, async (deadline) => {
+    const params = await startParams(host, command, options, deadline);
+    return host.backend.start(params, startOptions(options, deadline));
+  });
 }
 
 /**
  * Waits until a process has exited and all its output has arrived (`closed`), or only until it has exited. Rejects
- * when the process can no longer be followed.
+ * when the process can no longer be followed, and when a callback or the input of `spawn` failed.
  */
-export async function wait(
-  process: ExecProcess,
-  options: CallOptions & { readonly until?: 'exited' | 'closed' } = {},
-): Promise<ProcessState> {
+export async function wait(process: ExecProcess, options: WaitOptions = {}): Promise<ProcessState> {
   const { until = 'closed' } = options;
   const limit = new CallLimit(`waiting for process ${process.processId}`, options);
   let stop = () => {};
@@ -104,7 +70,9 @@ export async function wait(
     check();
   });
   try {
-    return await limit.race(ended);
+    const work = until === 'closed' ? workOf(process) : undefined;
+    const [state] = await limit.race(Promise.all([ended, work]));
+    return state;
   } finally {
     stop();
     limit.end();
@@ -117,29 +85,46 @@ export async function wait(
  */
 export function communicate(
   process: ExecProcess,
-  input: Uint8Array | string | undefined,
+  input: ProgramInput | undefined,
   options: CollectOptions = {},
 ): Promise<RunResult> {
-  return collectRun(process, input, options, performance.now());
+  return collectRun(process, { ...options, input }, performance.now());
+}
+
+async function runStarted(
+  options: RunOptions,
+  start: (deadline: Deadline) => Promise<ExecProcess>,
+): Promise<RunResult> {
+  checkBytes('maxOutputBytes', options.maxOutputBytes);
+  const startedAt = performance.now();
+  const process = await start(new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs }));
+  try {
+    return await collectRun(process, options, startedAt);
+  } catch (error) {
+    process.terminate().catch(() => {});
+    throw error;
+  }
 }
 
 async function collectRun(
   process: ExecProcess,
-  input: Uint8Array | string | undefined,
-  { signal, timeoutMs, maxOutputBytes = RUN_MAX_OUTPUT_BYTES }: CollectOptions,
+  options: CollectOptions & Pick<RunOptions, 'input'>,
   startedAt: number,
 ): Promise<RunResult> {
+  const { signal, timeoutMs, input, maxOutputBytes = RUN_MAX_OUTPUT_BYTES } = options;
   checkBytes('maxOutputBytes', maxOutputBytes);
   const limit = new CallLimit(`process ${process.processId}`, { signal, timeoutMs });
   const collector = new OutputCollector(maxOutputBytes);
   const stop = new AbortController();
   const collecting = collector.collect(process, stop.signal).then(() => stop.abort());
   const writing = input === undefined ? Promise.resolve() : writeInput(process, input, stop.signal);
+  const reporting = reportOutput(process, options);
   let timedOut = false;
   try {
-    await limit.race(Promise.all([collecting, writing]));
+    await limit.race(Promise.all([collecting, writing, reporting]));
   } catch (error) {
-    if (limit.signal?.aborted) await terminateAndCollect(process, collecting);
+    if (limit.signal?.aborted)
+      await terminateAndCollect(process, Promise.allSettled([collecting, reporting]));
     timedOut = error instanceof ClientError && error.kind === 'timeout' && error === limit.signal?.reason;
     if (!timedOut) throw error;
   } finally {
@@ -150,52 +135,26 @@ async function collectRun(
   return collector.result(process.state, { timedOut, wallTimeMs: performance.now() - startedAt });
 }
 
-async function startParams(
-  backend: ExecBackend,
-  program: readonly string[],
-  { input, cwd, env = {} }: RunOptions,
-  deadline: Deadline,
-): Promise<StartParams> {
-  return {
-    processId: `run-${randomHex()}`,
-    argv: [...program],
-    cwd: cwd ?? (await backend.defaultCwd?.(deadline.remaining)) ?? 'file:///',
-    env: { ...env },
-    // The environment of a program that was started by hand on the server.
-    envPolicy: { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] },
-    tty: false,
-    pipeStdin: input !== undefined,
-  };
+function startOptions({ onNetworkPolicyRequest, onNetworkPolicyDecision }: RunOptions, deadline: Deadline) {
+  return { onNetworkPolicyRequest, onNetworkPolicyDecision, ...deadline.remaining };
 }
 
 function isArgv(program: readonly string[] | StartParams): program is readonly string[] {
   return Array.isArray(program);
 }
 
-/**
- * Writes the input in chunks. Each waits for the answer to the one before, because the server answers only as fast
- * as the program reads.
- */
-async function writeInput(
-  process: ExecProcess,
-  input: Uint8Array | string,
-  signal: AbortSignal,
-): Promise<void> {
-  const bytes = typeof input === 'string' ? new TextEncoder().encode(input) : input;
-  try {
-    for (let at = 0; at < bytes.length; at += INPUT_CHUNK_BYTES) {
-      const status = await process.write(bytes.subarray(at, at + INPUT_CHUNK_BYTES), { signal });
-      if (status !== 'accepted') return;
-    }
-    await process.closeStdin({ signal });
-  } catch (error) {
-    // The end of the process explains more than the write that failed because of it.
-    if (!process.state.exited && !signal.aborted) throw error;
-  }
+/** A host that is only known as a backend. What needs a description of it is not available. */
+function describedBy(backend: ExecBackend): ProgramHost {
+  const info = async () => {
+    throw new ClientError('unsupported', 'a backend does not describe its executor', {
+      hint: 'use `client.run` or `environment.run`',
+    });
+  };
+  return { backend, info };
 }
 
 /** Terminates the process and waits briefly for its remaining output. */
-async function terminateAndCollect(process: ExecProcess, collecting: Promise<void>): Promise<void> {
+async function terminateAndCollect(process: ExecProcess, collecting: Promise<unknown>): Promise<void> {
   const limit = new CallLimit('terminating the process', { timeoutMs: RUN_END_TIMEOUT_MS });
   try {
     // `terminate` has no timeout: during a recovery it is sent later, so that no program stays behind.
@@ -206,107 +165,4 @@ async function terminateAndCollect(process: ExecProcess, collecting: Promise<voi
   } finally {
     limit.end();
   }
-}
-
-/** Collects the first bytes of each output stream. */
-export class OutputCollector {
-  readonly #maxBytes: number;
-  readonly #chunks: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
-  readonly #kept: Record<OutputStream, number> = { stdout: 0, stderr: 0, pty: 0 };
-  readonly #lost: LostEvent[] = [];
-  /** Gaps in the kept output, each with its offset in its stream. */
-  readonly #marks: (StreamGap & { readonly at: number })[] = [];
-  #omittedBytes = 0;
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Resolves at the end of the process. */
-  async collect(process: ExecProcess, signal: AbortSignal): Promise<void> {
-    const gaps = new StreamGaps();
-    const onLost = (lost: LostEvent) => {
-      this.#lost.push(lost);
-      this.#omittedBytes += lost.bytes ?? 0;
-      this.#mark(gaps.at(lost));
-    };
-    for await (const { stream, bytes } of outputOf(process, { signal, onLost })) {
-      this.#mark(gaps.before(stream));
-      const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
-      // An empty subarray would keep its whole buffer alive.
-      if (kept.length > 0) this.#chunks[stream].push(kept);
-      this.#kept[stream] += kept.length;
-      this.#omittedBytes += bytes.length - kept.length;
-    }
-    this.#mark(gaps.atEnd());
-  }
-
-  result(state: ProcessState, times: Pick<RunResult, 'timedOut' | 'wallTimeMs'>): RunResult {
-    const { exitCode, sandboxDenied } = state;
-    const [stdout, stderr, terminal] = [this.#joined('stdout'), this.#joined('stderr'), this.#joined('pty')];
-    const text = (stream: OutputStream, bytes: Uint8Array) => this.#text(stream, bytes);
-    return {
-      exitCode,
-      signal: exitCode === null ? null : (SIGNALS[exitCode - 128] ?? null),
-      stdout,
-      stderr,
-      terminal,
-      get text() {
-        return {
-          stdout: text('stdout', stdout),
-          stderr: text('stderr', stderr),
-          terminal: text('pty', terminal),
-        };
-      },
-      truncated: this.#omittedBytes > 0 || this.#lost.length > 0,
-      omittedBytes: this.#omittedBytes,
-      lost: this.#lost,
-      sandboxDenied,
-      ...times,
-    };
-  }
-
-  #mark(gaps: readonly StreamGap[]): void {
-    for (const gap of gaps) this.#marks.push({ ...gap, at: this.#kept[gap.stream] });
-  }
-
-  #text(stream: OutputStream, bytes: Uint8Array): string {
-    let text = '';
-    let from = 0;
-    for (const mark of this.#marks) {
-      if (mark.stream !== stream) continue;
-      text += asText(bytes.subarray(from, mark.at)) + lossMarker(mark.bytes);
-      from = mark.at;
-    }
-    return text + asText(bytes.subarray(from));
-  }
-
-  #joined(stream: OutputStream): Uint8Array {
-    const joined = new Uint8Array(this.#kept[stream]);
-    let at = 0;
-    for (const chunk of this.#chunks[stream]) {
-      joined.set(chunk, at);
-      at += chunk.length;
-    }
-    return joined;
-  }
-}
-
-/** Signals that end programs and have the same number on every system. */
-const SIGNALS: Readonly<Record<number, string>> = {
-  1: 'SIGHUP',
-  2: 'SIGINT',
-  3: 'SIGQUIT',
-  4: 'SIGILL',
-  6: 'SIGABRT',
-  8: 'SIGFPE',
-  9: 'SIGKILL',
-  11: 'SIGSEGV',
-  13: 'SIGPIPE',
-  14: 'SIGALRM',
-  15: 'SIGTERM',
-};
-
-function asText(bytes: Uint8Array): string {
-  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 }

@@ -29,17 +29,20 @@ interface Input {
 export class StdinQueue {
   readonly #processId: string;
   readonly #usableLink: () => Promise<Link>;
+  readonly #idPrefix: string;
   readonly #inputs: Input[] = [];
   #writes = 0;
   #sending = false;
 
-  constructor(processId: string, usableLink: () => Promise<Link>) {
+  /** The prefix distinguishes the ids of this queue from those of other clients of the process. */
+  constructor(processId: string, usableLink: () => Promise<Link>, idPrefix = '') {
     this.#processId = processId;
     this.#usableLink = usableLink;
+    this.#idPrefix = idPrefix;
   }
 
   async write(bytes: Uint8Array, options: CallOptions): Promise<WriteStatus> {
-    const params = { chunk: encodeBase64(bytes), writeId: String(++this.#writes) };
+    const params = { chunk: encodeBase64(bytes), writeId: `${this.#idPrefix}${++this.#writes}` };
     const { status } = await this.#add('process/write', params, options);
     return status as WriteStatus;
   }

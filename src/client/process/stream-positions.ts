@@ -5,8 +5,10 @@ export const STREAMS: readonly OutputStream[] = ['stdout', 'stderr', 'pty'];
 /** How many bytes of each stream came before an event, lost ones included. Null when unknown. */
 export type StreamPositions = Record<OutputStream, number | null>;
 
-export function startPositions(): StreamPositions {
-  return { stdout: 0, stderr: 0, pty: 0 };
+/** The positions behind the event `seq`: unknown, unless it is 0, before the first event. */
+export function positionsAfter(seq: number): StreamPositions {
+  const bytes = seq === 0 ? 0 : null;
+  return { stdout: bytes, stderr: bytes, pty: bytes };
 }
 
 /** Moves the positions behind an event. */

@@ -53,9 +53,9 @@ export async function projectSkills<E>({
     const parsed = await parsedOnce(outcome.discovered);
     warnings.push(...parsed.warnings);
     const environment = resolved.get(root.id)?.environment ?? null;
-    const place = { rootId: root.id, environmentId: root.location.environmentId };
+    const origin = { rootId: root.id, environmentId: root.location.environmentId };
     for (const skill of parsed.skills) {
-      skills.push(Object.freeze({ ...skill, ...place, available: environment !== null, environment }));
+      skills.push(Object.freeze({ ...skill, ...origin, available: environment !== null, environment }));
     }
   }
   return Object.freeze({ skills: Object.freeze(skills), warnings: Object.freeze(warnings) });

@@ -1,4 +1,4 @@
-import type { TransportSource } from '../../client/client-core.ts';
+import type { TransportSource } from '../../client/connection/session-options.ts';
 import { RELAY_CONNECT_TIMEOUT_MS } from '../limits.ts';
 import type { OpenerTarget } from '../provider.ts';
 

@@ -6,7 +6,7 @@ import { LOCAL_ENVIRONMENT_ID } from '../provider.ts';
 import type { McpServer } from './open-transport.ts';
 
 /** An MCP server that a plugin declares. */
-export interface McpDeclaration {
+interface McpDeclaration {
   readonly name: string;
   readonly server: McpServer;
 }
@@ -69,13 +69,13 @@ function declarationsOf({ manifest, mcpConfig }: NonNullable<DiscoveredRoot['plu
   return isObject(file.mcpServers) ? file.mcpServers : file;
 }
 
-interface Place {
+interface Origin {
   readonly root: string;
   readonly environmentId: string;
 }
 
 /** Returns null for a server that is switched off. */
-function parseServer(value: unknown, place: Place): McpServer | null {
+function parseServer(value: unknown, origin: Origin): McpServer | null {
   if (!isObject(value)) throw new DeclarationError('it is not an object');
   if (value.enabled === false) return null;
   const type = textOf(value, 'type');
@@ -88,15 +88,15 @@ function parseServer(value: unknown, place: Place): McpServer | null {
       url === undefined ? "it has neither 'command' nor 'url'" : "it has both 'command' and 'url'",
     );
   }
-  const { environmentId } = place;
+  const { environmentId } = origin;
   return command === undefined
     ? { environmentId, ...parseWebServer(value, url!) }
-    : { environmentId, command, ...parseProgram(value, place) };
+    : { environmentId, command, ...parseProgram(value, origin) };
 }
 
 const TYPES = new Set(['stdio', 'http', 'streamable_http', 'streamable-http']);
 
-function parseProgram(members: Members, { root, environmentId }: Place) {
+function parseProgram(members: Members, { root, environmentId }: Origin) {
   const env = textsOf(members, 'env');
   const envVars = variablesOf(members, environmentId);
   return {

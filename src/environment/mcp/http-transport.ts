@@ -14,7 +14,7 @@ import {
 import type { McpTransport } from './transport.ts';
 
 /** The part of the MCP SDK that is used here. */
-export interface HttpTransportModule {
+interface HttpTransportModule {
   readonly StreamableHTTPClientTransport: new (
     url: URL,
     options: object,

@@ -1,5 +1,5 @@
-import type { TransportSource } from '../../client/client-core.ts';
 import { CallLimit } from '../../client/connection/call-limit.ts';
+import type { TransportSource } from '../../client/connection/session-options.ts';
 import { ClientError } from '../../client/errors.ts';
 import { REPLACED_SOCKET_END_MS } from '../limits.ts';
 import type { ClientLike } from './connection.ts';

@@ -3,12 +3,18 @@ import type {
   CapabilityDiscovery,
   EnvironmentInfo,
   ExecBackend,
+  ExecProcess,
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
+import type { RunResult } from '../../client/process/output-collector.ts';
+import type { Command } from '../../client/process/program-options.ts';
+import { type RunOptions, runProgram } from '../../client/process/run.ts';
+import { type SpawnOptions, spawnProgram } from '../../client/process/spawn.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
+import type { AttachOptions, SharedProcesses } from '../../client/sharing.ts';
 import type {
   ConnectionState,
   Environment,
@@ -23,6 +29,7 @@ import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
+import { LazyProcesses } from './lazy-processes.ts';
 import { requireSkills } from './required-skills.ts';
 
 export interface RemoteEnvironmentOptions {
@@ -37,6 +44,7 @@ export class RemoteEnvironment implements Environment {
   readonly kind = 'remote';
   readonly id: string;
   readonly backend: ExecBackend;
+  readonly processes: SharedProcesses;
   readonly files: ExecutorFileSystem;
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
@@ -58,6 +66,7 @@ export class RemoteEnvironment implements Environment {
     this.#connector = requiredSkills.length === 0 ? connector : requireSkills(id, connector, requiredSkills);
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
+    this.processes = new LazyProcesses(this.#connection);
     this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
@@ -74,6 +83,18 @@ export class RemoteEnvironment implements Environment {
 
   getExecBackend(): ExecBackend {
     return this.backend;
+  }
+
+  attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess> {
+    return this.processes.attach(refOrName, options);
+  }
+
+  run(command: Command, options?: RunOptions): Promise<RunResult> {
+    return runProgram(this, command, options);
+  }
+
+  spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess> {
+    return spawnProgram(this, command, options);
   }
 
   get readiness(): Readiness {
@@ -167,6 +188,10 @@ export class RemoteEnvironment implements Environment {
 
   dispose(): Promise<void> {
     return this.#connection.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
   }
 }
 

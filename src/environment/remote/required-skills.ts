@@ -35,12 +35,12 @@ async function checkSkills(
   const { names, warnings } = await installedSkills(client, environmentId, signal);
   const missing = required.filter((name) => !names.has(name));
   if (missing.length === 0) return;
-  const places = await searchedPlaces(client, signal);
+  const directories = await searchedDirectories(client, signal);
   const skipped = warnings.slice(0, MAX_LISTED_WARNINGS).map((warning) => `; ${warning}`);
   throw new ClientError(
     'notFound',
     `environment '${environmentId}' lacks the required ${missing.length === 1 ? 'skill' : 'skills'} ${missing.map(quote).join(', ')}, ` +
-      `which its executor looks for in ${places}${skipped.join('')}`,
+      `which its executor looks for in ${directories}${skipped.join('')}`,
     { hint: "install what is missing, or remove it from 'skills'", retryable: true },
   );
 }
@@ -65,16 +65,16 @@ async function installedSkills(client: ClientLike, environmentId: string, signal
 }
 
 /** Describes where the executor looks for skills: with its own directories if it reports them. */
-async function searchedPlaces(client: ClientLike, signal: AbortSignal): Promise<string> {
+async function searchedDirectories(client: ClientLike, signal: AbortSignal): Promise<string> {
   let [codexHome, userHome] = ['$CODEX_HOME', '~'];
   try {
-    const directories = await client.call(
+    const reported = await client.call(
       'environmentConfig/read',
       { cwd: 'file:///', configPaths: [['skills']], requirementsPaths: [] },
       { signal, timeoutMs: DISCOVERY_TIMEOUT_MS },
     );
-    codexHome = directories.codexHomeDir;
-    userHome = directories.userHomeDir ?? userHome;
+    codexHome = reported.codexHomeDir;
+    userHome = reported.userHomeDir ?? userHome;
   } catch (error) {
     if (!(error instanceof ClientError)) throw error;
   }

@@ -15,7 +15,7 @@ export interface BundledFile {
 /** Whether links that lead out of a root are skipped or followed. */
 export type LinkRule = 'contain' | 'follow';
 
-interface Place {
+interface FileLocation {
   readonly path: NativePath;
   readonly followSymlinks: boolean;
 }
@@ -60,7 +60,7 @@ export class FileBundle {
   }
 
   /** A path without links is read without following links, so that none can be inserted in between. */
-  async #locate(path: NativePath, directory: NativePath): Promise<Place> {
+  async #locate(path: NativePath, directory: NativePath): Promise<FileLocation> {
     if (this.#links === 'follow') return { path, followSymlinks: true };
     const [real, realDirectory] = [
       await this.#files.canonicalize(path),
@@ -77,12 +77,12 @@ export class FileBundle {
     return this.#known.real;
   }
 
-  async #sizeOfRegular({ path, ...links }: Place): Promise<number | null> {
+  async #sizeOfRegular({ path, ...links }: FileLocation): Promise<number | null> {
     const { isFile, size } = await this.#files.getMetadata(path, links);
     return isFile ? size : null;
   }
 
-  async #content({ path, ...links }: Place): Promise<Buffer> {
+  async #content({ path, ...links }: FileLocation): Promise<Buffer> {
     const content = await this.#files.readFile(path, links);
     try {
       return await readUpTo(content, DISCOVERY_FILE_BYTES + 1);

@@ -53,7 +53,7 @@ export async function readExecutorConfig(
   };
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly variables: LocationVariables;
   readonly signal: AbortSignal;
   /** Replaces the locations that the variables determine. */

@@ -22,23 +22,32 @@ export function hostPatterns(list: string): HostPatterns | null {
 }
 
 /** Throws NetworkError when requests must not reach the host of a URL, or its literal address. */
-export function requireHost({ allowed, denied, privateAddresses }: HostPolicy, url: URL): void {
+export function requireHost(policy: HostPolicy, url: URL): void {
+  const { allowed } = policy;
   const host = bareHost(url);
   const parsed = parseHost(host);
+  const option = optionAgainst(policy, host);
+  if (option === 'httpDeniedHosts') throw refused(host, option);
   // A host that cannot be parsed is not allowed by any list.
-  if (isDenied(denied, host)) throw refused(host, 'httpDeniedHosts');
   if (allowed !== null && (parsed === null || !allowed.covers(parsed)))
     throw refused(host, 'httpAllowedHosts');
-  if (isIP(host) !== 0 && !privateAddresses && !isPublicAddress(host))
-    throw refused(host, 'httpPrivateAddresses');
+  if (option !== null) throw refused(host, option);
 }
 
 /** Throws NetworkError when requests must not reach an address to which a host resolved. */
 export function requireAddress(policy: HostPolicy, host: string, address: string): void {
   // A link-local address may have a zone index.
-  const plain = address.split('%')[0] ?? '';
-  if (isDenied(policy.denied, plain)) throw refused(host, 'httpDeniedHosts');
-  if (!policy.privateAddresses && !isPublicAddress(plain)) throw refused(host, 'httpPrivateAddresses');
+  const option = optionAgainst(policy, address.split('%')[0] ?? '');
+  if (option !== null) throw refused(host, option);
+}
+
+/** The setting that forbids a host or address, whatever the list of allowed hosts says; null when none does. */
+export function optionAgainst(
+  { denied, privateAddresses }: Pick<HostPolicy, 'denied' | 'privateAddresses'>,
+  host: string,
+): 'httpDeniedHosts' | 'httpPrivateAddresses' | null {
+  if (isDenied(denied, host)) return 'httpDeniedHosts';
+  return isIP(host) !== 0 && !privateAddresses && !isPublicAddress(host) ? 'httpPrivateAddresses' : null;
 }
 
 /** Whether an allowed host may resolve to any address. */

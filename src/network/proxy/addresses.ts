@@ -23,6 +23,15 @@ export function isLoopbackAddress(address: string): boolean {
   return isIPv4(plain) ? LOOPBACK_V4.check(plain, 'ipv4') : plain === '::1';
 }
 
+/**
+ * Whether the address is link-local, or that of a cloud's metadata service, which gives credentials to every program that can reach
+ * it. Most clouds use 169.254.169.254.
+ */
+export function isMetadataAddress(address: string): boolean {
+  const plain = isIPv4(address) ? address : (embeddedIpv4(address) ?? address);
+  return isIPv4(plain) ? METADATA_V4.check(plain, 'ipv4') : METADATA_V6.check(plain, 'ipv6');
+}
+
 /** The IPv4 address of an IPv4-mapped one (::ffff:0:0/96); any other address unchanged. */
 export function unmappedAddress(address: string): string {
   return address.startsWith('::ffff:') ? (embeddedIpv4(address) ?? address) : address;
@@ -43,6 +52,12 @@ function dottedTail(address: string): string | null {
 const EMBEDDED = /^(?:::ffff:|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 const LOOPBACK_V4 = subnets('ipv4', ['127.0.0.0/8']);
+
+/** Link-local addresses, and Alibaba Cloud's service. */
+const METADATA_V4 = subnets('ipv4', ['169.254.0.0/16', '100.100.100.200/32']);
+
+/** Link-local addresses, and that of AWS. */
+const METADATA_V6 = subnets('ipv6', ['fe80::/10', 'fd00:ec2::254/128']);
 
 const OWN_V4 = subnets('ipv4', ['127.0.0.0/8', '0.0.0.0/8']);
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import type { OnReadOpts, Socket } from 'node:net';
 import { LenientSocket } from '../failed-writes.ts';
 import { CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_ADDRESSES_TRIED } from './limits.ts';
 
@@ -16,16 +16,20 @@ export function abortOnClose(stream: Socket | ServerResponse, closing: AbortSign
   return controller.signal;
 }
 
-/** Connects to the first address that accepts. Rejects when none does and when the signal aborts. */
+/**
+ * Connects to the first address that accepts. Rejects when none does and when the signal aborts. With `onread` the socket is paused and
+ * passes what it reads there.
+ */
 export async function connectToOne(
   addresses: readonly string[],
   port: number,
   signal: AbortSignal,
+  onread?: OnReadOpts,
 ): Promise<LenientSocket> {
   let failure: unknown = new Error('the host has no address');
   for (const address of addresses.slice(0, MAX_ADDRESSES_TRIED)) {
     try {
-      return await connectTo(address, port, signal);
+      return await connectTo(address, port, signal, onread);
     } catch (error) {
       failure = error;
       if (signal.aborted) break;
@@ -48,13 +52,18 @@ export function joinSockets(client: Socket, upstream: Socket): void {
   }
 }
 
-function connectTo(host: string, port: number, signal: AbortSignal): Promise<LenientSocket> {
+function connectTo(
+  host: string,
+  port: number,
+  signal: AbortSignal,
+  onread: OnReadOpts | undefined,
+): Promise<LenientSocket> {
   return new Promise((resolve, reject) => {
     // Only addresses are passed here. Resolving a name a second time could give an address that was not checked.
     const lookup = () => reject(new Error('only addresses can be connected to'));
-    const socket = new LenientSocket({ allowHalfOpen: true })
-      .setNoDelay(true)
-      .connect({ host, port, lookup });
+    const socket = new LenientSocket({ allowHalfOpen: true, ...(onread && { onread }) }).setNoDelay(true);
+    if (onread !== undefined) socket.pause();
+    socket.connect({ host, port, lookup });
     const fail = (error: Error) => {
       socket.destroy();
       settled();

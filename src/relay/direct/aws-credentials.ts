@@ -23,7 +23,7 @@ import type { AwsCredentials } from './sigv4.ts';
 type Variables = OutboundOptions['env'];
 
 /** Where the keys of a signature come from. */
-export interface AwsSource {
+interface AwsSource {
   /** The profile of `--aws-profile`; null uses the default sources. */
   readonly profile: string | null;
   readonly region: string;

@@ -9,7 +9,7 @@ export interface AwsCredentials {
 }
 
 /** What a signature is valid for. */
-export interface SigningScope {
+interface SigningScope {
   readonly region: string;
   readonly service: string;
 }

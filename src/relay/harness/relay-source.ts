@@ -2,7 +2,7 @@ import { sleep as sleepFor } from '../../base/abort.ts';
 import { Backoff, lengtheningJitter } from '../../base/backoff.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { ExecServerClient } from '../../client/client.ts';
-import type { SessionOptions, TransportSource } from '../../client/client-core.ts';
+import type { SessionOptions, TransportSource } from '../../client/connection/session-options.ts';
 import { ClientError } from '../../client/errors.ts';
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';

@@ -10,7 +10,7 @@ import { openAiService } from './codex-config.ts';
 import { openSealedBox } from './sealed-box.ts';
 
 /** How an agent signs in. Tests pass a clock. */
-export interface AgentSignIn {
+interface AgentSignIn {
   readonly services: AuthServices;
   readonly env: OutboundOptions['env'];
   /** `chatgpt_base_url` of codex's configuration. */

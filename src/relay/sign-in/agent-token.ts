@@ -15,7 +15,7 @@ export interface AgentClaims {
 }
 
 /** Where the keys come from that sign agents' tokens. */
-export interface KeySource {
+interface KeySource {
   readonly services: AuthServices;
   readonly keysUrl: URL;
   readonly now: () => number;

@@ -6,7 +6,7 @@ import { isLoopbackHost, type OutboundOptions } from '../outbound/proxy.ts';
 import { CredentialError } from '../registry-auth.ts';
 
 /** A request to a service that issues or checks credentials. */
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly url: URL;
   readonly method: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;

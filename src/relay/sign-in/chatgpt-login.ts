@@ -8,7 +8,7 @@ import { type AuthServices, isObject, parseObject, serviceUrl, variable } from '
 import { accountClaims, decodeJwt, expiryOf } from './jwt.ts';
 
 /** The tokens of a ChatGPT login. */
-export interface ChatGptTokens {
+interface ChatGptTokens {
   readonly idToken: string;
   readonly accessToken: string;
   readonly refreshToken: string;
@@ -22,7 +22,7 @@ export interface ChatGptTokens {
 }
 
 /** What a login uses. Tests pass a clock. */
-export interface LoginOptions {
+interface LoginOptions {
   readonly file: AuthFile;
   readonly services: AuthServices;
   readonly env: OutboundOptions['env'];

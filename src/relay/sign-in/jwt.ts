@@ -31,7 +31,7 @@ export function expiryOf(token: string): number | null {
 }
 
 /** The claims about a ChatGPT account in a token. */
-export interface AccountClaims {
+interface AccountClaims {
   readonly accountId: string | null;
   readonly userId: string | null;
   readonly fedramp: boolean;

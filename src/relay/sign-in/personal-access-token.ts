@@ -5,7 +5,7 @@ import { bearerAuth, CredentialError, type RegistryAuth } from '../registry-auth
 import { type AuthServices, parseObject, serviceUrl, variable } from './auth-services.ts';
 
 /** An authenticator and the account that it is for. */
-export interface AccountAuth {
+interface AccountAuth {
   readonly auth: RegistryAuth;
   readonly accountId: string;
 }

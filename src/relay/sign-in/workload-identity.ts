@@ -31,7 +31,7 @@ export function selectsWorkloadIdentity(env: OutboundOptions['env']): boolean {
 }
 
 /** How a workload signs in. Tests pass another address and a clock. */
-export interface WorkloadSignIn {
+interface WorkloadSignIn {
   readonly services: AuthServices;
   readonly env: OutboundOptions['env'];
   /** `chatgpt_base_url` of codex's configuration. */

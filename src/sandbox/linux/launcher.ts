@@ -35,7 +35,7 @@ export interface Launch {
 export const LaunchReport = { complete: 1, refused: 2 } as const;
 
 /** Sockets that listen on 127.0.0.1 in the program's network namespace. The server accepts their connections. */
-export interface Listeners {
+interface Listeners {
   readonly ports: readonly number[];
   /** The unix socket over which they are sent, with one byte. The launcher closes it. */
   readonly mailbox: number;

@@ -19,7 +19,7 @@ export interface TokenLimits {
 export function limitsProblem({ scopes, path, environment }: TokenLimits): string | null {
   if (scopes?.length === 0) return 'a token without any scope allows nothing';
   if (scopes?.includes('read-only') && (scopes.includes('files') || scopes.includes('exec')))
-    return 'read-only stands alone or with net or metrics: other scopes write';
+    return 'read-only stands alone or with net, observe or metrics: other scopes write';
   if (environment === '') return 'the environment has no name';
   if (path === undefined) return null;
   // A program is not restricted to the directory.

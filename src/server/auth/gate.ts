@@ -71,13 +71,13 @@ async function admit(
   address: string | null,
   environmentId: string,
 ): Promise<Admission> {
-  const { kind, tokenId, revocableId, limits, expiresAtMs } = token;
+  const { kind, owner, tokenId, revocableId, limits, expiresAtMs } = token;
   if (limits.environment !== undefined && limits.environment !== environmentId) {
     return refuse('websocket jwt environment mismatch');
   }
-  const access = await accessWithin(limits);
+  const access = await accessWithin(limits, kind);
   if (access === null) return refuse('websocket jwt path is not a directory here, or leads through a link');
-  return { principal: { kind, tokenId, revocableId, address, access, expiresAtMs } };
+  return { principal: { kind, owner, tokenId, revocableId, address, access, expiresAtMs } };
 }
 
 function refuse(refusal: string, delayMs = 0): Refused {
@@ -88,8 +88,12 @@ function refuse(refusal: string, delayMs = 0): Refused {
  * The access that a token's limits leave. Null when the limits cannot be enforced here: the directory must exist and its path must be
  * its real path, because no symbolic link below it is followed.
  */
-async function accessWithin({ scopes, path }: TokenLimits): Promise<Access | null> {
-  if (scopes === undefined) return FULL_ACCESS;
+async function accessWithin(
+  { scopes, path }: TokenLimits,
+  kind: VerifiedToken['kind'],
+): Promise<Access | null> {
+  // Signed tokens separate their owners from each other. Only a token that says so may look at the processes of all.
+  if (scopes === undefined) return { ...FULL_ACCESS, observe: kind === 'capabilityToken' };
   const files = scopes.includes('files') ? 'write' : scopes.includes('read-only') ? 'read' : 'none';
   const below = path === undefined ? null : nativePathOfText(path);
   if (below !== null && !(await isRealDirectory(systemPath(below)))) return null;

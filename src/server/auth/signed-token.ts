@@ -1,7 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { printable } from '../../protocol/errors.ts';
 import { LIMITS_CLAIM, readLimits, type TokenLimits } from './claims.ts';
-import { fingerprint, type TokenCheck, type TokenVerifier } from './token-verifier.ts';
+import { tokenOwner } from './principal.ts';
+import { fingerprint, sha256, type TokenCheck, type TokenVerifier } from './token-verifier.ts';
 
 /** The rules that signed tokens are checked against. */
 export interface SignedTokenRules {
@@ -35,6 +36,7 @@ interface Claims {
   readonly iss: string | null;
   readonly aud: readonly string[];
   readonly jti: string | null;
+  readonly sub: string | null;
   readonly limits: TokenLimits;
 }
 
@@ -62,14 +64,23 @@ function signatureOf(content: string, secret: string): Buffer {
 
 /** Null when a claim has the wrong type. */
 function readClaims(claims: Readonly<Record<string, unknown>>): Claims | null {
-  const { exp, nbf = null, iss = null, aud = null, jti } = claims;
+  const { exp, nbf = null, iss = null, aud = null, jti, sub } = claims;
   const limits = readLimits(claims[LIMITS_CLAIM]);
   if (!Number.isInteger(exp) || (nbf !== null && !Number.isInteger(nbf)) || limits === null) return null;
   if (iss !== null && typeof iss !== 'string') return null;
   const audiences = aud === null ? [] : Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((audience) => typeof audience === 'string')) return null;
   const id = typeof jti === 'string' && jti !== '' ? jti : null;
-  return { exp: exp as number, nbf: nbf as number | null, iss, aud: audiences, jti: id, limits };
+  const subject = typeof sub === 'string' && sub !== '' ? sub : null;
+  return {
+    exp: exp as number,
+    nbf: nbf as number | null,
+    iss,
+    aud: audiences,
+    jti: id,
+    sub: subject,
+    limits,
+  };
 }
 
 function problemOf(
@@ -85,10 +96,12 @@ function problemOf(
   return null;
 }
 
-function accepted({ exp, jti, limits }: Claims, token: string, rules: SignedTokenRules): TokenCheck {
+function accepted({ exp, jti, sub, limits }: Claims, token: string, rules: SignedTokenRules): TokenCheck {
+  const tokenId = jti === null ? fingerprint(token) : printable(jti, MAX_SHOWN_ID);
   return {
     kind: 'signedToken',
-    tokenId: jti === null ? fingerprint(token) : printable(jti, MAX_SHOWN_ID),
+    tokenId,
+    owner: sub ?? tokenOwner(jti ?? sha256(token).toString('hex')),
     revocableId: jti,
     limits,
     expiresAtMs: (exp + rules.maxClockSkewSeconds) * 1_000,

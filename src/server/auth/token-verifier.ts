@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { TokenLimits } from './claims.ts';
+import { LOCAL_OWNER } from './principal.ts';
 
 /** A verified token, or why it was rejected. The client receives the text. */
 export type TokenCheck = VerifiedToken | { readonly problem: string };
@@ -7,6 +8,8 @@ export type TokenCheck = VerifiedToken | { readonly problem: string };
 export interface VerifiedToken {
   readonly kind: 'capabilityToken' | 'signedToken';
   readonly tokenId: string;
+  /** The owner of what its sessions start. */
+  readonly owner: string;
   /** The id that a revocation list names; null for a token without one. */
   readonly revocableId: string | null;
   readonly limits: TokenLimits;
@@ -32,6 +35,7 @@ export function capabilityTokenVerifier(expected: Buffer): TokenVerifier {
     timingSafeEqual(sha256(token), expected)
       ? {
           kind: 'capabilityToken',
+          owner: LOCAL_OWNER,
           tokenId: fingerprint(token),
           revocableId: null,
           limits: {},

@@ -23,15 +23,6 @@ export type ServerSettings = {
 /** A key of ExecServerConfig. */
 export type ConfigKey = keyof typeof SETTINGS;
 
-/** How a websocket client authenticates. */
-export type WsAuth = ExecServerConfig['wsAuth'];
-
-/** What happens to new work while the audit log cannot be written. */
-export type AuditOnError = ExecServerConfig['auditOnError'];
-
-/** Severity of a log record, lowest first. */
-export type LogLevel = ExecServerConfig['logLevel'];
-
 /** What a server does when nothing is configured. */
 export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze(
   Object.fromEntries(Object.entries(SETTINGS).map(([key, setting]) => [key, setting.default])),

@@ -9,7 +9,7 @@ export const LISTENER_SETTINGS = {
     placeholder: 'URL',
     allowed: '`ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`',
     description:
-      'Where to listen: `ws://IP:PORT` or `wss://IP:PORT` (port 0 picks a free one), `unix:///PATH`, `stdio`, or `off`.',
+      'Where to listen: `ws://IP:PORT` or `wss://IP:PORT` (port 0 picks a free one), `unix:///PATH`, `stdio`, or `off`. The program also takes a port alone, as text.',
   },
   tlsCert: {
     ...FILE,

@@ -124,6 +124,15 @@ export const PROGRAM_SETTINGS = {
     description:
       "Bytes of bodies that one connection's `http/request` calls hold in memory. Streamed bodies hold little.",
   },
+  tcpAllowedHosts: {
+    group: 'TCP streams',
+    type: 'string',
+    default: '',
+    placeholder: 'HOSTS',
+    allowed: 'host patterns such as `a.example` or `*.example`, separated by commas',
+    description:
+      "Hosts that `tcp/connect` may reach besides this machine's loopback addresses. `--http-denied-hosts` and `--no-http-private-addresses` apply too.",
+  },
   bwrapPath: {
     ...FILE,
     group: 'Programs of the server',

@@ -33,6 +33,13 @@ export interface ConfigInputs {
 export interface ResolvedConfig {
   readonly config: ExecServerConfig;
   readonly sources: Readonly<Record<ConfigKey, ConfigSource>>;
+  /** Variables with our prefix that are not ours, and resemble none that is. They have no effect. */
+  readonly unknownVariables: readonly string[];
+}
+
+/** A configuration with everything that is wrong with it. A setting with an invalid value has that of the next source. */
+interface InspectedConfig extends ResolvedConfig {
+  readonly problems: readonly ConfigError[];
 }
 
 /** An invalid value or an unknown name. `message` is one line with the source and the allowed values. */
@@ -50,9 +57,10 @@ export class ConfigError extends StartError {
 }
 
 /** Variables with our prefix that are not settings. */
-export const OTHER_VARIABLES: readonly string[] = [
+const OTHER_VARIABLES: readonly string[] = [
   'EXEC_SERVER_CONFIG',
   'EXEC_SERVER_URL',
+  'EXEC_SERVER_TOKEN',
   'EXEC_SERVER_API_KEY',
   'EXEC_SERVER_REFERENCE',
   'EXEC_SERVER_RELAY_STORE',
@@ -75,13 +83,20 @@ export function configOf(settings: ServerSettings, defaults = DEFAULT_CONFIG): E
 
 const PROGRAM: ConfigSource = { source: 'program', detail: '' };
 
-/**
- * Merges the sources: program before flag before environment before TOML file before default.
- * Throws ConfigError for the first unknown name or invalid value, even if another source overrides it: otherwise the error would
- * surface only when the override is removed. An empty variable counts as not set.
- */
+/** Merges the sources like {@link inspectConfig}. Throws the first problem. */
 export function resolveConfig(inputs: ConfigInputs, defaults = DEFAULT_CONFIG): ResolvedConfig {
-  rejectUnknownNames(inputs);
+  const { problems, ...resolved } = inspectConfig(inputs, defaults);
+  if (problems[0] !== undefined) throw problems[0];
+  return resolved;
+}
+
+/**
+ * Merges the sources: program before flag before environment before TOML file before default. An unknown name or an invalid value is a
+ * problem even if another source overrides it: otherwise the error would surface only when the override is removed. An empty
+ * variable counts as not set.
+ */
+export function inspectConfig(inputs: ConfigInputs, defaults = DEFAULT_CONFIG): InspectedConfig {
+  const { problems, unknownVariables } = findUnknownNames(inputs);
   const config: Partial<Record<ConfigKey, ConfigValue>> = {};
   const sources: Partial<Record<ConfigKey, ConfigSource>> = {};
   for (const option of CONFIG_OPTIONS) {
@@ -89,14 +104,20 @@ export function resolveConfig(inputs: ConfigInputs, defaults = DEFAULT_CONFIG): 
     sources[option.key] = { source: 'default', detail: '' };
     for (const { raw, source } of candidates(option, inputs)) {
       if (source === PROGRAM && raw === defaults[option.key]) continue;
-      config[option.key] = parseFrom(option, raw, source);
+      const value = parseFrom(option, raw, source);
+      if (value instanceof ConfigError) {
+        problems.push(value);
+        continue;
+      }
+      config[option.key] = value;
       sources[option.key] = source;
     }
   }
   raiseUnfinishedBytes(config, sources);
-  const resolved = { config: Object.freeze(config), sources } as unknown as ResolvedConfig;
-  rejectContradictions(resolved);
-  return resolved;
+  const resolved = { config: Object.freeze(config), sources, unknownVariables } as unknown as ResolvedConfig;
+  const contradiction = findContradiction(resolved);
+  if (contradiction !== null) problems.push(contradiction);
+  return { ...resolved, problems };
 }
 
 /** The values given for one option, weakest source first. */
@@ -123,43 +144,63 @@ function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown;
   return found;
 }
 
-function parseFrom(option: ConfigOption, raw: unknown, source: ConfigSource): ConfigValue {
+function parseFrom(option: ConfigOption, raw: unknown, source: ConfigSource): ConfigValue | ConfigError {
   try {
     return parseConfigValue(option, raw);
   } catch (error) {
     if (!(error instanceof ConfigValueError)) throw error;
     const problem = `${nameIn(source, option.key)}: ${quoteValue(raw)} ${error.message}`;
-    throw new ConfigError(option.key, source, `${problem}; allowed: ${describeAllowed(option)}`);
+    return new ConfigError(option.key, source, `${problem}; allowed: ${describeAllowed(option)}`);
   }
 }
 
-function rejectUnknownNames({ program, env, toml }: ConfigInputs): void {
-  rejectUnknownSettings(program ?? {}, PROGRAM);
-  if (toml !== null) rejectUnknownSettings(toml.values, { source: 'file', detail: toml.path });
-  const variables = [...CONFIG_OPTIONS.map((option) => option.env), ...OTHER_VARIABLES];
+/**
+ * Other programs share the prefix of our variables, so one that resembles none of ours is only reported. One that does is a misspelt
+ * setting.
+ */
+function findUnknownNames({ program, env, toml }: ConfigInputs): {
+  readonly problems: ConfigError[];
+  readonly unknownVariables: readonly string[];
+} {
+  const problems = unknownSettings(program ?? {}, PROGRAM);
+  if (toml !== null) problems.push(...unknownSettings(toml.values, { source: 'file', detail: toml.path }));
+  const unknownVariables: string[] = [];
   for (const name of Object.keys(env)) {
-    if (!name.startsWith('EXEC_SERVER_') || variables.includes(name) || env[name] === undefined) continue;
-    throw unknownName('variable', name, { source: 'environment', detail: name }, variables);
+    if (!name.startsWith('EXEC_SERVER_') || env[name] === undefined) continue;
+    const known = [...CONFIG_OPTIONS.map((option) => option.env), ...OTHER_VARIABLES];
+    if (known.includes(name) || isOfKubernetes(name, env[name])) continue;
+    const advice = name === PORT_VARIABLE ? 'write EXEC_SERVER_LISTEN=PORT' : suggestionFor(name, known);
+    if (advice === null) unknownVariables.push(name);
+    else {
+      const source: ConfigSource = { source: 'environment', detail: name };
+      const message = `unknown variable ${quoteValue(name)} in the environment; ${advice}`;
+      problems.push(new ConfigError(name, source, message));
+    }
   }
+  return { problems, unknownVariables };
 }
 
-function rejectUnknownSettings(values: object, source: ConfigSource): void {
-  for (const name of Object.keys(values)) {
-    if (Object.hasOwn(DEFAULT_CONFIG, name)) continue;
-    throw unknownName('setting', name, source, Object.keys(DEFAULT_CONFIG));
+const PORT_VARIABLE = 'EXEC_SERVER_PORT';
+
+/**
+ * Kubernetes sets variables about each Service in every container of its namespace. Those of a Service named `exec-server`, or
+ * `exec-server-…`, begin like ours. https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+ */
+function isOfKubernetes(name: string, value: string): boolean {
+  if (/_SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$|_PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO|PORT|ADDR)$/.test(name)) {
+    return true;
   }
+  return /_PORT(?:_\d+_(?:TCP|UDP|SCTP))?$/.test(name) && /^(?:tcp|udp|sctp):\/\//.test(value);
 }
 
-function unknownName(
-  what: string,
-  name: string,
-  source: ConfigSource,
-  known: readonly string[],
-): ConfigError {
-  const quoted = quoteValue(name);
-  const where = source.source === 'environment' ? `${quoted} in the environment` : nameIn(source, quoted);
-  const advice = suggestionFor(name, known) ?? "'exec-server config' lists the valid ones";
-  return new ConfigError(name, source, `unknown ${what} ${where}; ${advice}`);
+function unknownSettings(values: object, source: ConfigSource): ConfigError[] {
+  const known = Object.keys(DEFAULT_CONFIG);
+  return Object.keys(values)
+    .filter((name) => !Object.hasOwn(DEFAULT_CONFIG, name))
+    .map((name) => {
+      const advice = suggestionFor(name, known) ?? "'exec-server config' lists the valid ones";
+      return new ConfigError(name, source, `unknown setting ${nameIn(source, quoteValue(name))}; ${advice}`);
+    });
 }
 
 /** A server needs memory for one message of any allowed size. The configuration has the value that is used. */
@@ -175,14 +216,14 @@ function raiseUnfinishedBytes(
 }
 
 /** An idle peer sends nothing but pongs, so a timeout shorter than the ping interval would drop every idle peer. */
-function rejectContradictions({ config, sources }: ResolvedConfig): void {
+function findContradiction({ config, sources }: ResolvedConfig): ConfigError | null {
   const { pingIntervalMs, peerSilenceTimeoutMs } = config;
-  if (peerSilenceTimeoutMs > pingIntervalMs) return;
+  if (peerSilenceTimeoutMs > pingIntervalMs) return null;
   const [timeout, interval] = (['peerSilenceTimeoutMs', 'pingIntervalMs'] as const).map((key) => {
     const option = CONFIG_OPTIONS.find((candidate) => candidate.key === key)!;
     return `${nameIn(sources[key], key)}: '${formatConfigValue(option, config[key])}'`;
   });
-  throw new ConfigError(
+  return new ConfigError(
     'peerSilenceTimeoutMs',
     sources.peerSilenceTimeoutMs,
     `${timeout} must be longer than ${interval}; otherwise idle peers are dropped before they are pinged`,

@@ -113,6 +113,15 @@ export const SESSION_SETTINGS = {
     description:
       'Closed processes that all sessions keep longer than `closedProcessRetentionMs` after they closed. One session keeps at most `maxProcessesPerConnection`.',
   },
+  maxDetachedRetentionMs: {
+    group: 'Output',
+    type: 'duration',
+    default: 24 * HOUR,
+    min: 0,
+    max: WEEK,
+    description:
+      'How long the output of a detached process (`lifetime`) may stay readable after it has closed. A request asks for 1 h unless it says otherwise. The three limits above apply too.',
+  },
   shutdownGracePeriodMs: {
     group: 'Sessions and processes',
     type: 'duration',

@@ -10,6 +10,7 @@ export const SETTING_GROUPS = [
   'Program limits',
   'Session limits',
   'HTTP requests',
+  'TCP streams',
   'Programs of the server',
   'Logs, audit and metrics',
 ] as const;

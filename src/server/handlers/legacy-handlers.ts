@@ -10,7 +10,7 @@ type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
 /** The older `command/exec` methods. They work on the same processes; a status that they have no result for is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {
-  const { processes } = services.session;
+  const { processes } = services;
   return {
     'command/exec': async (params) => {
       const start = checkCommand(params, services.config);
@@ -21,7 +21,7 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
     'command/exec/write': async (params, context) => {
       const { processId } = params;
       const bytes = bytesParam(params, 'chunk', context.bulk);
-      const process = await processes.find(processId);
+      const process = await processes.find(processId, 'write');
       if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
       const status = await writeStdin(process, bytes, null, context);
       if (status !== 'accepted') throw invalidRequest(`stdin of process ${printable(processId)} is closed`);

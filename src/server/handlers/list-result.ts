@@ -3,17 +3,26 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProcessSummary } from '../../process/process-manager.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { EncodedResult } from '../../rpc/results.ts';
+import type { ConnectionProcesses } from '../sessions/connection-processes.ts';
 import { given } from '../sessions/process-events.ts';
+import type { SharedProcess } from '../sessions/shared-process.ts';
 
 type ListedProcess = ResultOf<'process/list'>['processes'][number];
 
-/** The result of `process/list`: the first processes whose JSON fits, but at least one. */
-export function listResult(processes: Iterable<ProcessSummary>, maxBytes: number): EncodedResult {
+/** The result of `process/list`: the first processes of a scope after a position whose JSON fits, but at least one. */
+export function listResult(
+  processes: Pick<ConnectionProcesses, 'list' | 'idOf'>,
+  scope: 'session' | 'owner' | 'server',
+  after: number,
+  maxBytes: number,
+): EncodedResult {
   const listed: string[] = [];
   let bytes = EMPTY_LIST_BYTES;
   let last = 0;
-  for (const process of processes) {
-    const json = JSON.stringify(wireProcess(process));
+  for (const process of processes.list(scope)) {
+    const { summary } = process;
+    if (summary === undefined || process.position <= after) continue;
+    const json = JSON.stringify(wireProcess(processes.idOf(process), process, summary));
     bytes += Buffer.byteLength(json) + 1;
     if (bytes > maxBytes && listed.length > 0) {
       return new EncodedResult(`{"processes":[${listed.join(',')}],"next":${last}}`);
@@ -24,15 +33,27 @@ export function listResult(processes: Iterable<ProcessSummary>, maxBytes: number
   return new EncodedResult(`{"processes":[${listed.join(',')}]}`);
 }
 
-function wireProcess({ position, program, reason, ...summary }: ProcessSummary): ListedProcess {
+function wireProcess(
+  processId: string,
+  { ref, name, owner, lifetime, endedAtMs, attachedClients }: SharedProcess,
+  { program, reason, size, ...summary }: ProcessSummary,
+): ListedProcess {
   const { argv, argvTruncated, cwd, tty } = program;
   return {
     ...summary,
+    processId,
+    ref,
+    ...(name !== null && { name }),
+    owner,
+    lifetime,
     ...given(reason),
     argv: [...argv],
     ...(argvTruncated && { argvTruncated }),
     cwd: uriFromPath(nativePathOfText(cwd)),
     tty,
+    ...(size !== null && { size }),
+    ...(endedAtMs !== null && { endedAtMs }),
+    attached: attachedClients,
   };
 }
 

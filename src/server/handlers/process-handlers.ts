@@ -27,20 +27,19 @@ type ProcessMethod = Exclude<
 
 /** The `process/*` methods. */
 export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
-  const { session, config } = services;
-  const { processes } = session;
+  const { session, processes, config } = services;
   return {
     'process/start': async (params, { trace, park }) => {
       const start = checkStart(params, config, trace);
       // A login shell may take long; other requests are served meanwhile.
       if (start.login !== null) park();
-      const sandboxType = await startProcess(services, start);
-      return { processId: start.processId, sandboxType };
+      const { sandboxType, ref } = await startProcess(services, start);
+      return { processId: start.processId, sandboxType, ...(session.sharing && { ref }) };
     },
 
     'process/read': async (params, { signal, park, maxResultBytes }) => {
       const { processId, afterSeq, maxBytes, waitMs, withPosition = false } = params;
-      const process = await processes.get(processId);
+      const process = await processes.get(processId, 'read');
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       return readResult(
         await process.read(
@@ -58,7 +57,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       if (writeId === undefined && config.requireWriteId) {
         throw invalidParams('params.writeId: missing, expected string');
       }
-      const process = await processes.find(processId);
+      const process = await processes.find(processId, 'write');
       if (process === undefined) return { status: 'unknownProcess' };
       return { status: await writeStdin(process, bytes, writeId ?? null, context) };
     },
@@ -66,7 +65,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/signal': async ({ processId, signal }) => {
       const number = signalNumber(signal);
       if (number === null) throw new ProcessError('unknownSignal', unknownSignal());
-      (await processes.find(processId))?.signal(number);
+      (await processes.find(processId, 'signal'))?.signal(number);
       return {};
     },
 
@@ -75,18 +74,18 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     }),
 
     'process/closeStdin': async ({ processId }) => {
-      const process = await processes.find(processId);
+      const process = await processes.find(processId, 'write');
       if (process === undefined) return { status: 'unknownProcess' };
       return { status: process.closeStdin() ? 'closed' : 'alreadyClosed' };
     },
 
     'process/resize': async ({ processId, rows, cols }) => {
-      (await processes.get(processId)).resize(rows, cols);
+      (await processes.get(processId, 'write')).resize(rows, cols);
       return {};
     },
 
     'process/wait': async ({ processId, until, timeoutMs }, { signal, park }) => {
-      const process = await processes.get(processId);
+      const process = await processes.get(processId, 'read');
       park();
       const reached = await process.wait(until, timeoutMs ?? null, signal);
       const { exitCode, closed, reason } = process;
@@ -94,7 +93,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     },
 
     'process/snapshot': async ({ processId }, { maxResultBytes }) => {
-      const process = await processes.get(processId);
+      const process = await processes.get(processId, 'read');
       const share = Math.floor((maxResultBytes() - SNAPSHOT_ENVELOPE_BYTES) / 3 / 4) * 3;
       const snapshot = (stream: StreamName) =>
         process.snapshot(stream, Math.max(0, Math.min(share, SNAPSHOT_STREAM_BYTES)));
@@ -119,8 +118,8 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       };
     },
 
-    'process/list': ({ after }, { maxResultBytes }) =>
-      listResult(processes.list(after ?? 0), Math.min(maxResultBytes(), LIST_PAGE_BYTES)),
+    'process/list': ({ after, scope = 'session' }, { maxResultBytes }) =>
+      listResult(processes, scope, after ?? 0, Math.min(maxResultBytes(), LIST_PAGE_BYTES)),
   };
 }
 

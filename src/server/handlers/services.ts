@@ -7,6 +7,9 @@ import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
 import type { ConnectionFiles } from '../sessions/connection-files.ts';
 import type { ConnectionHttp } from '../sessions/connection-http.ts';
+import type { ConnectionProcesses } from '../sessions/connection-processes.ts';
+import type { ConnectionTcp } from '../sessions/connection-tcp.ts';
+import type { ProcessDirectory } from '../sessions/process-directory.ts';
 import type { Quotas } from '../sessions/quotas.ts';
 import type { Session } from '../sessions/session.ts';
 
@@ -14,8 +17,11 @@ import type { Session } from '../sessions/session.ts';
 export interface HandlerServices {
   readonly config: ExecServerConfig;
   readonly session: Session;
+  readonly processes: ConnectionProcesses;
+  readonly directory: ProcessDirectory;
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
+  readonly tcp: ConnectionTcp;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;

@@ -10,40 +10,58 @@ import { invalidRequest } from '../../protocol/errors.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { processNotifier } from '../sessions/process-events.ts';
+import { DEFAULT_DETACHED_RETENTION_MS } from '../limits.ts';
 import { descriptorsOfProgram } from '../sessions/quotas.ts';
 import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import type { CheckedStart } from './start-request.ts';
 
+/** What a start leads to. */
+export interface StartedProcess {
+  /** The type of sandbox that the program runs in. */
+  readonly sandboxType: SandboxType;
+  /** The server-wide reference of the process. */
+  readonly ref: string;
+}
+
 /**
- * Starts a checked request in the session and resolves to the type of sandbox that the program runs in. The stages: limits, network
- * and sandbox are decided; the start is recorded; the process manager reserves the id, calls {@link prepareLaunch} and spawns the
- * program; the client is notified.
+ * Starts a checked request. The stages: limits, network and sandbox are decided; the process gets its reference; the start is recorded;
+ * the process manager reserves the id, calls {@link prepareLaunch} and spawns the program; the client is notified. A detached process
+ * belongs to its owner and not to the session, whose resource limits do not apply to it.
  */
-export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<SandboxType> {
-  const { session, config, files, quotas, records } = services;
-  const { processId } = start;
+export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<StartedProcess> {
+  const { session, directory, config, files, quotas, records } = services;
+  const { processId, name, lifetime, dialect } = start;
   const limits = limitsOf(start, config);
-  const spec = { ...start.spec, resources: limits.resources, sessionLimits: session.limits, owner: session };
+  const shared = directory.enter(session, { processId, name, lifetime: lifetime.type, dialect });
+  const isDetached = lifetime.type === 'detached';
+  const owner = isDetached ? shared.manager : session;
+  const spec = {
+    ...start.spec,
+    resources: limits.resources,
+    sessionLimits: isDetached ? null : session.limits,
+    owner,
+  };
   requireNetworkAllowed(services, start);
   const launch = planLaunch(services, start, spec);
   const { sandboxType } = launch.sandbox;
 
   let recorded: Promise<void> | null = null;
   try {
-    const quota = quotas.enterProcess(session, descriptorsOf(launch));
+    const quota = quotas.enterProcess(owner, descriptorsOf(launch));
     launch.releaseQuota = quota.release;
-    const listener = records.watch(processId, processListener(services, start, launch));
+    const listener = records.watch(processId, processListener(shared, launch));
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
     recorded = records.starting(processId, spec, {
       sandbox: sandboxType,
       limits: { ...limits.resources, ...limits.run },
     });
-    await session.processes.start({
-      processId,
+    await shared.manager.start({
+      processId: shared.key,
+      observer: shared,
+      retainMs: retainMsOf(start, config),
       spec,
       listener,
       retention: retentionOf(start, config),
@@ -61,7 +79,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   serveNetwork(launch);
   records.started();
   notifyStarted(services, processId);
-  return sandboxType;
+  return { sandboxType, ref: shared.ref };
 }
 
 /** The stricter of the requested and the configured limits. */
@@ -86,6 +104,12 @@ function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig)
     maxChunks: config.retainedChunksPerProcess,
     maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
   };
+}
+
+/** How long a detached process stays readable after it has closed; null for one that its session keeps. */
+function retainMsOf({ lifetime }: CheckedStart, { maxDetachedRetentionMs }: ExecServerConfig): number | null {
+  if (lifetime.type === 'session') return null;
+  return Math.min(lifetime.retainMs ?? DEFAULT_DETACHED_RETENTION_MS, maxDetachedRetentionMs);
 }
 
 /** One program on its way to being started, with everything that is released when it ends. */
@@ -178,13 +202,13 @@ function releaseLaunch({ network, releaseQuota }: Launch): void {
   network?.close();
 }
 
-function processListener(services: HandlerServices, start: CheckedStart, launch: Launch): ProcessListener {
-  const notifier = processNotifier(start.processId, start.dialect, services.session);
+function processListener(shared: ProcessListener, launch: Launch): ProcessListener {
   return {
-    ...notifier,
+    output: (seq, stream, bytes) => shared.output(seq, stream, bytes),
+    exited: (...event) => shared.exited(...event),
     closed: (...event) => {
       releaseLaunch(launch);
-      notifier.closed(...event);
+      shared.closed(...event);
     },
   };
 }

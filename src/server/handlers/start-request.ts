@@ -25,7 +25,15 @@ export interface CheckedStart extends StartOptions {
   readonly outputBytesCap: number | null;
 }
 
+/** How long a process lives. */
+type Lifetime =
+  | { readonly type: 'session' }
+  | { readonly type: 'detached'; readonly retainMs?: number | undefined };
+
 interface StartOptions {
+  /** Unique among the owner's running processes. */
+  readonly name: string | null;
+  readonly lifetime: Lifetime;
   /** The limits that the client requests. The server's own limits apply in any case. */
   readonly limits: RequestedLimits | null;
   /** The sandbox that the client requests. The server's minimum sandbox applies in any case. */
@@ -39,6 +47,8 @@ interface StartOptions {
 
 /** The options of a request that sets none of them. */
 const DEFAULT_START_OPTIONS: StartOptions = {
+  name: null,
+  lifetime: { type: 'session' },
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -63,7 +73,7 @@ export function checkStart(
   trace: TraceContext | null,
 ): CheckedStart {
   const form = formOf(params, config);
-  const { processId, limits, sandbox, networkProxy, enforceManagedNetwork, login } = form;
+  const { processId, name, lifetime, limits, sandbox, networkProxy, enforceManagedNetwork, login } = form;
   const cwd = workingDirectory(uriOfPath(form.cwd, config));
   const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
   const spec = spawnSpecOf({ ...form, env }, cwd);
@@ -72,6 +82,8 @@ export function checkStart(
     spec,
     dialect: 'process',
     outputBytesCap: null,
+    name,
+    lifetime,
     limits,
     sandbox,
     networkProxy,
@@ -94,13 +106,11 @@ function formOf(params: StartParams, config: ExecServerConfig): StartForm {
     if (!config.allowPreparedExec) {
       throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
     }
-    const { processId, request, io, limits = null, sandbox = null } = params.prepared;
-    return nestedForm(processId, request, io, limits, sandbox);
+    return nestedForm(params.prepared, params.prepared.request);
   }
   requireDirectExec(config);
   if ('direct' in params) {
-    const { processId, io, limits = null, sandbox = null } = params.direct;
-    return nestedForm(processId, params.direct, io, limits, sandbox);
+    return nestedForm(params.direct, params.direct);
   }
   return flatForm(params);
 }
@@ -109,17 +119,24 @@ function requireDirectExec(config: ExecServerConfig): void {
   if (!config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
 }
 
+type NestedParams = Extract<StartParams, { prepared: unknown }>['prepared'];
+
 function nestedForm(
-  processId: string,
-  { argv, arg0, cwd, env }: Pick<FlatParams, 'argv' | 'arg0' | 'cwd' | 'env'>,
-  io: { type: 'pty'; rows: number; cols: number } | { type: 'pipe'; stdin: 'open' | 'closed' },
-  limits: RequestedLimits | null,
-  sandbox: SandboxContext | null,
+  form: Omit<NestedParams, 'request'>,
+  { argv, arg0, cwd, env }: NestedParams['request'],
 ): StartForm {
+  const { processId, io, limits = null, sandbox = null } = form;
   const childIo: ChildIo =
     io.type === 'pty' ? { kind: 'pty', rows: io.rows, cols: io.cols } : { kind: 'pipe', stdin: io.stdin };
   const program = { argv, arg0, env, io: childIo, envPolicy: null, metadata: null };
-  return { ...DEFAULT_START_OPTIONS, ...program, processId, cwd, limits, sandbox };
+  return { ...DEFAULT_START_OPTIONS, ...program, ...sharingOf(form), processId, cwd, limits, sandbox };
+}
+
+function sharingOf({
+  name,
+  lifetime,
+}: Pick<FlatParams, 'name' | 'lifetime'>): Pick<StartOptions, 'name' | 'lifetime'> {
+  return { name: name ?? null, lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime };
 }
 
 function flatForm(params: FlatParams): StartForm {
@@ -133,7 +150,18 @@ function flatForm(params: FlatParams): StartForm {
       'params.enforceManagedNetwork: only a sandbox can enforce it; send one, or leave it out',
     );
   }
-  return { ...program, processId, cwd, limits, sandbox, login, networkProxy, enforceManagedNetwork };
+  const sharing = sharingOf(params);
+  return {
+    ...program,
+    ...sharing,
+    processId,
+    cwd,
+    limits,
+    sandbox,
+    login,
+    networkProxy,
+    enforceManagedNetwork,
+  };
 }
 
 /** The working directory as a native path. It must be UTF-8, because programs are started with text arguments. */

@@ -23,9 +23,12 @@ export class ConnectionAuditTrail {
     this.#log = log;
     this.#who = { kind, tokenId, address };
     this.#connection = `${process.pid}.${id}`;
-    const { exec, files, net, metrics, below } = access;
+    const { exec, observe, files, net, metrics, below } = access;
     const directory = below === null ? null : textOfNativePath(below);
-    this.#recordLowPriority({ event: 'connected', access: { exec, files, net, metrics, below: directory } });
+    this.#recordLowPriority({
+      event: 'connected',
+      access: { exec, observe, files, net, metrics, below: directory },
+    });
   }
 
   /** Throws RpcError while new work must not start. */
@@ -55,6 +58,15 @@ export class ConnectionAuditTrail {
 
   startFailed(processId: string, error: Error): void {
     this.#recordLater({ event: 'startFailed', processId, reason: error.message });
+  }
+
+  /** Records that this connection attached to a process, or detached from it. */
+  attachment(
+    event: 'attach' | 'detach',
+    ref: string,
+    details: Readonly<Record<string, string | null>>,
+  ): void {
+    this.#recordLater({ event, ref, ...details });
   }
 
   /** Returns a listener that records the end of a process and forwards all events. */
@@ -87,6 +99,11 @@ export class ConnectionAuditTrail {
   /** Records an HTTP request. Path and query are omitted, because they may contain secrets. */
   httpRequest(request: { readonly method: string; readonly url: string }, outcome: HttpOutcome): void {
     this.#recordLater({ event: 'http', method: request.method, host: hostOf(request.url), ...outcome });
+  }
+
+  /** Records an attempt to open a TCP stream. */
+  tcpConnect(target: { readonly host: string; readonly port: number }, outcome: TcpOutcome): void {
+    this.#recordLater({ event: 'tcp', host: target.host, port: target.port, ...outcome });
   }
 
   /** Records without waiting. The audit log keeps the record and logs write errors itself. */
@@ -123,8 +140,12 @@ export interface FileChange {
 }
 
 /** The outcome of an HTTP request. Only refusals have a reason: other error texts contain the path. */
-export type HttpOutcome =
-  | { readonly outcome: 'answered'; readonly status: number }
+type HttpOutcome = { readonly outcome: 'answered'; readonly status: number } | NetworkFailure;
+
+/** The outcome of opening a TCP stream. */
+type TcpOutcome = { readonly outcome: 'connected' } | NetworkFailure;
+
+export type NetworkFailure =
   | { readonly outcome: 'refused'; readonly reason: string }
   | { readonly outcome: 'failed' };
 

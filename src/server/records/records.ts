@@ -13,7 +13,7 @@ import type { Handlers } from '../../rpc/router.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import type { ConnectionAuditTrail, HttpOutcome, StartPolicy } from './audit-trail.ts';
+import type { ConnectionAuditTrail, NetworkFailure, StartPolicy } from './audit-trail.ts';
 import type { auditedHandlers } from './audited-handlers.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
@@ -142,8 +142,8 @@ export class ConnectionRecords {
     const cause = causeOfRefusal(error, refusal);
     if (cause === null) return;
     this.#metrics?.refused(cause);
-    // An HTTP request that reached the network rules has its own record.
-    if (!(error instanceof NetworkError && method === 'http/request'))
+    // A request that reached the network rules has its own record.
+    if (!(error instanceof NetworkError && (method === 'http/request' || method === 'tcp/connect')))
       this.#auditTrail?.refused(method, refusal);
   }
 
@@ -163,6 +163,22 @@ export class ConnectionRecords {
     }
   }
 
+  /** Opens a TCP stream and records its outcome. Rejects with RpcError while nothing can be recorded. */
+  async tcpConnect<T>(
+    target: { readonly host: string; readonly port: number },
+    connect: () => Promise<T>,
+  ): Promise<T> {
+    this.requireWritable();
+    try {
+      const opened = await connect();
+      this.#auditTrail?.tcpConnect(target, { outcome: 'connected' });
+      return opened;
+    } catch (error) {
+      this.#auditTrail?.tcpConnect(target, outcomeOf(error));
+      throw error;
+    }
+  }
+
   /** Records a start. The start must wait for the promise, if there is one. Throws or rejects with RpcError when it cannot be recorded. */
   starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
     this.requireWritable();
@@ -177,6 +193,15 @@ export class ConnectionRecords {
     this.#auditTrail?.startFailed(processId, error);
   }
 
+  /** Records that this connection attached to a process, or detached from it. */
+  attachment(
+    event: 'attach' | 'detach',
+    ref: string,
+    details: Readonly<Record<string, string | null>>,
+  ): void {
+    this.#auditTrail?.attachment(event, ref, details);
+  }
+
   /** Returns a listener that also feeds the audit log and the metrics. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const audited = this.#auditTrail?.watch(processId, listener) ?? listener;
@@ -185,7 +210,7 @@ export class ConnectionRecords {
 }
 
 /** Only refusals by the server's rules are recorded with their text: it contains nothing of the request but its host. */
-function outcomeOf(error: unknown): HttpOutcome {
+function outcomeOf(error: unknown): NetworkFailure {
   return error instanceof NetworkError && (error.kind === 'refused' || error.kind === 'limit')
     ? { outcome: 'refused', reason: error.message }
     : { outcome: 'failed' };

@@ -285,9 +285,10 @@ export async function openHttpClient(config: ExecServerConfig, access: Access): 
 }
 
 /** Rejects with StartError, which names the option, when a list of hosts or variables is invalid. */
-export async function refuseBadHttpSettings(config: ExecServerConfig): Promise<void> {
+export async function refuseBadNetworkSettings(config: ExecServerConfig): Promise<void> {
   if (config.httpAllowedHosts !== '' || config.httpDeniedHosts !== '') await hostPolicyOf(config);
   if (config.httpHeaderVariables !== '') await listedVariables(config);
+  if (config.tcpAllowedHosts !== '') await hostList(config.tcpAllowedHosts, '--tcp-allowed-hosts');
 }
 
 async function listedVariables(config: ExecServerConfig): Promise<ReadonlySet<string>> {
@@ -301,23 +302,25 @@ async function listedVariables(config: ExecServerConfig): Promise<ReadonlySet<st
 
 /** The hosts that `http/request` may reach. Rejects with StartError when a list of hosts cannot be read. */
 export async function hostPolicyOf(config: ExecServerConfig): Promise<HostPolicy> {
-  const { hostPatterns } = await import('../../network/http/host-policy.ts');
-  const parse = (list: string, option: string) => {
-    let patterns: HostPolicy['allowed'];
-    try {
-      patterns = hostPatterns(list);
-    } catch (error) {
-      throw new StartError(`${option}: ${(error as Error).message}`);
-    }
-    // A list is meant to keep some hosts out. One that is empty by mistake must not allow every host.
-    if (patterns === null && list !== '') throw new StartError(`${option}: the list has no hosts`);
-    return patterns;
-  };
   return {
-    allowed: parse(config.httpAllowedHosts, '--http-allowed-hosts'),
-    denied: parse(config.httpDeniedHosts, '--http-denied-hosts'),
+    allowed: await hostList(config.httpAllowedHosts, '--http-allowed-hosts'),
+    denied: await hostList(config.httpDeniedHosts, '--http-denied-hosts'),
     privateAddresses: config.httpPrivateAddresses,
   };
+}
+
+/** Parses the list of hosts of an option; null when it is empty. Rejects with StartError, which names the option. */
+export async function hostList(list: string, option: string): Promise<HostPolicy['allowed']> {
+  const { hostPatterns } = await import('../../network/http/host-policy.ts');
+  let patterns: HostPolicy['allowed'];
+  try {
+    patterns = hostPatterns(list);
+  } catch (error) {
+    throw new StartError(`${option}: ${(error as Error).message}`);
+  }
+  // A list is meant to keep some hosts out. One that is empty by mistake must not allow every host.
+  if (patterns === null && list !== '') throw new StartError(`${option}: the list has no hosts`);
+  return patterns;
 }
 
 function connectionEnded(): Error {

@@ -93,8 +93,8 @@ export class Quotas {
     });
   }
 
-  /** Takes a descriptor for the connection of one HTTP request. Throws NetworkError when none is free. */
-  enterHttpRequest(owner: Owner): Release {
+  /** Takes a descriptor for the connection of one HTTP request or TCP stream. Throws NetworkError when none is free. */
+  enterSocket(owner: Owner): Release {
     return this.#take(owner, 1, (why) => new NetworkError('limit', why));
   }
 

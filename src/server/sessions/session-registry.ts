@@ -9,8 +9,10 @@ import {
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
+import { LOCAL_OWNER, sameOwner } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { DetachedProcesses } from './detached-processes.ts';
+import { ProcessDirectory } from './process-directory.ts';
 import { Session } from './session.ts';
 import { SessionsByClient } from './sessions-by-client.ts';
 
@@ -25,6 +27,8 @@ export class SessionRegistry {
   readonly #detachedProcesses: DetachedProcesses;
   /** The limits that every session gets; null is no limit. */
   readonly #limits: ResourceLimits | null;
+  /** The processes of all sessions, and those that outlive their sessions. */
+  readonly directory: ProcessDirectory;
   readonly #ending = new Set<Promise<void>>();
   #closing = false;
 
@@ -34,6 +38,12 @@ export class SessionRegistry {
     this.#byClient = new SessionsByClient(config);
     this.#detachedProcesses = new DetachedProcesses(config);
     this.#limits = sessionLimits(config);
+    this.directory = new ProcessDirectory(spawner, (owner) => ({
+      maxProcesses: config.maxProcessesPerConnection,
+      holder: 'owner',
+      closedRetentionMs: config.closedProcessRetentionMs,
+      keeper: this.#detachedProcesses.keeperFor(owner),
+    }));
   }
 
   /** Numbers of attached and detached sessions. */
@@ -47,10 +57,10 @@ export class SessionRegistry {
   }
 
   /**
-   * Creates a session. `client` identifies its token or address. At the maximum number of sessions one that is detached and has no
+   * Creates a session. `client` identifies its token or address, `owner` whom its processes belong to. At the maximum number of sessions one that is detached and has no
    * running process ends. Throws RpcError when there is none that may end, and while the server shuts down.
    */
-  create(accessKey = FULL_ACCESS_KEY, client = ''): Session {
+  create(accessKey = FULL_ACCESS_KEY, client = '', owner = LOCAL_OWNER): Session {
     this.#refuseWhenClosing();
     const evicted = this.#byClient.evictedFor(client);
     if (evicted !== null) this.end(evicted);
@@ -61,18 +71,34 @@ export class SessionRegistry {
       keeper: this.#detachedProcesses.keeperFor(client),
     };
     const limits = this.#limits === null ? null : new SessionLimits(this.#limits);
-    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, client, limits);
+    const session = new Session(
+      this.#spawner,
+      options,
+      detachedSessionTtlMs,
+      accessKey,
+      client,
+      limits,
+      owner,
+    );
     this.#sessions.set(session.id, session);
     this.#byClient.add(session);
     return session;
   }
 
-  /** Returns a detached session and stops its expiry. Throws RpcError when it is unknown, has other access rights or is attached. */
-  resume(sessionId: string, accessKey = FULL_ACCESS_KEY): Session {
+  /** The session with this id, whether or not it is attached. */
+  find(sessionId: string): Session | undefined {
+    return this.#sessions.get(sessionId);
+  }
+
+  /**
+   * Returns a detached session and stops its expiry. Throws RpcError when it is unknown, has other access rights or another owner, or is
+   * attached.
+   */
+  resume(sessionId: string, accessKey = FULL_ACCESS_KEY, owner = LOCAL_OWNER): Session {
     this.#refuseWhenClosing();
     const session = this.#sessions.get(sessionId);
     // A client must not reach the processes of a client with more rights, even if it knows the session id.
-    if (session === undefined || session.accessKey !== accessKey) {
+    if (session === undefined || session.accessKey !== accessKey || !sameOwner(session.owner, owner)) {
       throw invalidRequest(`unknown session id ${printable(sessionId)}`);
     }
     if (session.attached) {
@@ -113,15 +139,16 @@ export class SessionRegistry {
   async close(signal: number | null, graceMs: number): Promise<void> {
     this.#closing = true;
     const sessions = [...this.#sessions.values()];
-    if (signal !== null) for (const session of sessions) session.processes.signalAll(signal);
+    const managers = [...sessions.map(({ processes }) => processes), ...this.directory.detached];
+    if (signal !== null) for (const processes of managers) processes.signalAll(signal);
     const grace = new AbortController();
     // Every process adds a listener; the sessions bound their number.
     setMaxListeners(0, grace.signal);
     const timer = setTimeout(() => grace.abort(), graceMs);
-    await Promise.all(sessions.map((session) => session.processes.allClosed(grace.signal)));
+    await Promise.all(managers.map((processes) => processes.allClosed(grace.signal)));
     clearTimeout(timer);
     // The sessions are still attached, so that clients receive the exit events.
-    await Promise.all(sessions.map((session) => session.processes.close()));
+    await Promise.all(managers.map((processes) => processes.close()));
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
   }

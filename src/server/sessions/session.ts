@@ -6,6 +6,7 @@ import type { Spawner } from '../../process/spawn/spawner.ts';
 import { PolicyDecisions } from './policy-decisions.ts';
 import { type PolicyRequestPeer, PolicyRequests } from './policy-requests.ts';
 import type { EventSink } from './process-events.ts';
+import type { HomeSession, SharedProcess } from './shared-process.ts';
 
 /** The connection that a session is attached to. */
 interface SessionPeer extends PolicyRequestPeer {
@@ -23,9 +24,12 @@ interface SessionPeer extends PolicyRequestPeer {
  * The processes of a client and the options it negotiated. A session outlives its connection: while it is detached, its processes
  * continue, their output is kept within the retention limits, and nothing is sent.
  */
-export class Session implements EventSink {
+export class Session implements HomeSession {
   readonly id = randomUUID();
+  /** Its processes except detached ones, which outlive it. */
   readonly processes: ProcessManager;
+  /** All processes that it started, by the ids that its client chose, in the order of their starts. */
+  readonly shared = new Map<string, SharedProcess>();
   readonly shellStates: ShellStates;
   readonly policyRequests = new PolicyRequests(() => this.#peer);
   readonly policyDecisions = new PolicyDecisions(this);
@@ -35,6 +39,12 @@ export class Session implements EventSink {
   readonly accessKey: string;
   /** The token or address of the client that created the session; empty if it is not known. */
   readonly client: string;
+  /** The owner of its processes. */
+  readonly owner: string;
+  /** The `clientName` of the latest `initialize`. */
+  clientName = '';
+  /** Whether the client asked for references and for `process/attachment`. */
+  sharing = false;
   /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */
@@ -48,7 +58,9 @@ export class Session implements EventSink {
     accessKey: string,
     client: string,
     limits: SessionLimits | null,
+    owner: string,
   ) {
+    this.owner = owner;
     this.accessKey = accessKey;
     this.client = client;
     this.limits = limits;
@@ -69,19 +81,25 @@ export class Session implements EventSink {
     this.#peer = peer;
     this.processes.closed.attach(peer);
     this.policyDecisions.flush();
-    this.processes.setPaused(peer.saturated);
+    for (const process of this.shared.values()) process.homeChanged();
   }
 
   /** Without a client no back-pressure applies, so the processes are resumed. */
   detach(): void {
     this.#peer = null;
     this.processes.closed.detach();
-    this.processes.setPaused(false);
+    for (const process of this.shared.values()) process.homeChanged();
   }
 
-  /** Kills its processes and cleans up after them. Resolves when that is done. */
+  /** The connection no longer keeps up, or does so again. */
+  flowChanged(): void {
+    for (const process of this.shared.values()) process.homeFlowChanged();
+  }
+
+  /** Kills its processes, except detached ones, and cleans up after them. Resolves when that is done. */
   async close(): Promise<void> {
     this.detach();
+    for (const process of this.shared.values()) if (process.lifetime === 'detached') process.leaveHome();
     await this.processes.close();
     this.limits?.close();
   }

@@ -93,7 +93,10 @@ describe('the started program', () => {
 
   test.each([
     [{ shell: 'zsh' }, "environment 'main' has no shell but bash; leave 'shell' out"],
-    [{ workdir: 'a\0b' }, "'workdir' does not name a folder: the name of a folder cannot contain NUL"],
+    [
+      { workdir: 'a\0b' },
+      "'workdir' does not name a folder: a path cannot contain NUL; remove the NUL character",
+    ],
   ])('is none for %j', async (args, message) => {
     const fixture = new AgentFixture();
     const call = await fixture.exec(args);

@@ -17,6 +17,10 @@ import { ClientError } from '../../../src/client/errors.ts';
 export class ScriptedProcess implements ExecProcess {
   readonly params: StartParams;
   readonly processId: string;
+  ref: string | null = null;
+  readonly name = null;
+  readonly role = 'driver';
+  readonly attachedClients = [];
   sandboxType: SandboxType | null = null;
   /** The calls in order. */
   readonly calls: string[] = [];
@@ -124,6 +128,38 @@ export class ScriptedProcess implements ExecProcess {
 
   resize(): Promise<void> {
     throw new Error('not used');
+  }
+
+  kill(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  wait(): Promise<ProcessState> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<string> {
+    throw new Error('not used');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    throw new Error('not used');
+  }
+
+  onAttachmentChange(): () => void {
+    throw new Error('not used');
+  }
+
+  screen(): Promise<never> {
+    throw new Error('not used');
+  }
+
+  takeOver(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  async detach(): Promise<void> {
+    this.calls.push('detach');
   }
 
   #add(event: ProcessEvent): this {

@@ -10,8 +10,20 @@ describe('list', () => {
     await fixture.running({ cmd: 'high' });
     await fixture.running({ cmd: 'low', workdir: 'x' });
     expect(fixture.agent.list()).toEqual([
-      { itemId: 'call-1', processId: '10900', command: ['/bin/bash', '-lc', 'low'], cwd: 'file:///ws/x' },
-      { itemId: 'call-1', processId: '50500', command: ['/bin/bash', '-lc', 'high'], cwd: 'file:///ws' },
+      {
+        itemId: 'call-1',
+        processId: '10900',
+        ref: null,
+        command: ['/bin/bash', '-lc', 'low'],
+        cwd: 'file:///ws/x',
+      },
+      {
+        itemId: 'call-1',
+        processId: '50500',
+        ref: null,
+        command: ['/bin/bash', '-lc', 'high'],
+        cwd: 'file:///ws',
+      },
     ]);
     fixture.backend.last.end(0);
     await settled();

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DOCTOR_HELP, doctorCommand } from '../../../src/cli/doctor-command.ts';
+import { doctorCommand } from '../../../src/cli/doctor-command.ts';
 import { UsageError } from '../../../src/cli/failures.ts';
 import { childPids } from '../../support/children.ts';
 import { Workspace } from './run-cli.ts';
@@ -93,13 +93,8 @@ describe('on a machine where sandboxes do not work', () => {
   });
 });
 
-test('prints help that fits 80 columns', async () => {
-  expect(await doctorCommand(['--help'], {})).toEqual({ text: DOCTOR_HELP, exitCode: 0 });
-  for (const line of DOCTOR_HELP.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
-});
-
 test('rejects other arguments', async () => {
   await expect(doctorCommand(['--fix'], {})).rejects.toThrow(
-    new UsageError("unknown flag '--fix'", 'doctor'),
+    new UsageError("unknown flag '--fix'; 'exec-server doctor --help' lists them", 'doctor'),
   );
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { RunError, reportFailure, UsageError } from '../../../src/cli/failures.ts';
 import { ConfigError } from '../../../src/server/config/resolve.ts';
 
-const HINT = "\nTry 'exec-server --help'.";
+const HINT = "\nTry 'exec-server serve --help'.";
 const bug = new TypeError('x is not\n  a function');
 
 test.each([
@@ -17,6 +17,12 @@ test.each([
     'a usage error of a command',
     new UsageError('no', 'relay'),
     "exec-server relay: no\nTry 'exec-server relay --help'.",
+    2,
+  ],
+  [
+    'a usage error with a suggestion',
+    new UsageError("unknown flag '--lisen'; did you mean '--listen'?"),
+    "exec-server: unknown flag '--lisen'; did you mean '--listen'?",
     2,
   ],
   ['a run error', new RunError('no'), 'exec-server: no', 1],

@@ -1,32 +1,33 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { helpText } from '../../../src/cli/help.ts';
+import { programHelp } from '../../../src/cli/help.ts';
 import { VERSION } from '../../../src/observability/version.ts';
 import { CLI, firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
-const HINT = "Try 'exec-server --help'.\n";
+const HINT = "Try 'exec-server serve --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
 
 test.each([
-  [['--help'], helpText()],
-  [['config', '-h'], helpText()],
+  [['--help'], programHelp()],
+  [['help'], programHelp()],
+  [['version'], `exec-server ${VERSION}\n`],
   [['--version'], `exec-server ${VERSION}\n`],
   [['-V'], `exec-server ${VERSION}\n`],
 ])('%j prints and exits 0', async (args, stdout) => {
   expect(await workspace.run(args)).toEqual({ code: 0, signal: null, stdout, stderr: '' });
 });
 
-test('help fits 80 columns and matches the documentation', () => {
-  for (const line of helpText().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+test('the documentation and the man page match the table of commands', () => {
   const check = spawnSync(process.execPath, ['scripts/generate-cli.mjs', '--check'], {
     cwd: PROJECT,
     encoding: 'utf8',
@@ -43,6 +44,7 @@ test('accepts the settings file of the documentation', async () => {
     value: 4 * 1024 * 1024,
     source: 'file',
     detail: file,
+    variable: 'EXEC_SERVER_RETAINED_OUTPUT_BYTES_PER_PROCESS',
   });
 });
 
@@ -50,7 +52,7 @@ test('config shows the value that is used where a smaller one is raised', async 
   const { code, stdout } = await workspace.run(['config', '--max-unfinished-bytes', '2KiB']);
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^maxUnfinishedBytes +64MiB +flag --max-unfinished-bytes, raised to maxMessageBytes$/m,
+    /^maxUnfinishedBytes +64MiB +flag --max-unfinished-bytes, raised to maxMessageBytes +EXEC_/m,
   );
 });
 
@@ -58,11 +60,91 @@ test.each([
   ['--http-header-variables', 'WEB_TOKEN OTHER'],
   ['--http-header-variables', 'OPENAI_API_KEY'],
   ['--http-allowed-hosts', 'a b'],
-])('config rejects an invalid value of %s', async (flag, value) => {
+])('config reports an invalid value of %s', async (flag, value) => {
   const { code, stdout, stderr } = await workspace.run(['config', flag, value]);
-  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/^listen /m)]);
   expect(stderr).toMatch(new RegExp(`^exec-server: ${flag}: .+\\n`));
 });
+
+test('config shows every setting when some are wrong, and names what is wrong', async () => {
+  const env = {
+    EXEC_SERVER_NATIVE_SPAWN: 'perhaps',
+    EXEC_SERVER_LISTN: 'stdio',
+    EXEC_SERVER_LISTEN: 'http://x',
+  };
+  const { code, stdout, stderr } = await workspace.run(['config', '--max-sessions', '0'], env);
+  expect(code).toBe(2);
+  expect(stdout).toMatch(
+    /^nativeSpawn +invalid +environment EXEC_SERVER_NATIVE_SPAWN +EXEC_SERVER_NATIVE_SPAWN$/m,
+  );
+  expect(stdout).toMatch(/^maxSessions +invalid +flag --max-sessions +EXEC_SERVER_MAX_SESSIONS$/m);
+  expect(stdout).toMatch(/^logLevel +warn +default +EXEC_SERVER_LOG_LEVEL$/m);
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    expect.stringContaining("did you mean 'EXEC_SERVER_LISTEN'?"),
+    expect.stringContaining("maxSessions (flag --max-sessions): '0' is below 1"),
+    expect.stringContaining(
+      "nativeSpawn (environment EXEC_SERVER_NATIVE_SPAWN): 'perhaps' is not true or false",
+    ),
+    expect.stringContaining('unsupported --listen URL `http://x`'),
+  ]);
+  const { settings, problems } = JSON.parse((await workspace.run(['config', '--json'], env)).stdout);
+  expect(problems).toHaveLength(3);
+  expect(settings.nativeSpawn).toEqual({
+    value: true,
+    source: 'environment',
+    detail: 'EXEC_SERVER_NATIVE_SPAWN',
+    variable: 'EXEC_SERVER_NATIVE_SPAWN',
+    problem: expect.stringContaining("'perhaps' is not true or false"),
+  });
+});
+
+test('reports unknown variables once, ignores those of Kubernetes, and serves', async () => {
+  const server = workspace.start(['-p', '0'], {
+    EXEC_SERVER_COLOUR: '1',
+    EXEC_SERVER_SERVICE_HOST: '10.0.0.1',
+    EXEC_SERVER_PORT: 'tcp://10.0.0.1:4000',
+    EXEC_SERVER_PORT_4000_TCP_PROTO: 'tcp',
+  });
+  expect(await firstLine(server)).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/);
+  server.child.kill('SIGTERM');
+  expect(await server.outcome).toMatchObject({
+    code: 0,
+    stderr:
+      "exec-server: warning: unknown variable 'EXEC_SERVER_COLOUR' in the environment; it has no effect, 'exec-server config' lists the valid ones\n",
+  });
+});
+
+test('SIGHUP during the start does not end a server', async () => {
+  const pipe = join(workspace.path, 'settings.toml');
+  expect(spawnSync('mkfifo', [pipe]).status).toBe(0);
+  const server = workspace.start(['--config', pipe]);
+  // The server opens the pipe while it starts, and reads until the writer closes it.
+  const writer = await open(pipe, 'w');
+  server.child.kill('SIGHUP');
+  await writer.write('logLevel = "error"');
+  await writer.close();
+  expect(await firstLine(server)).toMatch(/^ws:/);
+  server.child.kill('SIGTERM');
+  expect(await server.outcome).toMatchObject({ code: 0, signal: null });
+});
+
+test.skipIf(spawnSync('script', ['--version']).error !== undefined)(
+  'says on a terminal what to do next',
+  async () => {
+    const command = `${process.execPath} ${CLI} --pid-file on-terminal.pid`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: workspace.path, stdio: 'pipe' });
+    let shown = '';
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      shown += text;
+    });
+    await expect.poll(() => shown, { timeout: 10_000 }).toContain('--ws-token-file token');
+    expect(shown).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\r\n\r\nReady: /);
+    expect(shown).toContain('There is no password');
+    const exited = once(child, 'exit');
+    process.kill(Number(readFileSync(join(workspace.path, 'on-terminal.pid'), 'utf8')), 'SIGTERM');
+    await exited;
+  },
+);
 
 test('config shows the source of each value', async () => {
   const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
@@ -74,19 +156,18 @@ test('config shows the source of each value', async () => {
       .split('\n')
       .find((line) => line.startsWith(`${key} `))
       ?.split(/ {2,}/);
-  expect(row('maxConnections')).toEqual(['maxConnections', '7', 'flag --max-connections']);
-  expect(row('logLevel')).toEqual(['logLevel', 'info', 'environment EXEC_SERVER_LOG_LEVEL']);
-  expect(row('maxJsonDepth')).toEqual(['maxJsonDepth', '9', `file ${file}`]);
-  expect(row('maxMessageBytes')).toEqual(['maxMessageBytes', '64MiB', 'default']);
+  expect(row('maxConnections')?.slice(0, 3)).toEqual(['maxConnections', '7', 'flag --max-connections']);
+  expect(row('logLevel')?.slice(0, 3)).toEqual(['logLevel', 'info', 'environment EXEC_SERVER_LOG_LEVEL']);
+  expect(row('maxJsonDepth')?.slice(0, 3)).toEqual(['maxJsonDepth', '9', `file ${file}`]);
+  expect(row('maxMessageBytes')).toEqual([
+    'maxMessageBytes',
+    '64MiB',
+    'default',
+    'EXEC_SERVER_MAX_MESSAGE_BYTES',
+  ]);
 });
 
 test.each<[string[], Record<string, string>, string]>([
-  [['--nope'], {}, "unknown flag '--nope'; did you mean '--name'?"],
-  [
-    ['explode'],
-    {},
-    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward, help",
-  ],
   [
     ['--concurrent-requests', '0'],
     {},
@@ -102,11 +183,6 @@ test.each<[string[], Record<string, string>, string]>([
     [],
     { EXEC_SERVER_NATIVE_SPAWN: 'perhaps' },
     "nativeSpawn (environment EXEC_SERVER_NATIVE_SPAWN): 'perhaps' is not true or false; allowed: true or false",
-  ],
-  [
-    [],
-    { EXEC_SERVER_COLOUR: '1' },
-    "unknown variable 'EXEC_SERVER_COLOUR' in the environment; 'exec-server config' lists the valid ones",
   ],
   [
     ['--config', 'bad.toml'],
@@ -125,6 +201,15 @@ test.each<[string[], Record<string, string>, string]>([
 });
 
 test.each<[string[], string]>([
+  [['--nope'], "exec-server: unknown flag '--nope'; did you mean '--name'?\n"],
+  [['explode'], "exec-server: unknown command 'explode'; 'exec-server --help' lists the commands\n"],
+  [['tokne'], "exec-server: unknown command 'tokne'; did you mean 'token'?\n"],
+  [['relay', '-z'], "exec-server relay: unknown flag '-z'; 'exec-server relay --help' lists them\n"],
+])('%j prints one line with a suggestion and exits 2', async (args, stderr) => {
+  expect(await workspace.run(args)).toEqual({ code: 2, signal: null, stdout: '', stderr });
+});
+
+test.each<[string[], string]>([
   [
     ['--listen', 'http://127.0.0.1:0'],
     'unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH` or `stdio`',
@@ -134,11 +219,11 @@ test.each<[string[], string]>([
     'unsupported --listen URL ``; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH` or `stdio`',
   ],
   [
-    ['--listen', 'ws://localhost:0'],
-    'invalid websocket --listen URL `ws://localhost:0`; expected `ws://IP:PORT`',
+    ['--listen', 'ws://example.com:0'],
+    'invalid websocket --listen URL `ws://example.com:0`; expected `ws://IP:PORT`',
   ],
   [
-    ['config', '--listen', 'ws://127.0.0.1:0/'],
+    ['--listen', 'ws://127.0.0.1:0/'],
     'invalid websocket --listen URL `ws://127.0.0.1:0/`; expected `ws://IP:PORT`',
   ],
   [
@@ -217,19 +302,24 @@ test('an invalid value of -c is named with -c, and ends with exit code 2', async
 
 test('config shows what -c sets, and reports what has no effect', async () => {
   const { code, stdout, stderr } = await workspace.run(['config', '-c', 'logLevel=error', '-c', 'model=o3']);
-  expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag -c logLevel$/m)]);
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag -c logLevel +EXEC_/m)]);
   expect(stderr).toContain('-c model has no effect');
 });
 
 test('help prints the help of a command', async () => {
-  const [help, forward, unknown] = await Promise.all(
-    [['help'], ['help', 'forward'], ['help', 'nothing']].map((args) => workspace.run(args)),
+  const [connect, forward, asked, unknown] = await Promise.all(
+    [
+      ['help', 'connect'],
+      ['forward', '-h'],
+      ['connect', '--connect', 'x', '--help'],
+      ['help', 'nothing'],
+    ].map((args) => workspace.run(args)),
   );
-  expect(help!.stdout).toBe((await workspace.run(['--help'])).stdout);
-  expect(forward!.stdout).toBe((await workspace.run(['forward', '--help'])).stdout);
+  expect(connect!.stdout).toMatch(/^Usage: exec-server connect --connect URL /);
+  expect([forward!.stdout, asked!.stdout]).toEqual([connect!.stdout, connect!.stdout]);
   expect([unknown!.code, unknown!.stderr]).toEqual([
     2,
-    expect.stringContaining("unexpected argument 'nothing'"),
+    "exec-server: unknown command 'nothing'; 'exec-server --help' lists the commands\n",
   ]);
 });
 
@@ -247,11 +337,11 @@ test('a forwarder accepts the flags of codex, and refuses the direct transport',
     ),
   );
   expect(rest.map(({ code, stderr }) => [code, stderr.split('\n')[0]])).toEqual([
-    [2, 'exec-server forward: the direct transport cannot forward; use --remote-transport noise'],
+    [2, 'exec-server connect: the direct transport cannot forward; use --remote-transport noise'],
     [1, 'exec-server: --aws-sigv4 is only for the direct transport, which cannot forward; leave it out'],
     [
       2,
-      'exec-server forward: --aws-region is only for the direct transport, which cannot forward; leave it out',
+      'exec-server connect: --aws-region is only for the direct transport, which cannot forward; leave it out',
     ],
   ]);
   // Without a credential it ends after the flags were read.

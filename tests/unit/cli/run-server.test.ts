@@ -18,6 +18,8 @@ afterAll(() => workspace.close());
 class FakeHost implements Host {
   readonly env = {};
   debug = false;
+  isTerminal = false;
+  surviveHangup(): void {}
   readonly stdin = new PassThrough();
   readonly stdout = new PassThrough();
   readonly stderr = new PassThrough();

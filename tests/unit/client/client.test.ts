@@ -48,7 +48,12 @@ describe('ExecServerClient.connect', () => {
       {
         id: 1,
         method: 'initialize',
-        params: { clientName: 'me', resumeSessionId: null, detachedSessionTtlMs: 5 },
+        params: {
+          clientName: 'me',
+          resumeSessionId: null,
+          detachedSessionTtlMs: 5,
+          capabilities: { processSharing: true },
+        },
       },
     ]);
     await waitFor('the acknowledgement', () => server.link.notifications.includes('initialized'));
@@ -153,7 +158,10 @@ describe('ExecServerClient.connect', () => {
       droppedProcesses: [dropped, { ...dropped, exitCode: 'x' }, null],
     });
     const client = await server.connect({ resumeSessionId: 'session-1' });
-    expect(server.requests('initialize')[0]!.params.capabilities).toEqual({ droppedProcesses: true });
+    expect(server.requests('initialize')[0]!.params.capabilities).toEqual({
+      processSharing: true,
+      droppedProcesses: true,
+    });
     expect(client.droppedProcesses).toEqual([dropped]);
     await client.close();
   });

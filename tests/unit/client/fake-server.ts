@@ -1,4 +1,5 @@
-import { ExecServerClient, type TransportOptions } from '../../../src/client/client.ts';
+import { ExecServerClient } from '../../../src/client/client.ts';
+import type { TransportOptions } from '../../../src/client/connection/connect-options.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { createMemoryPair, type MemoryTransport } from '../../../src/transport/memory.ts';
 import type { CloseReason, Transport } from '../../../src/transport/transport.ts';

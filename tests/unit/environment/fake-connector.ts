@@ -22,6 +22,7 @@ export class FakeClient implements ClientLike {
   /** The result of `environment/status`. A promise that never settles is a silent server. */
   alive: () => Promise<void> = async () => {};
   closed = false;
+  readonly processes = {} as ClientLike['processes'];
   readonly #listeners = new Set<Parameters<ClientLike['onStateChange']>[0]>();
 
   become(state: ClientLike['state'], failure: ClientError | null = null): void {

@@ -97,8 +97,8 @@ test('blocks and closes of open files take slots, discarding does not', async ()
 
 test('a write that waits for a FIFO reader releases its slot', async () => {
   const { files, fileSystem } = limited(1);
-  let told = 0;
-  const waiting = { signal: new AbortController().signal, onWait: () => told++ };
+  let waits = 0;
+  const waiting = { signal: new AbortController().signal, onWait: () => waits++ };
   void fileSystem.writeFile(PATH, Buffer.alloc(0), FOLLOW, waiting);
   void fileSystem.canonicalize(PATH);
   await turn();
@@ -106,7 +106,7 @@ test('a write that waits for a FIFO reader releases its slot', async () => {
   files.waiting?.onWait();
   files.waiting?.onWait();
   await turn();
-  expect(told).toBe(2);
+  expect(waits).toBe(2);
   void fileSystem.canonicalize(PATH);
   await turn();
   expect(files.begun).toEqual(['writeFile', 'canonicalize']);

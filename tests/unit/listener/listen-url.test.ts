@@ -5,6 +5,7 @@ import { DEFAULT_LISTEN_URL } from '../../../src/server/config/config.ts';
 test.each([
   [DEFAULT_LISTEN_URL, { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 }],
   ['ws://0.0.0.0:65535', { kind: 'websocket', secure: false, host: '0.0.0.0', port: 65_535 }],
+  ['ws://localhost:4000', { kind: 'websocket', secure: false, host: '127.0.0.1', port: 4000 }],
   ['ws://[::1]:4000', { kind: 'websocket', secure: false, host: '::1', port: 4000 }],
   ['ws://[::]:0', { kind: 'websocket', secure: false, host: '::', port: 0 }],
   ['ws://[::ffff:127.0.0.1]:1', { kind: 'websocket', secure: false, host: '::ffff:127.0.0.1', port: 1 }],
@@ -39,7 +40,7 @@ test.each([
 });
 
 test.each([
-  'ws://localhost:0',
+  'ws://example.com:0',
   'ws://127.0.0.1',
   'ws://127.0.0.1:',
   'ws://127.0.0.1:0/',
@@ -70,7 +71,7 @@ test.each([
 });
 
 test.each([
-  ['wss://localhost:0', '`wss://IP:PORT`'],
+  ['wss://example.com:0', '`wss://IP:PORT`'],
   ['wss://127.0.0.1', '`wss://IP:PORT`'],
   ['unix://socket', '`unix:///PATH`'],
   ['unix://', '`unix:///PATH`'],

@@ -21,10 +21,20 @@ function create() {
     release: (process) => kept.delete(process),
   });
   const forgotten: string[] = [];
-  const add = (processId: string, exitCode = 0) =>
-    closed.add({ processId, exitCode, retainedBytes: 10, forget: () => forgotten.push(processId) });
+  const add = (processId: string, exitCode = 0, retainMs: number | null = null) =>
+    closed.add({ processId, exitCode, retainedBytes: 10, retainMs, forget: () => forgotten.push(processId) });
   return { closed, kept, forgotten, add };
 }
+
+test('a process with a retention time of its own is limited from the beginning and expires after that time', () => {
+  const { kept, forgotten, add } = create();
+  add('p', 0, HOUR_MS);
+  expect(kept.size).toBe(1);
+  vi.advanceTimersByTime(HOUR_MS - 1);
+  expect(forgotten).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect([forgotten, kept.size]).toEqual([['p'], 0]);
+});
 
 describe('while no client is attached', () => {
   test('nothing expires, whether it closed before or after the detach', () => {

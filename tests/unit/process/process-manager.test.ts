@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
 import type { ManagedProcess } from '../../../src/process/managed-process.ts';
-import { ProcessManager, type ProcessManagerOptions } from '../../../src/process/process-manager.ts';
+import {
+  ProcessManager,
+  type ProcessManagerOptions,
+  type ProcessObserver,
+} from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
 import { retainedBytes } from '../../support/retained-memory.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
@@ -34,11 +38,15 @@ function createManager(options: Partial<ProcessManagerOptions> = {}) {
     ...options,
   });
   const events: string[] = [];
+  const ids = new Set<string>();
+  const list = () => [...ids].map((id) => manager.summary(id)).filter((summary) => summary !== undefined);
   /** Requests a process; the start is in progress when this returns. */
-  const start = (processId: string, spec = SPEC) =>
-    manager.start({
+  const start = (processId: string, spec = SPEC, observer?: ProcessObserver) => {
+    ids.add(processId);
+    return manager.start({
       processId,
       spec,
+      ...(observer && { observer }),
       retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
       listener: {
         output: (seq, _stream, bytes) => events.push(`${processId} ${seq} ${bytes}`),
@@ -46,13 +54,14 @@ function createManager(options: Partial<ProcessManagerOptions> = {}) {
         closed: (seq) => events.push(`${processId} ${seq} closed`),
       },
     });
+  };
   const running = async (processId: string, child = new FakeChild()) => {
     const started = start(processId);
     spawner.succeed(child);
     await started;
     return child;
   };
-  return { spawner, manager, events, start, running };
+  return { spawner, manager, events, start, running, list };
 }
 
 const settled = () => new Promise(setImmediate);
@@ -120,14 +129,14 @@ describe('ids', () => {
   });
 
   test('limits the number of processes; evicts closed ones, the oldest first', async () => {
-    const { manager, start, running } = createManager({ maxProcesses: 2 });
+    const { start, running, list } = createManager({ maxProcesses: 2 });
     const a = await running('a');
     const b = await running('b');
     await expect(start('c')).rejects.toThrow(refused('tooManyProcesses'));
     b.finish();
     a.finish();
     await running('c');
-    expect([...manager.list()].map(({ processId }) => processId)).toEqual(['a', 'c']);
+    expect(list().map(({ processId }) => processId)).toEqual(['a', 'c']);
   });
 });
 
@@ -144,11 +153,11 @@ describe('a start in progress', () => {
   });
 
   test('is listed as starting', async () => {
-    const { manager, start, running } = createManager();
+    const { start, running, list } = createManager();
     (await running('closed')).finish(3);
     (await running('exited')).exit(4);
     void start('new').catch(() => undefined);
-    expect([...manager.list()]).toMatchObject([
+    expect(list()).toMatchObject([
       { processId: 'closed', state: 'closed', exitCode: 3, nextSeq: 3, program: LISTED },
       { processId: 'exited', state: 'exited', exitCode: 4, nextSeq: 2 },
       { processId: 'new', state: 'starting', exitCode: null, nextSeq: 1 },
@@ -164,37 +173,21 @@ describe('a start in progress', () => {
     ['a cut within a character', ['x'.repeat(4_095), '😀'], ['x'.repeat(4_095)], true],
     ['a cut within a character of one argument', [`${'x'.repeat(4_095)}😀`], ['x'.repeat(4_095)], true],
   ])('is listed with 4,096 characters of its arguments: %s', async (_name, argv, shown, truncated) => {
-    const { manager, start } = createManager();
+    const { start, list } = createManager();
     void start('p', { ...SPEC, argv }).catch(() => undefined);
-    const [listed] = [...manager.list()];
+    const [listed] = list();
     expect(listed?.program).toMatchObject({ argv: shown, argvTruncated: truncated });
   });
 
   test('keeps only the listed part of a long argument in memory', () => {
     const kept = retainedBytes(() =>
       Array.from({ length: 20 }, (_, index) => {
-        const { manager, start } = createManager();
+        const { start, list } = createManager();
         void start('p', { ...SPEC, argv: ['p', `${index}`.padStart(1_000_000, 'x')] }).catch(() => undefined);
-        return [...manager.list()];
+        return list();
       }),
     );
     expect(kept).toBeLessThan(5_000_000);
-  });
-
-  test('is listed after the position of an earlier one, also if that is gone', async () => {
-    const { manager, running } = createManager({ maxProcesses: 2 });
-    (await running('a')).finish(0);
-    (await running('b')).finish(0);
-    await running('c');
-    const listed = (after?: number) =>
-      [...manager.list(after)].map(({ processId, position }) => [processId, position]);
-    expect(listed()).toEqual([
-      ['b', 2],
-      ['c', 3],
-    ]);
-    expect(listed(1)).toHaveLength(2);
-    expect(listed(2)).toEqual([['c', 3]]);
-    expect(listed(3)).toEqual([]);
   });
 
   test('is terminated as a running process if it finishes in time', async () => {
@@ -219,7 +212,7 @@ describe('a start in progress', () => {
   });
 
   test('is cancelled if it takes too long, and its id is free immediately', async () => {
-    const { spawner, manager, start, events } = createManager();
+    const { spawner, manager, start, events, list } = createManager();
     const started = start('p');
     const found = manager.find('p');
     const terminated = manager.terminate('p', FORCE);
@@ -229,7 +222,7 @@ describe('a start in progress', () => {
     vi.advanceTimersByTime(1);
     expect(await terminated).toBe(true);
     expect(spawner.starts[0]!.signal?.aborted).toBe(true);
-    expect([...manager.list()]).toEqual([]);
+    expect(list()).toEqual([]);
     const child = spawner.succeed(new FakeChild({ stdin: true }));
     await expect(started).rejects.toThrow('process p start was cancelled');
     expect(await found).toBeUndefined();
@@ -301,16 +294,60 @@ test('ends the grace period of a forgotten process', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('pauses every process, including those that start later', async () => {
-  const { manager, running, events } = createManager();
-  const early = await running('early');
-  manager.setPaused(true);
-  const late = await running('late');
-  early.stdout.write('1');
-  late.stdout.write('2');
-  expect(events).toEqual([]);
-  manager.setPaused(false);
-  expect(events).toEqual(['early 1 1', 'late 1 2']);
+describe('an observer', () => {
+  const observer = (paused: boolean) => {
+    const calls: string[] = [];
+    const observed: ProcessObserver = {
+      paused,
+      reserved: () => calls.push('reserved'),
+      started: ({ nextSeq }) => calls.push(`started before ${nextSeq}`),
+      removed: () => calls.push('removed'),
+    };
+    return { calls, observed };
+  };
+
+  test('decides whether a process is read from the beginning', async () => {
+    const { spawner, manager, start, events } = createManager();
+    const { calls, observed } = observer(true);
+    const started = start('p', SPEC, observed);
+    expect(calls).toEqual(['reserved']);
+    const child = spawner.succeed();
+    await started;
+    child.stdout.write('1');
+    expect([calls, events]).toEqual([['reserved', 'started before 1'], []]);
+    (await manager.get('p')).setPaused(false);
+    expect(events).toEqual(['p 1 1']);
+  });
+
+  test.each(['fails', 'is cancelled', 'is forgotten', 'is closed'])(
+    'learns once that a process %s',
+    async (end) => {
+      const { spawner, manager, start } = createManager();
+      const { calls, observed } = observer(false);
+      const started = start('p', SPEC, observed).catch(() => undefined);
+      if (end === 'fails') spawner.starts[0]!.reject(new SpawnError('ENOENT', 'no'));
+      if (end === 'is cancelled') {
+        const terminated = manager.terminate('p', FORCE);
+        vi.advanceTimersByTime(START_BEFORE_TERMINATE_MS);
+        await terminated;
+      }
+      if (end === 'fails' || end === 'is cancelled') {
+        expect(calls).not.toContain('started before 1');
+      } else {
+        const child = spawner.succeed();
+        await started;
+        if (end === 'is forgotten') {
+          child.finish(0);
+          vi.advanceTimersByTime(RETENTION_MS);
+        }
+      }
+      if (end === 'fails') await started;
+      if (end === 'is closed') await manager.close();
+      expect(calls.filter((call) => call === 'removed')).toHaveLength(1);
+      await manager.close();
+      expect(calls.filter((call) => call === 'removed')).toHaveLength(1);
+    },
+  );
 });
 
 test('signals running processes, cancels starts and rejects new ones', async () => {
@@ -345,11 +382,11 @@ test('allClosed waits for the last process, or until the signal aborts', async (
 
 describe('closing', () => {
   test('kills running processes, cancels starts, forgets closed processes and rejects new ones', async () => {
-    const { spawner, manager, start, running } = createManager();
+    const { spawner, manager, start, running, list } = createManager();
     const alive = await running('alive');
     const done = await running('done');
     done.finish();
-    manager.setPaused(true);
+    (await manager.get('alive')).setPaused(true);
     alive.stdout.write('unread');
     const starting = start('starting');
     const outcome = expect(starting).rejects.toThrow(refused('startCancelled'));
@@ -359,7 +396,7 @@ describe('closing', () => {
     await closed;
     await outcome;
     expect([alive.killed, done.killed, unborn.killed]).toEqual([1, 0, 1]);
-    expect([...manager.list()]).toEqual([]);
+    expect(list()).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
     await manager.close();
   });

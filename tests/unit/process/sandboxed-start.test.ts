@@ -75,7 +75,7 @@ describe('a sandboxed program', () => {
     const { spawner, manager, running } = fixture();
     await running();
     expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
-    expect([...manager.list()].map(({ program }) => program.argv)).toEqual([SPEC.argv]);
+    expect(manager.summary('p')?.program.argv).toEqual(SPEC.argv);
     await manager.close();
   });
 
@@ -111,7 +111,7 @@ describe('a start that fails', () => {
     const { spawner, manager, events, start } = fixture();
     const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
     await expect(start(failing)).rejects.toThrow('no sandbox');
-    expect([spawner.starts, [...manager.list()], events]).toEqual([[], [], []]);
+    expect([spawner.starts, manager.summary('p'), events]).toEqual([[], undefined, []]);
   });
 
   test('after the sandbox was built releases it once', async () => {
@@ -120,7 +120,7 @@ describe('a start that fails', () => {
     await settled();
     spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
     await expect(started).rejects.toThrow('no descriptors');
-    expect([events, [...manager.list()]]).toEqual([['released'], []]);
+    expect([events, manager.summary('p')]).toEqual([['released'], undefined]);
   });
 
   test('reports the spawn error even if the release fails', async () => {

@@ -55,6 +55,7 @@ const RECEIVED: readonly (readonly [string, z.ZodMiniType])[] = [
 /** Base64 data, which the size of the message limits, and values that the server does not read. */
 const WITHOUT_LIMIT = [
   'process/write.chunk',
+  'tcp/data.chunk',
   'fs/writeFile.dataBase64',
   'fs/writeBlock.chunk',
   'http/request.bodyBase64',

@@ -2,27 +2,15 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { MAX_REGISTRY_ANSWER_BYTES } from '../../../src/relay/limits.ts';
-import { type AuthHeaders, bearerAuth, type RegistryAuth } from '../../../src/relay/registry-auth.ts';
+import { bearerAuth } from '../../../src/relay/registry-auth.ts';
 import {
   checkedEnvironmentId,
   parseRegistryUrl,
   RegistryClient,
-  type RegistryError,
 } from '../../../src/relay/registry-client.ts';
 import { proxyServer, webServer } from '../../support/web-servers.ts';
 import { type FakeAnswer, FakeRegistry } from './fake-registry.ts';
-import { executorIdentity, harnessIdentity } from './link-fixture.ts';
-
-const executorKey = executorIdentity.publicKey;
-const harnessKey = harnessIdentity.publicKey;
-const { signal } = new AbortController();
-
-async function open(base = '', env: Record<string, string> = {}) {
-  const registry = await FakeRegistry.open();
-  const url = parseRegistryUrl(`${registry.url}${base}`);
-  const auth = bearerAuth('token-1', { chatgptAccountId: 'me' });
-  return { registry, client: new RegistryClient({ url, environmentId: 'env-1', auth, env }) };
-}
+import { executorKey, failure, harnessKey, openRegistry, signal } from './registry-fixture.ts';
 
 const bundle = (registry: FakeRegistry, more: object = {}) =>
   registry.registration('registration-1', {
@@ -32,7 +20,7 @@ const bundle = (registry: FakeRegistry, more: object = {}) =>
   });
 
 test("registers with the reference's request, below the path of the registry URL", async () => {
-  const { registry, client } = await open('/some/base/');
+  const { registry, client } = await openRegistry('/some/base/');
   registry.answer = () => registry.registration('registration-1', { extra: 1 });
   expect(await client.register(executorKey, signal)).toEqual({
     url: `${registry.url.replace('http', 'ws')}/ws?sig=secret`,
@@ -53,7 +41,7 @@ test("registers with the reference's request, below the path of the registry URL
 });
 
 test('returns a bundle with all members', async () => {
-  const { registry, client } = await open();
+  const { registry, client } = await openRegistry();
   registry.answer = () => bundle(registry);
   const { executorKey: key, authorization } = await client.connect(harnessKey, signal);
   expect([key.equals(executorKey), authorization]).toEqual([true, 'authorization-1']);
@@ -61,7 +49,7 @@ test('returns a bundle with all members', async () => {
 });
 
 test('authorizes a harness only for the value true', async () => {
-  const { registry, client } = await open();
+  const { registry, client } = await openRegistry();
   const claim = { streamId: 'stream-1', harnessKey, registrationId: 'r', authorization: 'a' };
   const answers: FakeAnswer[] = [
     { body: { valid: true } },
@@ -85,15 +73,6 @@ test('authorizes a harness only for the value true', async () => {
     harness_key_authorization: 'a',
   });
 });
-
-async function failure(answer: FakeAnswer): Promise<RegistryError> {
-  const { registry, client } = await open();
-  registry.answer = () => answer;
-  return client.connect(harnessKey, signal).then(
-    () => expect.unreachable(),
-    (error: RegistryError) => error,
-  );
-}
 
 test.each([
   [{ status: 500, body: 'oops' }, true],
@@ -154,118 +133,15 @@ test.each([
   [{ harness_key_authorization: 'x'.repeat(4_097) }, "'harness_key_authorization' is too long"],
   [{ executor_public_key: { suite: 'x' } }, 'a public key must be an object of three members'],
 ])('rejects a response with %j', async (more, why) => {
-  const { registry, client } = await open();
+  const { registry, client } = await openRegistry();
   registry.answer = () => bundle(registry, more);
   await expect(client.connect(harnessKey, signal)).rejects.toThrow(
     `invalid response of the registry to connect: ${why}`,
   );
 });
 
-test('rejects a response that contains the credential, without showing it', async () => {
-  const registry = await FakeRegistry.open();
-  const auth = { ...bearerAuth('token-1'), revealedIn: (text: string) => text.includes('token-1') };
-  const url = parseRegistryUrl(registry.url);
-  const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
-  registry.answer = () => registry.registration('with token-1 in it');
-  await expect(client.register(executorKey, signal)).rejects.toThrow('it contains the credential');
-  registry.answer = () => ({ status: 403, body: { error: { code: 'c', message: 'not token-1' } } });
-  await expect(client.register(executorKey, signal)).rejects.toThrow(/HTTP 403 \(c: not \*\*\*\)$/);
-});
-
-const HARD_TOKEN = 'c2VjcmV0/a2V5+x_-%7E"&<tail==';
-const asBase64 = (text: string) => Buffer.from(text).toString('base64');
-const hexEscaped = (text: string, prefix: string) =>
-  [...text].map((char) => `${prefix}${char.charCodeAt(0).toString(16).padStart(2, '0')}`).join('');
-
-test.each<[string, string]>([
-  ['in upper case', HARD_TOKEN.toUpperCase()],
-  ['in JSON within JSON', JSON.stringify({ error: { message: JSON.stringify({ token: HARD_TOKEN }) } })],
-  ['percent-encoded', JSON.stringify({ error: { message: `?t=${encodeURIComponent(HARD_TOKEN)}` } })],
-  ['fully percent-encoded', hexEscaped(HARD_TOKEN, '%').toLowerCase()],
-  ['in HTML', `<p>no ${HARD_TOKEN.replace(/[&<"/]/g, (char) => `&#${char.charCodeAt(0)};`)}</p>`],
-  ['in base64', asBase64(HARD_TOKEN)],
-  ['in base64 after one byte', asBase64(`:${HARD_TOKEN}`)],
-  ['in base64 of the header', asBase64(`Authorization: Bearer ${HARD_TOKEN}\r\n`)],
-  ['in base64url', Buffer.from(`{"t":"~${HARD_TOKEN}"}`).toString('base64url')],
-  ['in base64 of several lines', asBase64(HARD_TOKEN).replace(/.{10}/g, '$&\n')],
-  ['in hex', Buffer.from(HARD_TOKEN).toString('hex')],
-])('hides a text that repeats the credential %s', async (_how, body) => {
-  const registry = await FakeRegistry.open();
-  const url = parseRegistryUrl(registry.url);
-  const client = new RegistryClient({ url, environmentId: 'env-1', auth: bearerAuth(HARD_TOKEN), env: {} });
-  registry.answer = () => ({ status: 403, body });
-  await expect(client.register(executorKey, signal)).rejects.toMatchObject({
-    message: expect.stringMatching(/^the registry 127\.0\.0\.1:\d+ answered register with HTTP 403$/),
-    code: null,
-  });
-});
-
-test.each([
-  ['below detail', JSON.stringify({ detail: { message: `no ${HARD_TOKEN}` } })],
-  ['with escaped slashes', JSON.stringify({ error: { message: `no ${HARD_TOKEN}` } }).replaceAll('/', '\\/')],
-  ['in JSON escapes', `{"error":{"message":"no ${hexEscaped(HARD_TOKEN, '\\u00')}"}}`],
-])('replaces the credential %s', async (_how, body) => {
-  const registry = await FakeRegistry.open();
-  const url = parseRegistryUrl(registry.url);
-  const client = new RegistryClient({ url, environmentId: 'env-1', auth: bearerAuth(HARD_TOKEN), env: {} });
-  registry.answer = () => ({ status: 403, body });
-  await expect(client.register(executorKey, signal)).rejects.toThrow(/HTTP 403 \(no \*\*\*\)$/);
-});
-
-test('does not show the credential before a renewal, nor other secret headers', async () => {
-  const registry = await FakeRegistry.open();
-  const url = parseRegistryUrl(registry.url);
-  let token = 'first-token';
-  const auth = {
-    headers: () => ({
-      authorization: `Bearer ${token}`,
-      'x-api-key': 'other-secret',
-      'chatgpt-account-id': 'acc',
-    }),
-    refreshAfterUnauthorized: async () => {
-      token = 'second-token';
-      return true;
-    },
-  };
-  const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
-  for (const [text, shown] of [
-    ['no first-token', 'no ***'],
-    ['no second-token', 'no ***'],
-    ['no other-secret', 'no ***'],
-    ['no account acc', 'no account acc'],
-  ] as const) {
-    token = 'first-token';
-    let asked = 0;
-    registry.answer = () => (asked++ === 0 ? { status: 401, body: '' } : { status: 403, body: text });
-    await expect(client.register(executorKey, signal)).rejects.toThrow(`HTTP 403 (${shown})`);
-  }
-});
-
-test('does not show the signature of an assertion that the registry decoded', async () => {
-  const registry = await FakeRegistry.open();
-  const assertion = JSON.stringify({ agent_runtime_id: 'a', signature: 'c2lnbmF0dXJl/w==', task_id: 't' });
-  const authorization = `AgentAssertion ${Buffer.from(assertion).toString('base64url')}`;
-  const options = { url: parseRegistryUrl(registry.url), environmentId: 'env-1', env: {} };
-  const client = new RegistryClient({ ...options, auth: { headers: () => ({ authorization }) } });
-  registry.answer = () => ({ status: 403, body: { error: { message: `bad assertion ${assertion}` } } });
-  await expect(client.register(executorKey, signal)).rejects.toThrow(
-    /HTTP 403 \(bad assertion .*"signature":"\*\*\*"/,
-  );
-});
-
-test('still retries an offline environment whose registry repeats the credential', async () => {
-  const error = await failure({
-    status: 409,
-    body: { error: { code: 'environment_offline', message: 'token-1' } },
-  });
-  expect(error).toMatchObject({
-    retryable: true,
-    message: expect.stringMatching(/\(environment_offline: \*\*\*\)$/),
-  });
-});
-
 test('aborts the request with the signal', async () => {
-  const { registry, client } = await open();
+  const { registry, client } = await openRegistry();
   registry.answer = () => 'silence';
   const giveUp = new AbortController();
   const asking = client.connect(harnessKey, giveUp.signal);
@@ -371,65 +247,12 @@ test('percent-encodes an environment id, and keeps its registration', async () =
 });
 
 test('sends requests to the host of the registry URL even if its path begins with two slashes', async () => {
-  const { registry, client } = await open('//elsewhere.example/');
+  const { registry, client } = await openRegistry('//elsewhere.example/');
   registry.answer = () => registry.registration();
   await client.register(executorKey, signal);
   expect(registry.asked.map(({ path }) => path)).toEqual([
     '//elsewhere.example/cloud/environment/env-1/register',
   ]);
-});
-
-describe('after HTTP 401', () => {
-  /** Each renewal changes the token, unless it fails. */
-  async function openRenewable(renewals: boolean[]) {
-    const registry = await FakeRegistry.open();
-    const refused: AuthHeaders[] = [];
-    let token = 1;
-    const auth: RegistryAuth = {
-      headers: () => ({ authorization: `Bearer token-${token}` }),
-      refreshAfterUnauthorized: async (headers) => {
-        refused.push(headers);
-        const renewed = renewals.shift() === true;
-        if (renewed) token++;
-        return renewed;
-      },
-    };
-    const url = parseRegistryUrl(registry.url);
-    const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
-    const sent = () => registry.asked.map(({ headers }) => headers.authorization);
-    return { registry, client, refused, sent };
-  }
-
-  test('renews the credential and sends the request once more', async () => {
-    const { registry, client, refused, sent } = await openRenewable([true, true]);
-    registry.answer = ({ action, headers }) => {
-      if (headers.authorization === 'Bearer token-1') return { status: 401, body: '' };
-      return action === 'validate' ? { body: { valid: true } } : registry.registration();
-    };
-    await client.register(executorKey, signal);
-    const claim = { streamId: 's', harnessKey, registrationId: 'r', authorization: 'a' };
-    expect(await client.validate(claim, signal)).toBe(true);
-    expect(sent()).toEqual(['Bearer token-1', 'Bearer token-2', 'Bearer token-2']);
-    expect(refused).toEqual([{ authorization: 'Bearer token-1' }]);
-  });
-
-  test('does not retry twice', async () => {
-    const { registry, client, refused } = await openRenewable([true, true]);
-    registry.answer = () => ({ status: 401, body: '' });
-    await expect(client.register(executorKey, signal)).rejects.toMatchObject({ status: 401 });
-    expect([registry.asked.length, refused.length]).toEqual([2, 1]);
-  });
-
-  test.each([
-    [401, false],
-    [403, true],
-    [500, true],
-  ])('does not retry HTTP %i with a credential that can be renewed: %s', async (status, renewable) => {
-    const { registry, client } = await openRenewable([renewable]);
-    registry.answer = () => ({ status, body: '' });
-    await expect(client.register(executorKey, signal)).rejects.toMatchObject({ status });
-    expect(registry.asked).toHaveLength(1);
-  });
 });
 
 test.each([
@@ -442,19 +265,4 @@ test.each([
   const error = await failure({ status: 400, body });
   expect(error.code).toBe(code);
   expect(error.message.endsWith(`HTTP 400 ${shown}`)).toBe(true);
-});
-
-test.each([
-  [{ error: { code: 'x', message: 'wrong key token-1' } }, '(x: wrong key ***)'],
-  [{ error: { code: 'token-1', message: 'no' } }, '(***: no)'],
-  ['wrong key token-1', '(wrong key ***)'],
-  // Truncation after the replacement: a part of the credential would be visible otherwise.
-  [{ error: { message: `${'x'.repeat(296)}token-1` } }, `(${'x'.repeat(296)}***)`],
-])('shows the reason of a 401 without the credential: %j', async (body, shown) => {
-  const { message } = await failure({ status: 401, body });
-  expect(message.endsWith(`HTTP 401 ${shown}`)).toBe(true);
-});
-
-test.each(['', 'two words', 'end\n'])('rejects %j as a token', (token) => {
-  expect(() => bearerAuth(token)).toThrow(TypeError);
 });

@@ -16,8 +16,10 @@ function arrive(pieces: readonly Buffer[]): { bytes: Buffer } | { taken: number;
   return base64.end() ? { bytes: base64.bytes } : { taken, text: base64.text() };
 }
 
-function cut(text: Buffer, places: readonly number[]): Buffer[] {
-  const ends = [...places.map((place) => Math.floor(place * text.length)), text.length].sort((a, b) => a - b);
+function cut(text: Buffer, offsets: readonly number[]): Buffer[] {
+  const ends = [...offsets.map((offset) => Math.floor(offset * text.length)), text.length].sort(
+    (a, b) => a - b,
+  );
   return ends.map((end, index) => text.subarray(ends[index - 1] ?? 0, end));
 }
 
@@ -33,9 +35,9 @@ test('decodes like the string decoder, for any chunks and any fault', () => {
     symbol: fc.constantFrom('', 'A', '=', '-', '_', '\n', '\u00e9', '\u00c1'),
     replaced: fc.nat(1),
   });
-  const places = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 });
+  const offsets = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 });
   fc.assert(
-    fc.property(bytes, fc.array(change, { maxLength: 2 }), places, (source, changes, cuts) => {
+    fc.property(bytes, fc.array(change, { maxLength: 2 }), offsets, (source, changes, cuts) => {
       const text = changes.reduce((changed, { at, symbol, replaced }) => {
         const index = Math.floor(at * changed.length);
         return `${changed.slice(0, index)}${symbol}${changed.slice(index + replaced)}`;

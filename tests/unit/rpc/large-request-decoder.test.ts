@@ -13,8 +13,8 @@ import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
 
 /** Decodes bytes that arrive in chunks, split at the given fractions. */
-function arrived(bytes: Buffer, places: readonly number[] = []): LargeRequestDecoder {
-  const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length];
+function arrived(bytes: Buffer, offsets: readonly number[] = []): LargeRequestDecoder {
+  const ends = [...offsets.map((offset) => Math.floor(offset * bytes.length)), bytes.length];
   const arriving = new LargeRequestDecoder(bytes.length);
   let at = 0;
   for (const end of ends.sort((a, b) => a - b)) {
@@ -26,8 +26,8 @@ function arrived(bytes: Buffer, places: readonly number[] = []): LargeRequestDec
   return arriving;
 }
 
-function receive(bytes: Buffer, places?: readonly number[]): RequestMessage {
-  const arriving = arrived(bytes, places);
+function receive(bytes: Buffer, offsets?: readonly number[]): RequestMessage {
+  const arriving = arrived(bytes, offsets);
   expect(arriving.isUtf8()).toBe(true);
   return arriving.decode(DEFAULT_MESSAGE_LIMITS) as RequestMessage;
 }
@@ -92,8 +92,8 @@ test.each(FAULTS.map((end) => [end.length > 20 ? `${end.slice(0, 5)}…` : end, 
     const bytes = Buffer.from(
       JSON.stringify({ id: 1, method: 'fs/writeFile', params: { path: 'file:///', dataBase64: text } }),
     );
-    for (const places of [[], [0.2, 0.5, 0.9], [0.9994, 0.9996, 0.9998, 0.9999]]) {
-      const { bulk, params } = receive(bytes, places);
+    for (const offsets of [[], [0.2, 0.5, 0.9], [0.9994, 0.9996, 0.9998, 0.9999]]) {
+      const { bulk, params } = receive(bytes, offsets);
       expect({ problem: bulk!.problem }).toEqual(decodeStrictBase64(text));
       expect(bulk!.text()).toBe(text);
       expect((params as { dataBase64: string }).dataBase64.length).toBeLessThan(100);
@@ -121,8 +121,8 @@ test.each([10, 100_000, MAX_REQUEST_TEXT_BYTES - 100])(
     const whole = Buffer.from(
       `{"id":1,"method":"m","params":{"path":"${'x'.repeat(bytes)}","chunk": "${LARGE}"}}`,
     );
-    for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32], [0.99, 0.991]]) {
-      expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
+    for (const offsets of [[], [0.1, 0.2, 0.3, 0.31, 0.32], [0.99, 0.991]]) {
+      expect(Buffer.from(LARGE, 'base64').equals(receive(whole, offsets).bulk!.bytes)).toBe(true);
     }
   },
 );
@@ -139,8 +139,8 @@ test.each([
   ['in base64 that is no parameter', { nested: { chunk: FULL_BASE64 } }],
 ])('refuses a message with too much %s', (_, params) => {
   const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'm', params }));
-  for (const places of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
-    expect(() => receive(bytes, places)).toThrow(
+  for (const offsets of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
+    expect(() => receive(bytes, offsets)).toThrow(
       `more than ${MAX_REQUEST_TEXT_BYTES} bytes besides a base64 parameter`,
     );
   }
@@ -158,10 +158,10 @@ test.each([
   ['only in the params', { method: 'm', params: { id: 1, path: FULL } }, null],
 ])('refuses too much text with the id of its request: %s', (_, message, rawId) => {
   const bytes = Buffer.from(JSON.stringify(message));
-  for (const places of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
+  for (const offsets of [[], [0.2, 0.4, 0.6, 0.8, 0.99]]) {
     let failure: unknown;
     try {
-      receive(bytes, places);
+      receive(bytes, offsets);
     } catch (error) {
       failure = error;
     }
@@ -234,28 +234,34 @@ test('a damaged message gives the same result as when it is decoded whole', () =
     JSON.stringify({ id: 1, method: 'm', params: { path: 'é', chunk: LARGE, more: 'é' } }),
   );
   // Half of the damage is at the ends, where there is more than base64.
-  const place = fc.oneof(
+  const offset = fc.oneof(
     fc.double({ min: 0, max: 1, noNaN: true }),
     fc.constantFrom(0.001, 0.999, 0.9996, 1),
   );
   const byte = fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('"\\,:{}[]= ')));
   fc.assert(
-    fc.property(place, byte, fc.constantFrom('replace', 'insert', 'end'), place, (at, damage, kind, cut) => {
-      const position = Math.round(at * message.length);
-      const behind = kind === 'end' ? message.length : position + (kind === 'replace' ? 1 : 0);
-      const bytes = Buffer.concat([
-        message.subarray(0, position),
-        Buffer.of(damage),
-        message.subarray(behind),
-      ]);
-      const arriving = arrived(bytes, [cut]);
-      expect(arriving.isUtf8()).toBe(isUtf8(bytes));
-      if (isUtf8(bytes)) {
-        expect(outcome(() => withText(arriving.decode(DEFAULT_MESSAGE_LIMITS)))).toEqual(
-          outcome(() => withText(decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS))),
-        );
-      }
-    }),
+    fc.property(
+      offset,
+      byte,
+      fc.constantFrom('replace', 'insert', 'end'),
+      offset,
+      (at, damage, kind, cut) => {
+        const position = Math.round(at * message.length);
+        const behind = kind === 'end' ? message.length : position + (kind === 'replace' ? 1 : 0);
+        const bytes = Buffer.concat([
+          message.subarray(0, position),
+          Buffer.of(damage),
+          message.subarray(behind),
+        ]);
+        const arriving = arrived(bytes, [cut]);
+        expect(arriving.isUtf8()).toBe(isUtf8(bytes));
+        if (isUtf8(bytes)) {
+          expect(outcome(() => withText(arriving.decode(DEFAULT_MESSAGE_LIMITS)))).toEqual(
+            outcome(() => withText(decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS))),
+          );
+        }
+      },
+    ),
     { numRuns: 500 },
   );
 });
@@ -286,9 +292,9 @@ test('every message gives the same result as when it is decoded whole, for any c
   );
   const member = fc.constantFrom('chunk', 'dataBase64', 'bodyBase64', 'path', 'é');
   const params = fc.dictionary(member, fc.oneof(text, fc.dictionary(member, text), fc.array(text)));
-  const places = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 });
+  const offsets = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 });
   fc.assert(
-    fc.property(params, fc.boolean(), places, (given, spaced, cuts) => {
+    fc.property(params, fc.boolean(), offsets, (given, spaced, cuts) => {
       const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'm', params: given }, null, spaced ? 1 : 0));
       const whole = decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS) as RequestMessage;
       expect(withText(receive(bytes, cuts))).toEqual(withText(whole));

@@ -4,10 +4,10 @@ import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { Outbox } from '../../../src/rpc/outbox.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 
-/** A transport that accepts `room` messages before it is congested. A test adds capacity and calls `drained`. */
+/** A transport that accepts `capacity` messages before it is congested. A test adds capacity and calls `drained`. */
 class ScriptedTransport implements Transport {
   readonly sent: string[] = [];
-  room = Number.POSITIVE_INFINITY;
+  capacity = Number.POSITIVE_INFINITY;
 
   open(): void {}
   setReceiving(): void {}
@@ -15,7 +15,7 @@ class ScriptedTransport implements Transport {
 
   send(message: string | Uint8Array): boolean {
     this.sent.push(typeof message === 'string' ? message.slice(0, 20) : Buffer.from(message).toString());
-    return --this.room > 0;
+    return --this.capacity > 0;
   }
 
   sendPart(part: Uint8Array, last: boolean): boolean {
@@ -30,8 +30,8 @@ function createOutbox(highWaterBytes = 10) {
     bulk: (stopped) => events.push(stopped ? 'bulk stopped' : 'bulk flows'),
     responses: (stopped) => events.push(stopped ? 'answers stopped' : 'answers flow'),
   });
-  const drain = (room: number) => {
-    transport.room = room;
+  const drain = (capacity: number) => {
+    transport.capacity = capacity;
     outbox.drained();
   };
   return { transport, events, outbox, drain };
@@ -50,7 +50,7 @@ test('sends everything immediately while there is capacity', () => {
 
 test('control messages overtake waiting bulk data, and bulk data keeps its order', () => {
   const { transport, outbox, drain } = createOutbox();
-  transport.room = 1;
+  transport.capacity = 1;
   for (const text of ['b1', 'b2', 'b3']) outbox.sendBulk(bulk(text));
   outbox.sendControl('c1');
   outbox.sendControl('c2');
@@ -65,12 +65,12 @@ test('control messages overtake waiting bulk data, and bulk data keeps its order
 
 test('bulk data never overtakes waiting bulk data', () => {
   const { transport, outbox, drain } = createOutbox();
-  transport.room = 1;
+  transport.capacity = 1;
   outbox.sendBulk(bulk('b1'));
   outbox.sendBulk(bulk('b2'));
   outbox.sendBulk(bulk('b3'));
   drain(1);
-  transport.room = 100;
+  transport.capacity = 100;
   outbox.sendBulk(bulk('b4'));
   expect(transport.sent).toEqual(['b1', 'b2']);
   drain(100);
@@ -79,7 +79,7 @@ test('bulk data never overtakes waiting bulk data', () => {
 
 test('producers stop above the high-water mark and resume at half of it', () => {
   const { transport, events, outbox, drain } = createOutbox(10);
-  transport.room = 1;
+  transport.capacity = 1;
   outbox.sendBulk(bulk('xxxx'));
   outbox.sendBulk(bulk('xxxxx'));
   outbox.sendBulk(bulk('xxxxx'));
@@ -98,7 +98,7 @@ test('producers stop above the high-water mark and resume at half of it', () => 
 test('requests stop when unread responses pile up, and resume when they are sent', () => {
   const { transport, events, outbox, drain } = createOutbox();
   const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
-  transport.room = 0;
+  transport.capacity = 0;
   for (let sent = 0; sent < 4; sent++) outbox.sendControl(answer);
   expect(events).toEqual([]);
   outbox.sendControl('one more');
@@ -114,7 +114,7 @@ test('responses that the peer reads in time stop nothing, however many there are
   const { transport, events, outbox, drain } = createOutbox();
   const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
   for (let round = 0; round < 10; round++) {
-    transport.room = 0;
+    transport.capacity = 0;
     for (let sent = 0; sent < 4; sent++) outbox.sendControl(answer);
     drain(100);
   }
@@ -131,14 +131,14 @@ test('messages sent while the flow resumes keep the order: responses first, bulk
       outbox.sendBulk(bulk('b3'));
     },
   });
-  transport.room = 0;
+  transport.capacity = 0;
   outbox.sendBulk(bulk('b1'));
   outbox.sendBulk(bulk('b2'));
   for (let sent = 0; sent < 5; sent++) outbox.sendControl('x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4));
-  transport.room = 2;
+  transport.capacity = 2;
   outbox.drained();
   expect(transport.sent.slice(6)).toEqual(['held answer', 'b2']);
-  transport.room = 100;
+  transport.capacity = 100;
   outbox.drained();
   expect(transport.sent.slice(6)).toEqual(['held answer', 'b2', 'b3']);
 });
@@ -152,7 +152,7 @@ test('nothing is lost, repeated or reordered, and saturation matches what waits'
   fc.assert(
     fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
       const { transport, events, outbox, drain } = createOutbox(12);
-      transport.room = 2;
+      transport.capacity = 2;
       const given: { bulk: string[]; control: string[] } = { bulk: [], control: [] };
       steps.forEach(({ kind, size }, index) => {
         if (kind === 'drain') {
@@ -218,7 +218,7 @@ test('a stream continues only when the transport has capacity', async () => {
   const { transport, outbox, drain } = createOutbox();
   const { parts, part, end } = createParts();
   void outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
-  transport.room = 1;
+  transport.capacity = 1;
   await part('A');
   await part('B');
   await end();
@@ -287,7 +287,7 @@ test('closing the outbox ends a waiting stream and starts no other', async () =>
   const { transport, outbox } = createOutbox();
   const first = createParts();
   const second = createParts();
-  transport.room = 1;
+  transport.capacity = 1;
   const sent = [
     outbox.sendStream({ parts: first.parts, last: bulk('Y'), keptBytes: 0 }),
     outbox.sendStream({ parts: second.parts, last: bulk('Z'), keptBytes: 0 }),
@@ -303,7 +303,7 @@ test('a stream does not wait for capacity in a closed transport', async () => {
   const { parts, part } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await part('A');
-  transport.room = 0;
+  transport.capacity = 0;
   outbox.close();
   await part('B');
   await sent;
@@ -330,7 +330,7 @@ test('responses left unsent at the end of a stream keep receiving stopped', asyn
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await turn();
   for (let index = 0; index < 5; index++) outbox.sendControl('x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4));
-  transport.room = 0;
+  transport.capacity = 0;
   await end();
   await sent;
   expect(events).toEqual(['answers stopped']);

@@ -98,8 +98,8 @@ describe('only the last megabyte counts, of all streams together', () => {
     expect(scanned(piece, 'x'.repeat(MEBIBYTE - piece.length)).denied(1)).toBe(true);
     expect(scanned(piece, 'x'.repeat(MEBIBYTE - piece.length + 1)).denied(1)).toBe(false);
     const [head, tail] = ['y'.repeat(60_000).concat('sand'), 'box'];
-    const room = MEBIBYTE - head.length - tail.length;
-    expect(scanned(head, tail, 'x'.repeat(room)).denied(1)).toBe(true);
-    expect(scanned(head, tail, 'x'.repeat(room + 1)).denied(1)).toBe(false);
+    const free = MEBIBYTE - head.length - tail.length;
+    expect(scanned(head, tail, 'x'.repeat(free)).denied(1)).toBe(true);
+    expect(scanned(head, tail, 'x'.repeat(free + 1)).denied(1)).toBe(false);
   });
 });

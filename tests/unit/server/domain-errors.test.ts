@@ -10,6 +10,7 @@ import { domainErrorToRpc } from '../../../src/server/domain-errors.ts';
 const codes: Record<ProcessErrorCode, number> = {
   unknownProcess: -32600,
   duplicateProcess: -32600,
+  nameInUse: -32600,
   tooManyProcesses: -32600,
   startCancelled: -32600,
   shuttingDown: -32600,

@@ -58,7 +58,14 @@ test('records the access rights of a token', async () => {
   const authorization = `Bearer ${signToken(claims, SECRET)}`;
   client = await TestClient.connect(server.url!, { authorization });
   const { access } = await recorded('connected');
-  expect(access).toEqual({ exec: false, files: 'read', net: true, metrics: false, below: null });
+  expect(access).toEqual({
+    exec: false,
+    observe: false,
+    files: 'read',
+    net: true,
+    metrics: false,
+    below: null,
+  });
 });
 
 test('records the sandbox type of a program', async () => {

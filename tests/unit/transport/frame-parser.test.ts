@@ -113,8 +113,8 @@ async function parserResult(
 }
 
 /** Splits bytes at the given fractions. */
-function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
-  const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length].sort(
+function cut(bytes: Buffer, offsets: readonly number[]): Buffer[] {
+  const ends = [...offsets.map((offset) => Math.floor(offset * bytes.length)), bytes.length].sort(
     (a, b) => a - b,
   );
   return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
@@ -276,8 +276,8 @@ describe.each([
         fc.array(anyFrame, { minLength: 1, maxLength: 8 }),
         fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 }),
         fc.constantFrom(NO_LIMIT, 200, 65_536),
-        async (frames, places, maxBytes) => {
-          const chunks = cut(Buffer.concat(frames.map((parts) => frame(parts))), places);
+        async (frames, offsets, maxBytes) => {
+          const chunks = cut(Buffer.concat(frames.map((parts) => frame(parts))), offsets);
           const { log } = await libraryResult(chunks, maxBytes);
           expect((await parserResult(chunks, maxBytes, framesPerTurn)).log).toEqual(log);
         },

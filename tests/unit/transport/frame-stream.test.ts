@@ -237,9 +237,9 @@ test('gives the same messages and the same close as the library alone, for any i
     fc.asyncProperty(
       fc.array(anyFrame, { minLength: 1, maxLength: 8 }),
       fc.array(fc.nat(100_000), { maxLength: 6 }),
-      async (frames, places) => {
+      async (frames, offsets) => {
         const bytes = Buffer.concat(frames.map(encoded));
-        const ends = [...places.map((place) => place % bytes.length), bytes.length].sort((a, b) => a - b);
+        const ends = [...offsets.map((offset) => offset % bytes.length), bytes.length].sort((a, b) => a - b);
         const chunks = ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
         expect(await behaviour(chunks, 'stream')).toEqual(await behaviour(chunks, 'library'));
       },

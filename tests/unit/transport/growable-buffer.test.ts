@@ -55,8 +55,8 @@ test('returns released and outgrown memory to the pool', () => {
   const released = growing.bytes.buffer;
   growing.release();
   expect(growing.length).toBe(0);
-  const spare = [MB, 2 * MB].flatMap((bytes) =>
+  const pooled = [MB, 2 * MB].flatMap((bytes) =>
     Array.from({ length: BUFFER_POOL_BYTES / MB }, () => BUFFER_POOL.take(bytes).buffer),
   );
-  expect([outgrown, released].map((memory) => spare.includes(memory))).toEqual([true, true]);
+  expect([outgrown, released].map((memory) => pooled.includes(memory))).toEqual([true, true]);
 });

@@ -145,16 +145,9 @@ export class Interception {
 
   async #forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const connection = this.#connections.get(incoming.socket)!;
-    const refusal = this.#refusal(incoming, connection);
-    if (refusal !== null) return respond(response, refusal.status, refusal.text);
-    const access: AccessRequest = { ...connection.access, method: incoming.method ?? 'GET' };
-    const block = this.#context.admission.admitInside(access);
-    if (block !== null) {
-      const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
-      return respond(response, 403, blockedBody(access, block), headers);
-    }
     const done = connection.begin();
     try {
+      if (this.#refuse(incoming, response, connection)) return;
       await exchange(incoming, response, await this.#outgoing(incoming, connection));
     } catch (error) {
       respond(response, 502, failureText(error));
@@ -162,6 +155,21 @@ export class Interception {
       // The end of the host's connection closes that of the client. With unread data the client would be reset.
       afterRequest(incoming, done);
     }
+  }
+
+  /** Responds to a request that must not be forwarded. Returns whether it did. */
+  #refuse(incoming: IncomingMessage, response: ServerResponse, connection: InterceptedConnection): boolean {
+    const refusal = this.#refusal(incoming, connection);
+    if (refusal !== null) {
+      respond(response, refusal.status, refusal.text);
+      return true;
+    }
+    const access: AccessRequest = { ...connection.access, method: incoming.method ?? 'GET' };
+    const block = this.#context.admission.admitInside(access);
+    if (block === null) return false;
+    const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
+    respond(response, 403, blockedBody(access, block), headers);
+    return true;
   }
 
   /** After an upgrade the data is passed through. In limited mode upgrades are forbidden, because methods could not be checked. */

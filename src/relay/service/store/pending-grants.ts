@@ -20,7 +20,7 @@ export class PendingGrants {
       this.#removeExpired(environmentId, before, nowMs);
       if (before.size >= MAX_AUTHORIZATIONS_PER_ENVIRONMENT) this.#removeOldest(environmentId, before);
     }
-    if (this.#count >= MAX_AUTHORIZATIONS) this.#makeRoom(nowMs);
+    if (this.#count >= MAX_AUTHORIZATIONS) this.#evict(nowMs);
     const grants = this.#environments.get(environmentId) ?? new Map<string, TimedGrant>();
     this.#environments.set(environmentId, grants);
     grants.set(hash, { ...grant, expiresAtMs: nowMs + AUTHORIZATION_MS });
@@ -37,7 +37,7 @@ export class PendingGrants {
   }
 
   /** Removes all expired authorizations. If there are none, the environment with the most loses its oldest. */
-  #makeRoom(nowMs: number): void {
+  #evict(nowMs: number): void {
     for (const [environmentId, grants] of this.#environments)
       this.#removeExpired(environmentId, grants, nowMs);
     if (this.#count < MAX_AUTHORIZATIONS) return;

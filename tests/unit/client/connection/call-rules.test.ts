@@ -19,6 +19,7 @@ test('only calls without side effects are retryable', () => {
     'fs/walk',
     'process/list',
     'process/read',
+    'process/screen',
     'process/snapshot',
     'process/wait',
   ]);
@@ -38,7 +39,10 @@ test('calls that end something use the reserved slot', () => {
     'fs/close',
     'fs/unwatch',
     'http/cancel',
+    'ports/unwatch',
+    'process/detach',
     'process/terminate',
+    'tcp/close',
   ]);
 });
 

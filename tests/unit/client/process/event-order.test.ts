@@ -355,6 +355,54 @@ describe('evicted output', () => {
     );
   });
 
+  test('never hides, repeats or reorders what a reader that begins later and skips events can still get', () => {
+    const cases = fc.record({
+      total: fc.integer({ min: 3, max: 40 }),
+      exitAt: fc.double({ min: 0, max: 1, noNaN: true }),
+      start: fc.double({ min: 0, max: 1, noNaN: true }),
+      evicted: fc.nat(40),
+      steps: fc.array(
+        fc.record({ seq: fc.integer({ min: 1, max: 40 }), by: fc.constantFrom('sent', 'skipped', 'read') }),
+        { maxLength: 60 },
+      ),
+    });
+    fc.assert(
+      fc.property(cases, ({ total, exitAt, start, evicted, steps }) => {
+        const exitSeq = 1 + Math.floor(exitAt * (total - 2));
+        const startSeq = Math.floor(start * total);
+        const event = (seq: number) =>
+          seq === total ? closed(seq) : seq === exitSeq ? exited(seq, 3) : output(seq);
+        const published: OrderedEvent[] = [];
+        const subject = new EventOrder((one) => published.push(one), startSeq);
+        const read = (end: number) => {
+          const retained = Array.from({ length: end }, (_, index) => index + 1).filter(
+            (seq) => seq > Math.max(evicted, subject.lastSeq) && event(seq).type === 'output',
+          );
+          const rest = { exited: exitSeq <= end, exitCode: exitSeq <= end ? 3 : null, closed: end === total };
+          subject.merge(page(end + 1, retained, rest), position(null, exitSeq <= end ? exitSeq : null));
+        };
+        for (const { seq, by } of steps) {
+          if (seq > total) continue;
+          if (by === 'sent') subject.insert(event(seq));
+          else if (by === 'read') read(seq);
+          else subject.skip(seq);
+          if (by === 'skipped' && seq > subject.lastSeq) expect(subject.waiting).toBe(true);
+        }
+        if (subject.lastSeq < total) read(total);
+        expect(subject.waiting).toBe(false);
+        let next = startSeq + 1;
+        for (const one of published) {
+          expect(one.type === 'lost' ? one.fromSeq : one.seq).toBe(next);
+          next = (one.type === 'lost' ? one.toSeq : one.seq) + 1;
+          if (one.type === 'lost') expect(one.toSeq).toBeLessThanOrEqual(evicted);
+          else expect(one).toEqual(event(one.seq));
+        }
+        expect(next).toBe(total + 1);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
   test('never hides, repeats or reorders output that is still available', () => {
     const cases = fc.record({
       total: fc.integer({ min: 3, max: 40 }),

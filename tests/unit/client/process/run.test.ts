@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { ExecProcess, ProcessEvent } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
-import { communicate, OutputCollector, run, wait } from '../../../../src/client/process/run.ts';
+import { OutputCollector } from '../../../../src/client/process/output-collector.ts';
+import { communicate, run, wait } from '../../../../src/client/process/run.ts';
 import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
 import { forceGc } from '../../../support/force-gc.ts';
 import { waitFor } from '../../../support/wait-for.ts';

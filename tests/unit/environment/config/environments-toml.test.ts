@@ -182,7 +182,7 @@ describe('the default', () => {
 });
 
 describe('ids', () => {
-  const place = '[[environments]] number 1: ';
+  const prefix = '[[environments]] number 1: ';
   it.each([
     [undefined, '\'id\' is missing; write id = "a-name"'],
     ['1', '\'id\' is a number, not a string; write id = "…"'],
@@ -195,7 +195,7 @@ describe('ids', () => {
     [`"${'x'.repeat(65)}"`, `the id '${'x'.repeat(65)}' is longer than 64 characters; choose a shorter one`],
   ])('like %s are rejected', (id, expected) => {
     const line = id === undefined ? '' : `id = ${id}\n`;
-    expect(refusal(`[[environments]]\n${line}url = "ws://h:1"\n`)).toBe(place + expected);
+    expect(refusal(`[[environments]]\n${line}url = "ws://h:1"\n`)).toBe(prefix + expected);
   });
 
   it('must be unique', () => {
@@ -206,7 +206,7 @@ describe('ids', () => {
 });
 
 describe('keys of an environment', () => {
-  const place = "[[environments]] 'a': ";
+  const prefix = "[[environments]] 'a': ";
   const either = 'write url for a server that runs, or program for one to start, and not both';
   it.each([
     [`${URL_ENVIRONMENT}program = "p"`, `it has both 'url' and 'program'; ${either}`],
@@ -278,7 +278,7 @@ describe('keys of an environment', () => {
       '\'auth_bearer_token\' is a date, not a string; write auth_bearer_token = "…"',
     ],
   ])('are rejected: %j', (toml, expected) => {
-    expect(refusal(toml!)).toBe(place + expected);
+    expect(refusal(toml!)).toBe(prefix + expected);
   });
 
   it('in `skills` are validated, too', () => {

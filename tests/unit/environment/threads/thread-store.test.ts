@@ -360,10 +360,10 @@ describe('limits and invalid records', () => {
     expect(line).toHaveLength(MAX_THREAD_RECORD_BYTES);
     for (let count = 0; count < MAX_THREAD_BYTES / line.length - 1; count++) appendFileSync(path, line);
     const log = await store.resume('t');
-    const room = MAX_THREAD_BYTES - statSync(path).size;
+    const free = MAX_THREAD_BYTES - statSync(path).size;
     const full = { kind: 'invalidInput', message: expect.stringContaining("thread 't' is full") };
-    await expect(log.append({ text: 'x'.repeat(room - 11) })).rejects.toMatchObject(full);
-    await log.append({ text: 'x'.repeat(room - 12) });
+    await expect(log.append({ text: 'x'.repeat(free - 11) })).rejects.toMatchObject(full);
+    await log.append({ text: 'x'.repeat(free - 12) });
     expect(statSync(path).size).toBe(MAX_THREAD_BYTES);
     await expect(log.append({})).rejects.toMatchObject(full);
     const fork = store.fork('t', 'u', { metadata: { more: 'bytes' } });

@@ -148,7 +148,7 @@ describe('delivery', () => {
   });
 
   test('stops between two batches when the listener is full', async () => {
-    let room = 0;
+    let capacity = 0;
     const copy = new WatchedCopy(root);
     await copy.look();
     let batches = 0;
@@ -156,22 +156,22 @@ describe('delivery', () => {
       copy.root,
       { ...OPTIONS, debounceMs: 200 },
       (batch) => {
-        room -= 1;
+        capacity -= 1;
         batches += 1;
         expect(batch.changes.length).toBeLessThanOrEqual(1000);
         copy.apply(batch);
       },
-      { ready: () => room > 0 },
+      { ready: () => capacity > 0 },
     );
     fixture.watches.push(watch);
     await Promise.all(Array.from({ length: 2500 }, (_, i) => writeFile(join(root, `${i}`), '')));
-    room = 1;
+    capacity = 1;
     watch.flush();
     await waitFor('the first batch', () => batches === 1);
     await writeFile(join(root, '7'), 'later');
     watch.flush();
     expect(batches).toBe(1);
-    room = Number.POSITIVE_INFINITY;
+    capacity = Number.POSITIVE_INFINITY;
     watch.flush();
     await copy.settled();
     expect(copy.contradictions).toEqual([]);

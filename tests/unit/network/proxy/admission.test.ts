@@ -15,7 +15,7 @@ test('asks the client about a host that no pattern allows, and reports its decis
     { names, answer: async () => ({ type: 'allow' }) },
   );
   expect(await get(fixture, `a.test:${web.port}`)).toContain('from upstream');
-  expect(fixture.questions).toEqual([{ protocol: 'http', host: 'a.test', port: web.port }]);
+  expect(fixture.policyRequests).toEqual([{ protocol: 'http', host: 'a.test', port: web.port }]);
   const about = { source: 'decider', reason: 'not_allowed', decision: 'allow', policyOverride: true };
   expect(fixture.decisions).toMatchObject([{ scope: 'domain', ...about }]);
 });
@@ -45,7 +45,7 @@ test('asks only about hosts that are not allowed or are reviewed', async () => {
     { names, answer: async () => ({ type: 'deny', reason: 'no' }) },
   );
   for (const host of ['bad.test', 'ok.test:1', 'seen.test:1', 'other.example']) await get(fixture, host);
-  expect(fixture.questions.map(({ host }) => host)).toEqual(['seen.test', 'other.example']);
+  expect(fixture.policyRequests.map(({ host }) => host)).toEqual(['seen.test', 'other.example']);
 });
 
 test('cancels a policy request when the program disconnects or the proxy closes', async () => {
@@ -62,7 +62,7 @@ test('cancels a policy request when the program disconnects or the proxy closes'
     },
   );
   const answer = get(fixture, 'a.test');
-  await waitFor('the question', () => signals.length === 1);
+  await waitFor('the policy request', () => signals.length === 1);
   await fixture.proxy.close();
   expect(signals[0]?.aborted).toBe(true);
   expect(await answer).not.toContain('200');

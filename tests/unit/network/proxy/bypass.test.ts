@@ -101,7 +101,7 @@ describe('paths to a local address', () => {
     const fixture = await openFixture({ domains: {} }, { names, answer: async () => ({ type: 'allow' }) });
     expect(await get(fixture, `a.test:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
     expect(await get(fixture, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
-    expect(fixture.questions).toHaveLength(1);
+    expect(fixture.policyRequests).toHaveLength(1);
     expect(web.received).toEqual([]);
   });
 

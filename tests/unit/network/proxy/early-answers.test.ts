@@ -141,7 +141,10 @@ test('closes the connection of a client that has its response and does not end i
 });
 
 /** A proxy that intercepts the connections to this port, and an open connection through it. */
-async function interceptedClient(port: number): Promise<{ client: Socket; upload: Buffer }> {
+async function interceptedClient(
+  port: number,
+  { mode = 'full', host = `127.0.0.1:${port}` }: { mode?: 'limited' | 'full'; host?: string } = {},
+): Promise<{ client: Socket; upload: Buffer }> {
   const echo = await new EchoServers().listen();
   cleanUps.push(() => echo.close());
   const acme = {
@@ -150,7 +153,7 @@ async function interceptedClient(port: number): Promise<{ client: Socket; upload
     auth: ['bearer' as const],
     url_prefixes: [`http://127.0.0.1:${port}/v1`],
   };
-  const fixture = await openMaskingFixture(echo, { credentialProviders: { acme } });
+  const fixture = await openMaskingFixture(echo, { mode, credentialProviders: { acme } });
   cleanUps.push(() => fixture.close());
   const { port: proxyPort, username, password } = new URL(fixture.env.HTTP_PROXY ?? '');
   const client = connect(Number(proxyPort), '127.0.0.1').on('error', () => {});
@@ -162,7 +165,7 @@ async function interceptedClient(port: number): Promise<{ client: Socket; upload
   expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /);
   // More than the buffers of the sockets hold.
   const body = Buffer.alloc(4 * UPLOAD.length, 'u');
-  const head = `POST /v1 HTTP/1.1\r\nHost: ${authority}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = `POST /v1 HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return { client: client.pause(), upload: Buffer.concat([Buffer.from(head), body]) };
 }
 
@@ -181,6 +184,31 @@ test.each([
   await once(client.resume(), 'end');
   expect(text).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
 });
+
+test.each([
+  ['another host', 400, { host: 'other.test' }],
+  ['a method of limited mode', 403, { mode: 'limited' }],
+] as const)(
+  'reads the rest of an upload refused for %s when the web server disconnects',
+  async (_what, status, options) => {
+    const server = createServer((socket) => void socket.on('error', () => {}));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    cleanUps.push(() => new Promise((resolve) => server.close(resolve)));
+    const accepted = once(server, 'connection');
+    const { client, upload } = await interceptedClient((server.address() as AddressInfo).port, options);
+    const [upstream] = (await accepted) as [Socket];
+    client.write(upload.subarray(0, 100_000));
+    const [answer] = await once(client.resume(), 'data');
+    expect(String(answer)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    upstream.resetAndDestroy();
+    const ended = once(client, 'end');
+    await new Promise<void>((resolve, reject) => {
+      client.write(upload.subarray(100_000), (error) => (error == null ? resolve() : reject(error)));
+    });
+    await ended;
+  },
+);
 
 test('closes an intercepted connection whose client does not end a rejected upload', async () => {
   const { client, upload } = await interceptedClient(await abruptServer(TOO_LARGE));

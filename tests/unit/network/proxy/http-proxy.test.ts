@@ -168,14 +168,14 @@ describe('forwarding', () => {
   });
 
   test('returns 502 when a web server is unreachable or sends an invalid response', async () => {
-    const nonsense = createTcpServer((socket) => socket.end('what?\r\n\r\n'));
-    nonsense.listen(0, '127.0.0.1');
-    await once(nonsense, 'listening');
+    const invalid = createTcpServer((socket) => socket.end('what?\r\n\r\n'));
+    invalid.listen(0, '127.0.0.1');
+    await once(invalid, 'listening');
     const fixture = await openFixture({ domains: LOOPBACK });
-    for (const port of [1, (nonsense.address() as AddressInfo).port]) {
+    for (const port of [1, (invalid.address() as AddressInfo).port]) {
       expect(await get(fixture, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
     }
-    nonsense.close();
+    invalid.close();
   });
 
   test.each([
@@ -358,7 +358,7 @@ describe('limits', () => {
     const fixture = await openFixture({ domains: {} }, { answer: () => new Promise(() => {}) });
     const one = `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n${fixture.authorization}\r\n\r\n`;
     expect(await exchange(fixture.httpPort, [one.repeat(MAX_REQUESTS_AHEAD + 1)])).toBe('');
-    expect(fixture.questions).toHaveLength(1);
+    expect(fixture.policyRequests).toHaveLength(1);
   });
 
   test('closes connections beyond the limit', async () => {

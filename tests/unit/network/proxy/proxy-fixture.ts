@@ -46,7 +46,7 @@ export interface ProxyFixture {
   readonly host: ProxyResources;
   readonly names: Names;
   readonly decisions: Decision[];
-  readonly questions: NetworkPolicyRequest[];
+  readonly policyRequests: NetworkPolicyRequest[];
   readonly httpPort: number;
   readonly socksPort: number;
   readonly user: string;
@@ -65,7 +65,7 @@ export interface FixtureOptions {
   readonly names?: Names;
   readonly host?: ProxyResources;
   readonly owner?: object;
-  answer?(question: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
+  answer?(policyRequest: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
 }
 
 export async function openFixture(
@@ -73,15 +73,15 @@ export async function openFixture(
   { names = new Names(), host = new ProxyResources(names.resolve), owner = {}, answer }: FixtureOptions = {},
 ): Promise<ProxyFixture> {
   const decisions: Decision[] = [];
-  const questions: NetworkPolicyRequest[] = [];
+  const policyRequests: NetworkPolicyRequest[] = [];
   const peer: PolicyPeer = {
     decided: (decision) => decisions.push(decision),
     ask:
       answer === undefined
         ? null
-        : (question, signal) => {
-            questions.push(question);
-            return answer(question, signal);
+        : (policyRequest, signal) => {
+            policyRequests.push(policyRequest);
+            return answer(policyRequest, signal);
           },
   };
   const proxy = await NetworkProxy.open({ settings: settings(changes), resources: host, peer, owner });
@@ -93,7 +93,7 @@ export async function openFixture(
     host,
     names,
     decisions,
-    questions,
+    policyRequests,
     httpPort: Number(port),
     socksPort: Number(new URL(ALL_PROXY).port),
     user: username,

@@ -97,7 +97,7 @@ export class TrackedTerminal {
           return log.nextSeq - 1;
         },
         get totalBytes() {
-          return log.totalBytes('pty');
+          return log.totalBytes;
         },
         bytesFrom: (offset) => log.bytesFrom('pty', offset),
       },

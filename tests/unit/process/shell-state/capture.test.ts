@@ -107,17 +107,17 @@ test('kills a shell that prints too much', async () => {
 test('keeps the states of a session within their limit', async () => {
   const spawner = new FakeSpawner();
   const states = new ShellStates(spawner);
-  const place = { spec: SPEC, sandbox: null, wrapInSandbox: null };
+  const context = { spec: SPEC, sandbox: null, wrapInSandbox: null };
   const large = 'x'.repeat(MAX_STATE_BYTES - 1_000);
   const kept = Math.floor(MAX_SESSION_STATE_BYTES / large.length);
   for (let index = 0; index <= kept; index++) {
-    const restored = states.restored(command(`${index}`), place, NEVER);
+    const restored = states.restored(command(`${index}`), context, NEVER);
     await answer(spawner, large);
     await restored;
   }
-  await states.restored(command(`${kept}`), place, NEVER);
+  await states.restored(command(`${kept}`), context, NEVER);
   expect(spawner.starts).toHaveLength(kept + 1);
-  const again = states.restored(command('0'), place, NEVER);
+  const again = states.restored(command('0'), context, NEVER);
   await answer(spawner, large);
   await again;
   expect(spawner.starts).toHaveLength(kept + 2);

@@ -78,8 +78,8 @@ describe.each(['native', 'node'] as const)('with the %s spawner', (name) => {
 
   async function restored(...args: Parameters<typeof command>) {
     const { login, spec } = command(...args);
-    const place = { spec, sandbox: null, wrapInSandbox: null };
-    return states.restored(login, place, new AbortController().signal);
+    const context = { spec, sandbox: null, wrapInSandbox: null };
+    return states.restored(login, context, new AbortController().signal);
   }
 
   const stdout = async (...args: Parameters<typeof command>) => {
@@ -268,15 +268,15 @@ b'c"`,
     profile('bash', ':');
     const { login, spec } = command('bash', 'true');
     const signal = new AbortController().signal;
-    const place = { spec, sandbox: null, wrapInSandbox: null };
-    await states.restored(login, place, signal);
-    await states.restored({ ...login, scopeId: 'other' }, place, signal);
-    await states.restored(login, { ...place, spec: { ...spec, cwd: '/' } }, signal);
-    await states.restored(login, { ...place, sandbox: { type: 'readOnly' } }, signal);
+    const context = { spec, sandbox: null, wrapInSandbox: null };
+    await states.restored(login, context, signal);
+    await states.restored({ ...login, scopeId: 'other' }, context, signal);
+    await states.restored(login, { ...context, spec: { ...spec, cwd: '/' } }, signal);
+    await states.restored(login, { ...context, sandbox: { type: 'readOnly' } }, signal);
     const policy = { ...ALL, set: { HOME: home, PATH: '/usr/bin:/bin' } };
-    await states.restored({ ...login, program: { ...login.program, envPolicy: policy } }, place, signal);
+    await states.restored({ ...login, program: { ...login.program, envPolicy: policy } }, context, signal);
     expect(logins()).toBe(5);
-    await states.restored(login, place, signal);
+    await states.restored(login, context, signal);
     expect(logins()).toBe(5);
   });
 
@@ -296,8 +296,8 @@ b'c"`,
     profile('bash', 'echo $$ > "$HOME/pid"; sleep 60');
     const giveUp = new AbortController();
     const { login, spec } = command('bash', 'true');
-    const place = { spec, sandbox: null, wrapInSandbox: null };
-    const waiting = states.restored(login, place, giveUp.signal);
+    const context = { spec, sandbox: null, wrapInSandbox: null };
+    const waiting = states.restored(login, context, giveUp.signal);
     await waitFor(
       'the login shell',
       () => existsSync(join(home, 'pid')) && readFileSync(join(home, 'pid'), 'utf8') !== '',
@@ -325,12 +325,12 @@ b'c"`,
   test('does not remember a missing shell or directory as a failure', async () => {
     profile('bash', 'export P=1');
     const { login, spec } = command('bash', 'echo $P');
-    const place = { spec: { ...spec, cwd: join(home, 'later') }, sandbox: null, wrapInSandbox: null };
+    const context = { spec: { ...spec, cwd: join(home, 'later') }, sandbox: null, wrapInSandbox: null };
     const { signal } = new AbortController();
-    const unchanged = await states.restored(login, place, signal);
+    const unchanged = await states.restored(login, context, signal);
     await expect(run(spawner, unchanged)).rejects.toThrow(SpawnError);
     (await import('node:fs')).mkdirSync(join(home, 'later'));
-    expect((await run(spawner, await states.restored(login, place, signal))).stdout).toBe('1\n');
+    expect((await run(spawner, await states.restored(login, context, signal))).stdout).toBe('1\n');
   });
 
   test("is not delayed by processes that the user's files leave running, which survive", async () => {
@@ -350,8 +350,8 @@ b'c"`,
       denialDetector: null,
       release: async () => void released.push(inner.argv[1]!),
     });
-    const place = { spec, sandbox: 'c', wrapInSandbox };
-    const inside = await states.restored(login, place, new AbortController().signal);
+    const context = { spec, sandbox: 'c', wrapInSandbox };
+    const inside = await states.restored(login, context, new AbortController().signal);
     expect((await run(spawner, (await wrapInSandbox(inside)).spec)).stdout).toBe('yes\n');
     expect(released).toEqual(['-lc']);
   });

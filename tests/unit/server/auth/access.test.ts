@@ -4,7 +4,7 @@ import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
 import { type Access, accessKey, FULL_ACCESS, requireAccess } from '../../../../src/server/auth/access.ts';
 
 const access = (parts: Partial<Access>): Access => ({
-  ...{ ...FULL_ACCESS, exec: false, files: 'none', net: false },
+  ...{ ...FULL_ACCESS, exec: false, observe: false, files: 'none', net: false },
   ...parts,
 });
 const METHOD_NAMES = Object.keys(METHODS) as Method[];
@@ -33,7 +33,10 @@ const READING = [
 const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'].map(
   (name) => `fs/${name}`,
 );
-const WEB = ['http/request', 'http/cancel', 'http/consumed'];
+const NETWORK = METHOD_NAMES.filter((name) => /^(?:http|tcp|ports)\//.test(name));
+const OBSERVING = ['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map(
+  (name) => `process/${name}`,
+);
 const NOT_RESTRICTABLE = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
@@ -54,15 +57,16 @@ test.each<[string, Partial<Access>, readonly string[]]>([
   ['exec', { exec: true }, PROCESSES],
   ['read-only', { files: 'read' }, READING],
   ['files', { files: 'write' }, [...READING, ...WRITING]],
-  ['net', { net: true }, WEB],
+  ['net', { net: true }, NETWORK],
+  ['observe', { observe: true }, OBSERVING],
 ])('the scope %s allows its methods and no others', (_, parts, methods) => {
   expect(sorted(allowed(access(parts)))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 
 test('refuses methods that may leave the directory of a token', () => {
-  const confined = access({ files: 'write', below: nativePathOfText('/srv') });
+  const restricted = access({ files: 'write', below: nativePathOfText('/srv') });
   const methods = [...READING, ...WRITING].filter((name) => !NOT_RESTRICTABLE.includes(name));
-  expect(sorted(allowed(confined))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
+  expect(sorted(allowed(restricted))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
 
 test.each(['replace', 'atomicReplace'])(
@@ -77,6 +81,7 @@ test('connections with the same rights have the same key', () => {
   expect(accessKey(access({ exec: true }))).toBe(accessKey(access({ exec: true })));
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'write' })));
   expect(accessKey(access({ net: true }))).not.toBe(accessKey(access({})));
+  expect(accessKey(access({ observe: true }))).not.toBe(accessKey(access({})));
   const below = nativePathOfText('/srv');
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'read', below })));
 });

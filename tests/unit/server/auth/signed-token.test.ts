@@ -26,10 +26,23 @@ test('accepts a valid token; without limits it allows everything', () => {
   expect(check(signToken(claims({ jti: 'one' }), SECRET))).toEqual({
     kind: 'signedToken',
     tokenId: 'one',
+    owner: 'token:one',
     revocableId: 'one',
     limits: {},
     expiresAtMs: (NOW_SECONDS + 60 + 30) * 1_000,
   });
+});
+
+test('names the subject of a token as the owner; a token without one is an owner of its own', () => {
+  const owner = (more: Record<string, unknown>) => {
+    const checked = check(signToken(claims(more), SECRET));
+    return 'problem' in checked ? null : checked.owner;
+  };
+  expect(owner({ sub: 'ana', jti: 'one' })).toBe('ana');
+  expect(owner({ sub: '', jti: 'one' })).toBe('token:one');
+  expect(owner({ sub: 7, jti: 'one' })).toBe('token:one');
+  expect(owner({})).toMatch(/^token:[0-9a-f]{64}$/);
+  expect(owner({ nonce: 1 })).not.toBe(owner({ nonce: 2 }));
 });
 
 test('identifies a token without an id by a part of its digest', () => {

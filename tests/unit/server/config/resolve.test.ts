@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import {
   ConfigError,
@@ -160,4 +160,33 @@ test.each<[Partial<ConfigInputs>, string, string]>([
 test('reports names of Object.prototype as unknown settings', () => {
   const values = JSON.parse('{"__proto__": 1, "constructor": 2}');
   expect(() => resolveConfig({ ...NOTHING, toml: file(values) })).toThrow("unknown setting '__proto__'");
+});
+
+describe('variables that begin like ours', () => {
+  const unknown = (env: Record<string, string>) => resolveConfig({ ...NOTHING, env }).unknownVariables;
+
+  test.each([
+    ['EXEC_SERVER_SERVICE_HOST', '10.0.0.1'],
+    ['EXEC_SERVER_SERVICE_PORT', '4000'],
+    ['EXEC_SERVER_SERVICE_PORT_WEBSOCKET', '4000'],
+    ['EXEC_SERVER_PORT', 'tcp://10.0.0.1:4000'],
+    ['EXEC_SERVER_PORT_4000_TCP', 'tcp://10.0.0.1:4000'],
+    ['EXEC_SERVER_PORT_4000_TCP_PROTO', 'tcp'],
+    ['EXEC_SERVER_PORT_4000_TCP_PORT', '4000'],
+    ['EXEC_SERVER_PORT_4000_TCP_ADDR', '10.0.0.1'],
+    ['EXEC_SERVER_RELAY_SERVICE_HOST', '10.0.0.1'],
+    ['EXEC_SERVER_RELAY_PORT', 'tcp://10.0.0.1:8080'],
+  ])('Kubernetes sets %s, which has no effect', (name, value) => {
+    expect(unknown({ [name]: value })).toEqual([]);
+  });
+
+  test('are reported when they resemble no setting', () => {
+    expect(unknown({ EXEC_SERVER_COLOUR: '1', EXEC_SERVER_LOG_LEVEL: 'info', COLOUR: '1' })).toEqual([
+      'EXEC_SERVER_COLOUR',
+    ]);
+  });
+
+  test('EXEC_SERVER_PORT with a number is not ignored', () => {
+    expect(() => unknown({ EXEC_SERVER_PORT: '4000' })).toThrow('write EXEC_SERVER_LISTEN=PORT');
+  });
 });

@@ -26,6 +26,8 @@ const START: CheckedStart = {
   spec: SPEC,
   dialect: 'process',
   outputBytesCap: null,
+  name: null,
+  lifetime: { type: 'session' },
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -51,25 +53,29 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
   };
   const { signal } = new AbortController();
   const releaseQuota = vi.fn();
+  const session = {
+    limits,
+    lifecycleNotifications: false,
+    policyRequests: {},
+    policyDecisions: { end: () => {} },
+    processes: {
+      start: async ({ wrapInSandbox, spec }: StartRequest) => {
+        specs.push(spec);
+        await wrapInSandbox?.(spec, signal);
+        throw new Error('the sandbox is built');
+      },
+    },
+    shellStates: {
+      restored: async (_login: unknown, { wrapInSandbox, spec }: LoginContext) => {
+        await wrapInSandbox?.({ ...spec, program: 'login shell' }, signal);
+        return spec;
+      },
+    },
+  };
   const services = {
-    session: {
-      limits,
-      lifecycleNotifications: false,
-      policyRequests: {},
-      policyDecisions: { end: () => {} },
-      processes: {
-        start: async ({ wrapInSandbox, spec }: StartRequest) => {
-          specs.push(spec);
-          await wrapInSandbox?.(spec, signal);
-          throw new Error('the sandbox is built');
-        },
-      },
-      shellStates: {
-        restored: async (_login: unknown, { wrapInSandbox, spec }: LoginContext) => {
-          await wrapInSandbox?.({ ...spec, program: 'login shell' }, signal);
-          return spec;
-        },
-      },
+    session,
+    directory: {
+      enter: () => ({ manager: session.processes, key: 'p', ref: 'r' }),
     },
     config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
     connection: { notify: () => {} },

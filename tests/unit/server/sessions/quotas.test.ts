@@ -53,7 +53,7 @@ test('gives each session a share of the file descriptors', () => {
   const quotas = new Quotas({ maxProcesses: 100, maxFileHandles: 100, descriptors: 8 });
   quotas.enterProcess(one, { start: 3, running: 3 });
   const release = quotas.enterFileHandle(one);
-  quotas.enterHttpRequest(one);
+  quotas.enterSocket(one);
   const refusal = expect.objectContaining({
     code: 'tooManyProcesses',
     message:
@@ -63,7 +63,7 @@ test('gives each session a share of the file descriptors', () => {
   quotas.enterProcess(two, { start: 2, running: 2 });
   release();
   quotas.enterFileHandle(one);
-  expect(() => quotas.enterHttpRequest(one)).toThrow(expect.objectContaining({ kind: 'limit' }));
+  expect(() => quotas.enterSocket(one)).toThrow(expect.objectContaining({ kind: 'limit' }));
   expect(() => quotas.enterFileHandle(one)).toThrow(expect.objectContaining({ kind: 'refused' }));
 });
 

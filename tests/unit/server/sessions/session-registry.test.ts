@@ -1,19 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { CLOSED_PROCESS_BYTES } from '../../../../src/process/limits.ts';
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
+import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import type { Session } from '../../../../src/server/sessions/session.ts';
-import { SessionRegistry } from '../../../../src/server/sessions/session-registry.ts';
-import { type FakeChild, FakeSpawner } from '../../process/fake-child.ts';
+import type { FakeChild } from '../../process/fake-child.ts';
+import { createRegistry, isKnown, PEER, settled, TTL_MS, unknown } from './registry-fixture.ts';
 
-const TTL_MS = 30_000;
 const SIGTERM = 15;
-const PEER = {
-  saturated: false,
-  sendBulk: () => undefined,
-  call: async () => undefined,
-  probe: () => undefined,
-  confirmReceived: (_sentBeforeMs: number, confirmed: () => void) => confirmed(),
-};
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -22,35 +14,6 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
 });
-
-function createRegistry(config: Partial<ExecServerConfig> = {}) {
-  const spawner = new FakeSpawner();
-  const registry = new SessionRegistry(
-    { ...DEFAULT_CONFIG, detachedSessionTtlMs: TTL_MS, ...config },
-    spawner,
-  );
-  const attached = (client?: string) => {
-    const session = registry.create(undefined, client);
-    session.attach(PEER);
-    return session;
-  };
-  const run = async (session: Session, processId = 'p') => {
-    const started = session.processes.start({
-      processId,
-      spec: { program: 'p', argv: ['p'], cwd: '/', env: {}, io: { kind: 'pipe', stdin: 'closed' } },
-      retention: { headBytes: 0, tailBytes: 1_000, maxChunks: 10 },
-      listener: { output: () => undefined, exited: () => undefined, closed: () => undefined },
-    });
-    const child = spawner.succeed();
-    await started;
-    return child;
-  };
-  return { registry, spawner, attached, run };
-}
-
-const unknown = (id: string) =>
-  expect.objectContaining({ code: -32600, message: `unknown session id ${id}` });
-const settled = () => new Promise(setImmediate);
 
 test('gives every session its own id', () => {
   const { registry } = createRegistry();
@@ -174,7 +137,7 @@ describe('processes that end in a detached session', () => {
     child.finish(0);
     await settled();
   };
-  const listed = (session: Session) => [...session.processes.list()].map(({ processId }) => processId);
+  const listed = (session: Session) => [...session.shared.keys()];
 
   test('are readable after any time, and for the whole retention time after a client came back', async () => {
     const { registry, attached, run } = createRegistry(SESSIONS);
@@ -236,141 +199,11 @@ describe('processes that end in a detached session', () => {
   });
 });
 
-describe('with the maximum number of sessions', () => {
-  const full = expect.objectContaining({
-    code: -32001,
-    message: 'the server keeps 2 sessions, the configured maximum (maxSessions)',
-  });
-
-  test('opens no further session until one ends', () => {
-    const { registry, attached } = createRegistry({ maxSessions: 2 });
-    const [first] = [attached(), attached()];
-    expect(attached).toThrow(full);
-    registry.end(first!);
-    expect(attached()).toBeDefined();
-    expect(attached).toThrow(full);
-  });
-
-  test('evicts the session that was detached first and has no running process', async () => {
-    const { registry, attached, run } = createRegistry({ maxSessions: 2 });
-    const [busy, quiet] = [attached(), attached()];
-    const child = await run(busy);
-    registry.detach(busy);
-    registry.detach(quiet);
-    const next = attached();
-    expect(() => registry.resume(quiet.id)).toThrow(unknown(quiet.id));
-    expect(() => attached()).toThrow(full);
-    expect(child.killed).toBe(0);
-    child.finish(0);
-    await settled();
-    expect(attached()).toBeDefined();
-    expect(() => registry.resume(busy.id)).toThrow(unknown(busy.id));
-    expect(next.attached).toBe(true);
-  });
-
-  test('evicts a session of the client with the most', () => {
-    const { registry, attached } = createRegistry({ maxSessions: 4 });
-    const own = attached('a');
-    registry.detach(own);
-    const others = Array.from({ length: 6 }, () => {
-      const session = attached('b');
-      registry.detach(session);
-      return session;
-    });
-    expect(others.map(({ id }) => id).filter((id) => isKnown(registry, id))).toHaveLength(3);
-    expect(isKnown(registry, own.id)).toBe(true);
-  });
-
-  test('a client without a session gets one, also with more clients than sessions', () => {
-    const { registry, attached } = createRegistry({ maxSessions: 2 });
-    const sessions = ['a', 'b', 'c'].map((client) => {
-      const session = attached(client);
-      registry.detach(session);
-      return session;
-    });
-    expect(sessions.map(({ id }) => isKnown(registry, id))).toEqual([false, true, true]);
-  });
-
-  describe.each(['none', 'signed-bearer-token'] as const)('and clients that are not equal (%s)', (wsAuth) => {
-    const many = (create: () => Session) => {
-      const created: Session[] = [];
-      try {
-        for (let index = 0; index < 10; index++) created.push(create());
-      } catch (error) {
-        return { created, error };
-      }
-      return { created, error: null };
-    };
-
-    test.each([
-      ['attached', async () => {}],
-      [
-        'detached, with running processes',
-        async ({ registry, run }: ReturnType<typeof createRegistry>, sessions: readonly Session[]) => {
-          for (const session of sessions) {
-            await run(session);
-            registry.detach(session);
-          }
-        },
-      ],
-    ])('no client displaces the results of others with sessions that are %s', async (_state, leave) => {
-      const fixture = createRegistry({ maxSessions: 6, wsAuth });
-      const { registry, attached } = fixture;
-      const victim = attached('victim');
-      registry.detach(victim);
-      const { created } = many(() => attached('greedy'));
-      await leave(fixture, created);
-      expect(() => attached('greedy')).toThrow(expect.objectContaining({ code: -32001 }));
-      expect(isKnown(registry, victim.id)).toBe(true);
-    });
-
-    test('a client below its share gets the idle session of one above it, and no more than its share', () => {
-      const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth });
-      const greedy = many(() => attached('greedy')).created;
-      for (const session of greedy) registry.detach(session);
-      const { created, error } = many(() => attached('late'));
-      expect(created).toHaveLength(3);
-      expect(error).toMatchObject({ code: -32001 });
-      expect(greedy.filter(({ id }) => isKnown(registry, id))).toEqual(greedy.slice(-3));
-    });
-  });
-
-  test('a client with a signed token leaves sessions to others', () => {
-    const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth: 'signed-bearer-token' });
-    const greedy = Array.from({ length: 5 }, () => attached('greedy'));
-    expect(() => attached('greedy')).toThrow(
-      expect.objectContaining({
-        code: -32001,
-        message:
-          'this client has 5 of the 6 sessions that the server keeps (maxSessions), and the rest is for other clients; resume one of its sessions, or end the programs of a detached one',
-      }),
-    );
-    expect(attached('late')).toBeDefined();
-    registry.detach(greedy[0]!);
-    expect(attached('late')).toBeDefined();
-    expect(isKnown(registry, greedy[0]!.id)).toBe(false);
-  });
-
-  test.each(['none', 'capability-token'] as const)('a single client may have all of them (%s)', (wsAuth) => {
-    const { registry, attached } = createRegistry({ maxSessions: 6, wsAuth });
-    for (let index = 0; index < 6; index++) attached('only');
-    expect(registry.counts).toEqual({ attached: 6, detached: 0 });
-  });
-});
-
-function isKnown(registry: SessionRegistry, id: string): boolean {
-  try {
-    return registry.resume(id) !== null;
-  } catch {
-    return false;
-  }
-}
-
 test('resumes the processes of a detached session and sends nothing', async () => {
-  const { registry, attached, run } = createRegistry();
-  const session = attached();
+  const { registry, run } = createRegistry();
+  const session = registry.create();
+  session.attach({ ...PEER, saturated: true });
   const child = await run(session);
-  session.processes.setPaused(true);
   child.stdout.write('kept');
   expect((await session.processes.get('p')).nextSeq).toBe(1);
   registry.detach(session);

@@ -1,0 +1,42 @@
+import { quoteValue } from '../server/config/values.ts';
+import { type CommandResult, type Host, printed } from './commands.ts';
+import { candidatesFor } from './completion.ts';
+import { SCRIPTS } from './completion-scripts.ts';
+import { UsageError } from './failures.ts';
+import { parseFlags } from './flags.ts';
+import { COMPLETION } from './specs/small-specs.ts';
+
+/** Prints the script that completes command lines in a shell. */
+export function completionCommand(argv: readonly string[]): CommandResult {
+  const { positionals } = parseFlags('completion', argv, COMPLETION.flags);
+  const [shell, unexpected] = positionals;
+  const known = Object.keys(SCRIPTS).join(', ');
+  if (shell === undefined) throw new UsageError(`name a shell: ${known}`, 'completion');
+  if (unexpected !== undefined) {
+    throw new UsageError(`unexpected argument ${quoteValue(unexpected)}`, 'completion');
+  }
+  if (!Object.hasOwn(SCRIPTS, shell)) {
+    throw new UsageError(`unknown shell ${quoteValue(shell)}; the shells are ${known}`, 'completion');
+  }
+  return printed(SCRIPTS[shell as keyof typeof SCRIPTS]);
+}
+
+/**
+ * Prints the candidates for the last of the words after `--`, for the scripts of shells: first a line `none`, `files` or `directories`
+ * about paths, then one line for each word, with a tab before its description. It prints nothing about errors: a script has no place
+ * for them.
+ */
+export async function completeCommand(argv: readonly string[], _host: Host): Promise<CommandResult> {
+  const { words, paths } = await candidatesFor(argv.slice(1), async () => []);
+  const lines = words.map(({ word, description }) => `${word}\t${shortened(description)}\n`);
+  return printed(`${paths}\n${lines.join('')}`);
+}
+
+/** The first sentence, on one line. */
+function shortened(description: string): string {
+  const [sentence = ''] = description.split(/(?<=\.) |\n/);
+  return sentence.length > MAX_DESCRIPTION ? `${sentence.slice(0, MAX_DESCRIPTION - 1)}…` : sentence;
+}
+
+/** Fits a terminal of 80 columns beside the word. */
+const MAX_DESCRIPTION = 60;

@@ -1,0 +1,98 @@
+import type { CommandSpec, FlagSpec } from './command-spec.ts';
+import { COMMANDS, findCommand } from './commands.ts';
+
+/** What may stand at the cursor. */
+export interface Candidates {
+  readonly words: readonly Candidate[];
+  /** Whether the shell completes paths too. */
+  readonly paths: 'none' | 'files' | 'directories';
+}
+
+interface Candidate {
+  readonly word: string;
+  readonly description: string;
+}
+
+/** Finds names that only this machine knows, by the word for them in help texts: ENV. */
+export type NameSource = (kind: string) => Promise<readonly Candidate[]>;
+
+/**
+ * Returns the candidates for the last of `words`, which may be empty. `words` are what stands on the command line after the name of the
+ * program, up to the cursor. A candidate for `--flag=value` contains the flag.
+ */
+export async function candidatesFor(words: readonly string[], names: NameSource): Promise<Candidates> {
+  const current = words.at(-1) ?? '';
+  const earlier = words.slice(0, -1);
+  const [first, ...rest] = earlier;
+  const named = first === undefined ? undefined : findCommand(first);
+  if (first === undefined && !current.startsWith('-')) return matching(current, commandWords());
+  if (named === undefined && first !== undefined && !first.startsWith('-')) return NOTHING;
+  const spec = await (named ?? findCommand('serve')!).spec();
+  return matching(
+    current,
+    await argumentCandidates(spec, named === undefined ? earlier : rest, current, names),
+  );
+}
+
+const NOTHING: Candidates = { words: [], paths: 'none' };
+
+function commandWords(): Candidates {
+  return {
+    words: COMMANDS.map(({ name, summary }) => ({ word: name, description: summary })),
+    paths: 'none',
+  };
+}
+
+/** The candidates for an argument of a command, of which `before` has been typed. */
+async function argumentCandidates(
+  spec: CommandSpec,
+  before: readonly string[],
+  current: string,
+  names: NameSource,
+): Promise<Candidates> {
+  const inline = /^(--[^=]+)=/.exec(current)?.[1];
+  if (inline !== undefined) {
+    const values = await valuesOf(findFlag(spec, inline)?.value, names);
+    const words = values.words.map(({ word, description }) => ({ word: `${inline}=${word}`, description }));
+    return { words, paths: values.paths };
+  }
+  const flag = findFlag(spec, before.at(-1) ?? '');
+  if (flag?.type === 'string') return valuesOf(flag.value, names);
+  if (current.startsWith('-')) return { words: flagWords(spec), paths: 'none' };
+  const verbs = hasOperand(spec, before) ? {} : (spec.verbs ?? {});
+  const words = Object.entries(verbs).map(([word, description]) => ({ word, description }));
+  const operands = await valuesOf(spec.operand, names);
+  return { words: [...words, ...operands.words], paths: operands.paths };
+}
+
+/** Whether an argument that is neither a flag nor its value has been typed. */
+function hasOperand(spec: CommandSpec, before: readonly string[]): boolean {
+  return before.some(
+    (word, index) => !word.startsWith('-') && findFlag(spec, before[index - 1] ?? '')?.type !== 'string',
+  );
+}
+
+function findFlag(spec: CommandSpec, text: string): FlagSpec | undefined {
+  return Object.entries(spec.flags).find(
+    ([name, { short }]) => text === `--${name}` || text === `-${short}`,
+  )?.[1];
+}
+
+function flagWords({ flags }: CommandSpec): Candidate[] {
+  return Object.entries(flags).map(([name, { description }]) => ({ word: `--${name}`, description }));
+}
+
+async function valuesOf(value: string | undefined, names: NameSource): Promise<Candidates> {
+  if (value === undefined) return NOTHING;
+  if (value.startsWith('FILE')) return { words: [], paths: 'files' };
+  if (value === 'DIRECTORY') return { words: [], paths: 'directories' };
+  if (value === 'COMMAND') return commandWords();
+  if (/^[a-z0-9|-]+$/.test(value)) {
+    return { words: value.split('|').map((word) => ({ word, description: '' })), paths: 'none' };
+  }
+  return { words: await names(value), paths: 'none' };
+}
+
+function matching(current: string, { words, paths }: Candidates): Candidates {
+  return { words: words.filter(({ word }) => word.startsWith(current)), paths };
+}

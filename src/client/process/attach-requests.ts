@@ -1,0 +1,90 @@
+import { RpcError, RpcErrorCode } from '../../protocol/errors.ts';
+import type { CallParamsOf } from '../../protocol/registry.ts';
+import { asClientError, lostCall } from '../connection/call-errors.ts';
+import { CallRetries } from '../connection/call-rules.ts';
+import { type Link, LinkEndedError } from '../connection/link.ts';
+import { protocolError } from '../connection/server-messages.ts';
+import { type Attached, readAttached } from '../connection/sharing-messages.ts';
+import { ClientError } from '../errors.ts';
+import type { Attachment } from './attachment.ts';
+
+type AttachParams = CallParamsOf<'process/attach'>;
+
+/**
+ * Sends `process/attach`, again if the connection is lost before the answer: attachments end with their connection.
+ * Calls `received` as soon as the answer arrives, before later messages are handled.
+ */
+export async function requestAttach(
+  usableLink: () => Promise<Link>,
+  params: AttachParams,
+  received: (attached: Attached) => void,
+): Promise<void> {
+  for (const retries = new CallRetries(); ; ) {
+    const link = await usableLink();
+    const sentAt = performance.now();
+    try {
+      await attachOn(link, params, received);
+      return;
+    } catch (error) {
+      if (!(error instanceof LinkEndedError)) throw asAttachError(error);
+      if (error.sent && !retries.allowAfter(error.end, sentAt)) throw lostCall('process/attach', error.end);
+    }
+  }
+}
+
+/**
+ * Attaches again over a new link, with the same role. A driver becomes a viewer when another client has taken over
+ * meanwhile. Throws RpcError when the process is gone.
+ */
+export async function reattach(
+  link: Link,
+  attachment: Attachment,
+  processId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const ref = attachment.ref ?? processId;
+  const isDriver = attachment.current.role === 'driver';
+  const check = (attached: Attached) => {
+    if (attached.processId !== processId)
+      throw protocolError('`process/attach` answered with another id than before');
+    attachment.answered(attached, isDriver ? 'takenOver' : null);
+  };
+  try {
+    await attachOn(link, { ref, role: isDriver ? 'driver' : 'viewer' }, check, signal);
+  } catch (error) {
+    if (!isDriver || !(error instanceof RpcError) || error.code === RpcErrorCode.notFound) throw error;
+    await attachOn(link, { ref, role: 'viewer' }, check, signal);
+  }
+}
+
+async function attachOn(
+  link: Link,
+  params: AttachParams,
+  received: (attached: Attached) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  let failure: unknown = null;
+  await link.call('process/attach', params, {
+    signal,
+    received: (result) => {
+      try {
+        received(readAttached(result));
+      } catch (error) {
+        failure = error;
+      }
+    },
+  });
+  if (failure !== null) throw failure;
+}
+
+/** Converts the server's refusal. Its text says why, and when a process that is gone has ended. */
+function asAttachError(error: unknown): ClientError {
+  const failure = asClientError(error, 'process/attach');
+  if (failure.code !== RpcErrorCode.notFound) return failure;
+  return new ClientError('notFound', failure.message, {
+    code: failure.code,
+    data: failure.data,
+    cause: error,
+    hint: 'list the processes with `client.processes.list()`',
+  });
+}

@@ -1,0 +1,72 @@
+import { Listeners } from '../../base/listeners.ts';
+import type { StartParams } from '../backend.ts';
+import type { Attached } from '../connection/sharing-messages.ts';
+import type { ProcessAttachment } from '../sharing.ts';
+
+/**
+ * The role of this client for one process. All handles of a process on one client share it, because the server has one
+ * role per connection.
+ */
+export class Attachment {
+  /** Whether the process belongs to the session of this client, which needs no attachment for it. */
+  readonly own: boolean;
+  /** Whether the process outlives the session of this client. */
+  readonly shared: boolean;
+  readonly #listeners = new Listeners<[ProcessAttachment]>();
+  #ref: string | null = null;
+  #name: string | null = null;
+  #current: ProcessAttachment;
+
+  private constructor(own: boolean, shared: boolean, role: ProcessAttachment['role']) {
+    this.own = own;
+    this.shared = shared;
+    this.#current = { role, reason: null, attached: [], attachedCount: 0 };
+  }
+
+  /** The attachment of a process that this client starts. */
+  static ofStart({ name, lifetime }: Pick<StartParams, 'name' | 'lifetime'>): Attachment {
+    const attachment = new Attachment(true, lifetime?.type === 'detached', 'driver');
+    attachment.#name = name ?? null;
+    return attachment;
+  }
+
+  /** The attachment of a process that this client has attached to. */
+  static of(attached: Attached): Attachment {
+    const attachment = new Attachment(false, true, attached.role);
+    attachment.#ref = attached.ref;
+    attachment.#name = attached.name;
+    return attachment;
+  }
+
+  get ref(): string | null {
+    return this.#ref;
+  }
+
+  get name(): string | null {
+    return this.#name;
+  }
+
+  get current(): ProcessAttachment {
+    return this.#current;
+  }
+
+  onChange(listener: (attachment: ProcessAttachment) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** The server has started the process. */
+  started(ref: string | null): void {
+    this.#ref = ref;
+  }
+
+  /** The server has answered an attach. `reason` is why the role may differ from the last one. */
+  answered({ role }: Attached, reason: ProcessAttachment['reason'] = null): void {
+    if (role !== this.#current.role) this.change({ ...this.#current, role, reason });
+  }
+
+  /** The server has reported a change. */
+  change(attachment: ProcessAttachment): void {
+    this.#current = attachment;
+    this.#listeners.emit(attachment);
+  }
+}

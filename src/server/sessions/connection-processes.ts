@@ -1,0 +1,253 @@
+import { ProcessError } from '../../process/errors.ts';
+import type { ManagedProcess, TerminateMode } from '../../process/managed-process.ts';
+import { forbidden, invalidParams, invalidRequest, limitExceeded, printable } from '../../protocol/errors.ts';
+import type { ParamsOf } from '../../protocol/registry.ts';
+import type { Access } from '../auth/access.ts';
+import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
+import type { ConnectionRecords } from '../records/records.ts';
+import type { ProcessDirectory, Reader } from './process-directory.ts';
+import type { EventSink } from './process-events.ts';
+import type { Session } from './session.ts';
+import type { SessionRegistry } from './session-registry.ts';
+import type { Follower, FollowerSink, SharedProcess } from './shared-process.ts';
+
+/** What a request does with a process. */
+type Use = 'read' | 'signal' | 'write';
+
+type Wanted = Pick<ParamsOf<'process/attach'>, 'ref' | 'name' | 'processId' | 'sessionId'>;
+
+/** A connection that process events are sent to. */
+interface Peer extends Omit<EventSink, 'attached'> {
+  readonly saturated: boolean;
+}
+
+/**
+ * The processes that one connection can use: those of its session, by the ids that its client chose, and others by their references.
+ * Owns the attachments of the connection.
+ */
+export class ConnectionProcesses {
+  readonly #session: Session;
+  readonly #sessions: SessionRegistry;
+  readonly #directory: ProcessDirectory;
+  readonly #access: Access;
+  readonly #reader: Reader;
+  readonly #sink: FollowerSink;
+  readonly #records: Pick<ConnectionRecords, 'attachment'>;
+  /** By reference. */
+  readonly #attachments = new Map<string, Attachment>();
+
+  constructor(
+    session: Session,
+    sessions: SessionRegistry,
+    access: Access,
+    peer: Peer,
+    records: Pick<ConnectionRecords, 'attachment'>,
+  ) {
+    this.#session = session;
+    this.#sessions = sessions;
+    this.#directory = sessions.directory;
+    this.#access = access;
+    this.#reader = { owner: session.owner, observe: access.observe };
+    this.#sink = new AttachedPeer(peer, session.clientName);
+    this.#records = records;
+  }
+
+  /** Like {@link ProcessManager.find}. Throws RpcError when the connection may not use the process so. */
+  find(processId: string, use: Use): Promise<ManagedProcess | undefined> {
+    const process = this.#lookUp(processId);
+    if (process === undefined) return this.#session.processes.find(processId);
+    this.#requireUse(process, use);
+    return process.manager.find(process.key);
+  }
+
+  /** Like {@link ProcessManager.get}. Throws RpcError when the connection may not use the process so. */
+  get(processId: string, use: Use): Promise<ManagedProcess> {
+    const process = this.#lookUp(processId);
+    if (process !== undefined) {
+      this.#requireUse(process, use);
+      return process.manager.get(process.key);
+    }
+    const ended = this.#directory.endOf(this.#reader, { ref: processId });
+    return ended === null ? this.#session.processes.get(processId) : Promise.reject(ended);
+  }
+
+  /** Like {@link ProcessManager.terminate}. Throws RpcError when the connection may not. */
+  terminate(processId: string, mode: TerminateMode): Promise<boolean> {
+    const process = this.#lookUp(processId);
+    if (process === undefined) return this.#session.processes.terminate(processId, mode);
+    this.#requireUse(process, 'signal');
+    return process.manager.terminate(process.key, mode);
+  }
+
+  /** The processes of a scope, in the order of their starts. Throws RpcError when the connection may not list them. */
+  list(scope: 'session' | 'owner' | 'server'): Iterable<SharedProcess> {
+    if (scope === 'session') return this.#session.shared.values();
+    if (scope === 'owner') return this.#directory.list(this.#reader.owner);
+    if (!this.#reader.observe) {
+      throw forbidden(
+        'the token does not allow to list the processes of all owners: it needs the scope `observe`',
+      );
+    }
+    return this.#directory.list(null);
+  }
+
+  /** The id of a process on this connection. */
+  idOf(process: SharedProcess): string {
+    return process.homeOf(this.#session)?.processId ?? process.ref;
+  }
+
+  /** Finds the process that a request names, once it runs. Rejects with ProcessError or RpcError when there is none. */
+  async wanted(wanted: Wanted): Promise<SharedProcess> {
+    const process = this.#wanted(wanted);
+    await process.manager.get(process.key);
+    return process;
+  }
+
+  /**
+   * Attaches to a process that was found, or changes the role of an attachment. The client gets its events from `nextSeq` on; null is
+   * from now on. For a process of its own session the client keeps its id and its role, unless it takes over.
+   */
+  attach(
+    process: SharedProcess,
+    { role, takeOver }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver'>,
+    nextSeq: number | null,
+  ): Follower {
+    const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
+    if (role === 'driver') {
+      this.#requireMayDrive(process);
+      if (!takeOver) process.requireUndriven(own);
+    }
+    const follower = own ?? this.#add(process);
+    const demoted = role === 'driver' ? process.drive(follower) : null;
+    if (role === 'viewer') process.stopDriving(follower);
+    this.#records.attachment('attach', process.ref, {
+      role: process.roleOf(follower),
+      takenOverFrom: demoted?.sink.clientName ?? null,
+    });
+    if (own === undefined || nextSeq !== null) process.follow(follower, nextSeq ?? process.nextSeq);
+    return follower;
+  }
+
+  /** Ends an attachment. Does nothing when there is none. */
+  detach(processId: string): void {
+    const attachment = this.#attachments.get(processId);
+    if (attachment === undefined) return;
+    this.#remove(attachment.process, attachment.follower);
+    this.#records.attachment('detach', processId, {});
+  }
+
+  /** The connection no longer keeps up, or does so again. */
+  flowChanged(): void {
+    for (const { process, follower } of this.#attachments.values()) process.flowChanged(follower);
+  }
+
+  /** Ends all attachments. */
+  dispose(): void {
+    for (const ref of [...this.#attachments.keys()]) this.detach(ref);
+  }
+
+  #lookUp(processId: string): SharedProcess | undefined {
+    return this.#session.shared.get(processId) ?? this.#directory.find(processId, this.#reader);
+  }
+
+  #wanted({ ref, name, processId, sessionId }: Wanted): SharedProcess {
+    if (name !== undefined) {
+      const process = this.#directory.named(name, this.#reader);
+      if (process !== undefined) return process;
+      throw this.#directory.endOf(this.#reader, { name }) ?? unknown(`process name ${name}`);
+    }
+    const id = ref ?? processId;
+    if (id === undefined) throw invalidParams('params: expected `ref`, `name` or `processId`');
+    const process =
+      sessionId === undefined || ref !== undefined ? this.#lookUp(id) : this.#ofSession(sessionId, id);
+    if (process !== undefined) return process;
+    throw this.#directory.endOf(this.#reader, { ref: id }) ?? unknown(`process id ${printable(id)}`);
+  }
+
+  #ofSession(sessionId: string, processId: string): SharedProcess | undefined {
+    const process = this.#sessions.find(sessionId)?.shared.get(processId);
+    return process && this.#directory.find(process.ref, this.#reader);
+  }
+
+  /** Throws RpcError when the connection may read the process but not use it in this way. */
+  #requireUse(process: SharedProcess, use: Use): void {
+    if (use === 'read') return;
+    this.#requireOwner(process);
+    const home = process.homeOf(this.#session);
+    const attached = this.#attachments.get(process.ref)?.follower;
+    const { driver } = process;
+    if (attached !== undefined && attached !== driver) {
+      throw driver !== null && use === 'write'
+        ? process.drivenBy(driver)
+        : invalidRequest(
+            `this connection is attached to process ${process.ref} as a viewer; attach with the role \`driver\` first`,
+          );
+    }
+    if (use === 'write' && driver !== null && driver !== home && driver !== attached) {
+      throw process.drivenBy(driver);
+    }
+  }
+
+  #requireMayDrive(process: SharedProcess): void {
+    if (!this.#access.exec) {
+      throw forbidden('the token does not allow to drive a process: it needs the scope `exec`');
+    }
+    this.#requireOwner(process);
+  }
+
+  #requireOwner({ ref, owner }: SharedProcess): void {
+    if (owner === this.#reader.owner) return;
+    throw forbidden(`process ${ref} belongs to another owner: it can be viewed only`);
+  }
+
+  #add(process: SharedProcess): Follower {
+    const { ref } = process;
+    if (this.#attachments.size >= ATTACHMENTS_PER_CONNECTION) {
+      throw limitExceeded(
+        `this connection is attached to ${this.#attachments.size} processes, the maximum; detach from one first`,
+      );
+    }
+    const follower = process.attach(this.#sink, () => this.#attachments.delete(ref));
+    this.#attachments.set(ref, { process, follower });
+    return follower;
+  }
+
+  #remove(process: SharedProcess, follower: Follower): void {
+    this.#attachments.delete(process.ref);
+    process.detach(follower);
+  }
+}
+
+interface Attachment {
+  readonly process: SharedProcess;
+  readonly follower: Follower;
+}
+
+/** The connection as a follower. Its client knows attachments, because it has asked for one. */
+class AttachedPeer implements FollowerSink {
+  readonly attached = true;
+  readonly sharing = true;
+  readonly clientName: string;
+  readonly #peer: Peer;
+
+  constructor(peer: Peer, clientName: string) {
+    this.#peer = peer;
+    this.clientName = clientName;
+  }
+
+  get saturated(): boolean {
+    return this.#peer.saturated;
+  }
+
+  sendBulk(frame: Uint8Array, released?: () => void): void {
+    this.#peer.sendBulk(frame, released);
+  }
+
+  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
+    return this.#peer.sendBulkBytes?.(text, field, bytes) ?? false;
+  }
+}
+
+function unknown(what: string): ProcessError {
+  return new ProcessError('unknownProcess', `unknown ${what}`);
+}

@@ -1,0 +1,162 @@
+import type { OnReadOpts } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { NetworkError } from '../../network/errors.ts';
+import type { LenientSocket } from '../../network/failed-writes.ts';
+import { notFound, printable } from '../../protocol/errors.ts';
+import { TCP_RESETS_PER_TURN, TCP_STREAMS_PER_CONNECTION, TCP_WINDOW_BYTES } from '../limits.ts';
+import { TcpStream, type TcpStreamPeer } from './tcp-stream.ts';
+
+interface ConnectionTcpOptions {
+  /** Opens a paused socket. Rejects with NetworkError. */
+  connect(host: string, port: number, onread: OnReadOpts, signal: AbortSignal): Promise<LenientSocket>;
+  /** Called for each stream. Throws NetworkError to refuse it, and returns a function to call at its end. */
+  enter(): () => void;
+  readonly maxStreams?: number;
+}
+
+/** A stream that is open on the server. Nothing of it is sent before `start` is called. */
+interface OpenedStream {
+  readonly address: string;
+  readonly port: number;
+  readonly start: () => void;
+}
+
+/** A stream that is being opened or open. */
+interface Entry {
+  /** Aborts while the stream is being opened. */
+  readonly opening: AbortController;
+  stream: TcpStream | null;
+  /** Called when the id is free again. */
+  readonly endWaiters: (() => void)[];
+}
+
+/** The TCP streams of one connection. They end with it: sockets are reset, so that no peer takes that for a regular end. */
+export class ConnectionTcp {
+  readonly #peer: TcpStreamPeer;
+  readonly #options: ConnectionTcpOptions;
+  readonly #entries = new Map<string, Entry>();
+  #inputEnded = false;
+  #chunksSent = 0;
+  #idleWaiters: (() => void)[] = [];
+
+  constructor(peer: TcpStreamPeer, options: ConnectionTcpOptions) {
+    this.#peer = peer;
+    this.#options = options;
+  }
+
+  /** Opens a stream. The id is taken until `tcp/closed` is sent. Rejects with NetworkError. */
+  async connect(
+    streamId: string,
+    host: string,
+    port: number,
+    windowBytes: number = TCP_WINDOW_BYTES,
+  ): Promise<OpenedStream> {
+    const { maxStreams = TCP_STREAMS_PER_CONNECTION } = this.#options;
+    if (this.#entries.has(streamId)) {
+      throw new NetworkError('invalid', `tcp/connect: streamId \`${printable(streamId)}\` is in use`);
+    }
+    if (this.#entries.size >= maxStreams) {
+      throw new NetworkError('limit', `${maxStreams} TCP streams are open on this connection, the maximum`);
+    }
+    const leave = this.#options.enter();
+    const entry: Entry = { opening: new AbortController(), stream: null, endWaiters: [] };
+    this.#entries.set(streamId, entry);
+    const ended = () => {
+      leave();
+      this.#entries.delete(streamId);
+      for (const waiter of entry.endWaiters) waiter();
+      if (this.#entries.size === 0) for (const idle of this.#idleWaiters.splice(0)) idle();
+    };
+    try {
+      const stream = new TcpStream(streamId, windowBytes, this.#peer, {
+        sent: () => {
+          this.#chunksSent++;
+        },
+        ended,
+      });
+      const socket = await this.#options.connect(host, port, stream.reader, entry.opening.signal);
+      entry.stream = stream;
+      stream.open(socket);
+      if (entry.opening.signal.aborted) reset(entry, (entry.opening.signal.reason as Error).message);
+      const { remoteAddress = host, remotePort = port } = socket;
+      return { address: remoteAddress, port: remotePort, start: () => this.#start(stream) };
+    } catch (error) {
+      ended();
+      throw error;
+    }
+  }
+
+  /**
+   * Sends bytes to the peer. The promise, if there is one, resolves when the system has taken them. `onWait` is called before it is
+   * returned. Throws RpcError when there is no such stream.
+   */
+  write(streamId: string, bytes: Uint8Array, onWait: () => void): Promise<void> | undefined {
+    return this.#get(streamId).write(bytes, onWait);
+  }
+
+  /**
+   * Ends the sending side after the earlier writes. Resolves when the system has all bytes. Throws RpcError when there is no such
+   * stream.
+   */
+  end(streamId: string): Promise<void> {
+    return this.#get(streamId).end();
+  }
+
+  /** Resets the stream, or stops opening it. Resolves when the id is free again. */
+  async close(streamId: string): Promise<void> {
+    const entry = this.#entries.get(streamId);
+    if (entry === undefined) return;
+    const ended = new Promise<void>((resolve) => entry.endWaiters.push(resolve));
+    reset(entry, 'the client closed the stream');
+    await ended;
+  }
+
+  /** The client has used `bytes` of what it got: the window grows by them. */
+  consumed(streamId: string, bytes: number): void {
+    this.#entries.get(streamId)?.stream?.consumed(bytes);
+  }
+
+  /** Pauses or resumes reading from the peers, depending on whether bulk data waits. */
+  setPaused(paused: boolean): void {
+    if (!paused) for (const { stream } of this.#entries.values()) stream?.resume();
+  }
+
+  /** Number of chunks that were sent. It shows progress. */
+  get chunksSent(): number {
+    return this.#chunksSent;
+  }
+
+  /**
+   * The client has ended its side of the connection, and thereby the sending side of its streams. Resolves when every stream has ended.
+   * A stream whose window is used up is reset, because the client can no longer enlarge the window.
+   */
+  async finish(): Promise<void> {
+    this.#inputEnded = true;
+    for (const { stream } of this.#entries.values()) stream?.finish();
+    if (this.#entries.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  /** Resets every stream: some now and some in each later turn of the event loop, so that hundreds do not block it. */
+  async abortAll(): Promise<void> {
+    for (const [index, entry] of [...this.#entries.values()].entries()) {
+      if (index > 0 && index % TCP_RESETS_PER_TURN === 0) await nextTurn();
+      reset(entry, 'the connection of the client has ended');
+    }
+  }
+
+  #start(stream: TcpStream): void {
+    stream.resume();
+    if (this.#inputEnded) stream.finish();
+  }
+
+  #get(streamId: string): TcpStream {
+    const stream = this.#entries.get(streamId)?.stream ?? null;
+    if (stream !== null) return stream;
+    throw notFound(`no TCP stream \`${printable(streamId)}\` is open on this connection; it may have ended`);
+  }
+}
+
+function reset({ opening, stream }: Entry, reason: string): void {
+  if (stream === null) opening.abort(new Error(reason));
+  else stream.reset(reason);
+}

@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto';
+import { ProcessError } from '../../process/errors.ts';
+import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
+import type { Spawner } from '../../process/spawn/spawner.ts';
+import { ENDED_PROCESS_RECORDS, REF_CHARS } from '../limits.ts';
+import type { Dialect } from './process-events.ts';
+import { type HomeSession, SharedProcess } from './shared-process.ts';
+
+/** A process that is about to be started. */
+interface EnteringProcess {
+  readonly processId: string;
+  readonly name: string | null;
+  readonly lifetime: 'session' | 'detached';
+  readonly dialect: Dialect;
+}
+
+/** The session that starts a process. */
+interface StartingSession extends HomeSession {
+  readonly owner: string;
+  readonly processes: ProcessManager;
+}
+
+/** Whose processes a connection may use. */
+export interface Reader {
+  readonly owner: string;
+  /** Whether it may read the processes of all owners. */
+  readonly observe: boolean;
+}
+
+/** A process that is gone. */
+interface EndedProcess {
+  readonly ref: string;
+  readonly name: string | null;
+  readonly owner: string;
+  readonly exitCode: number;
+  readonly endedAtMs: number;
+  readonly removedAtMs: number;
+}
+
+/** The processes of one owner. */
+class OwnerProcesses {
+  readonly listed = new Set<SharedProcess>();
+  /** The latest process with each name. */
+  readonly names = new Map<string, SharedProcess>();
+  readonly #createManager: () => ProcessManager;
+  #detached: ProcessManager | null = null;
+
+  constructor(createManager: () => ProcessManager) {
+    this.#createManager = createManager;
+  }
+
+  /** Detached processes run here from the beginning, so that they do not end with a session. */
+  get detached(): ProcessManager {
+    this.#detached ??= this.#createManager();
+    return this.#detached;
+  }
+
+  get hasDetached(): boolean {
+    return this.#detached !== null;
+  }
+}
+
+/** All processes of a server, by the reference that it gives each of them and by their owners. */
+export class ProcessDirectory {
+  readonly #spawner: Spawner;
+  readonly #detachedOptions: (owner: string) => ProcessManagerOptions;
+  readonly #byRef = new Map<string, SharedProcess>();
+  readonly #owners = new Map<string, OwnerProcesses>();
+  /** The first removed first. */
+  readonly #ended = new Map<string, EndedProcess>();
+  #started = 0;
+
+  constructor(spawner: Spawner, detachedOptions: (owner: string) => ProcessManagerOptions) {
+    this.#spawner = spawner;
+    this.#detachedOptions = detachedOptions;
+  }
+
+  /** Gives a process its reference. It is listed when its start begins. Throws ProcessError when its name or id is in use. */
+  enter(session: StartingSession, { processId, name, lifetime, dialect }: EnteringProcess): SharedProcess {
+    const { owner } = session;
+    const processes = this.#ownerProcesses(owner);
+    if (name !== null && processes.names.get(name)?.running) {
+      throw new ProcessError(
+        'nameInUse',
+        `the name ${name} is in use by the running process ${processes.names.get(name)!.ref}; choose another, or terminate that process`,
+      );
+    }
+    // The id of a session's own process is checked by its manager.
+    if (lifetime === 'detached' && session.shared.has(processId)) {
+      throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
+    }
+    const ref = this.#newRef();
+    const home =
+      lifetime === 'detached'
+        ? { manager: processes.detached, key: ref }
+        : { manager: session.processes, key: processId };
+    const position = ++this.#started;
+    const identity = { ref, position, owner, name, lifetime, processId, dialect, session, ...home };
+    return new SharedProcess(identity, {
+      entered: (process) => this.#entered(process, processes),
+      left: (process) => this.#left(process, processes),
+    });
+  }
+
+  /** The process with this reference, if the reader may read it. */
+  find(ref: string, reader: Reader): SharedProcess | undefined {
+    const process = this.#byRef.get(ref);
+    return process !== undefined && mayRead(reader, process) ? process : undefined;
+  }
+
+  /** The latest process of the reader's owner that has this name. */
+  named(name: string, { owner }: Reader): SharedProcess | undefined {
+    return this.#owners.get(owner)?.names.get(name);
+  }
+
+  /** The processes of an owner, or of all owners, in the order of their starts. */
+  list(owner: string | null): Iterable<SharedProcess> {
+    return owner === null ? this.#byRef.values() : (this.#owners.get(owner)?.listed ?? []);
+  }
+
+  /** How a process that is gone ended, if the reader could have read it. */
+  endOf(reader: Reader, wanted: { readonly ref: string } | { readonly name: string }): ProcessError | null {
+    const ended = 'ref' in wanted ? this.#ended.get(wanted.ref) : this.#lastNamed(wanted.name, reader.owner);
+    if (ended === undefined || !mayRead(reader, ended)) return null;
+    const [endedAt, removedAt] = [ended.endedAtMs, ended.removedAtMs].map((ms) => new Date(ms).toISOString());
+    return new ProcessError(
+      'unknownProcess',
+      `process ${'ref' in wanted ? ended.ref : ended.name} exited with code ${ended.exitCode} and closed at ${endedAt}; its output was removed at ${removedAt}`,
+    );
+  }
+
+  /** The managers of the detached processes. */
+  get detached(): ProcessManager[] {
+    return [...this.#owners.values()].filter((owner) => owner.hasDetached).map(({ detached }) => detached);
+  }
+
+  #ownerProcesses(owner: string): OwnerProcesses {
+    const create = () => new ProcessManager(this.#spawner, this.#detachedOptions(owner));
+    return this.#owners.get(owner) ?? new OwnerProcesses(create);
+  }
+
+  #entered(process: SharedProcess, processes: OwnerProcesses): void {
+    const { ref, owner, name } = process;
+    this.#owners.set(owner, processes);
+    this.#byRef.set(ref, process);
+    processes.listed.add(process);
+    if (name !== null) processes.names.set(name, process);
+  }
+
+  #left(process: SharedProcess, { listed, names }: OwnerProcesses): void {
+    const { ref, owner, name } = process;
+    this.#byRef.delete(ref);
+    listed.delete(process);
+    if (name !== null && names.get(name) === process) names.delete(name);
+    if (listed.size === 0) this.#owners.delete(owner);
+    this.#remember(process);
+  }
+
+  #newRef(): string {
+    for (;;) {
+      const ref = [...randomBytes(REF_CHARS)]
+        .map((byte) => REF_ALPHABET[byte % REF_ALPHABET.length])
+        .join('');
+      if (!this.#byRef.has(ref) && !this.#ended.has(ref)) return ref;
+    }
+  }
+
+  #remember({ ref, name, owner, exit, endedAtMs }: SharedProcess): void {
+    if (exit === null) return;
+    const removedAtMs = Date.now();
+    const [oldest] = this.#ended.keys();
+    if (oldest !== undefined && this.#ended.size >= ENDED_PROCESS_RECORDS) this.#ended.delete(oldest);
+    const { exitCode } = exit;
+    this.#ended.set(ref, { ref, name, owner, exitCode, endedAtMs: endedAtMs ?? removedAtMs, removedAtMs });
+  }
+
+  #lastNamed(name: string, owner: string): EndedProcess | undefined {
+    return [...this.#ended.values()].findLast((ended) => ended.owner === owner && ended.name === name);
+  }
+}
+
+function mayRead({ owner, observe }: Reader, process: { readonly owner: string }): boolean {
+  return observe || process.owner === owner;
+}
+
+/** Digits and letters that cannot be mistaken for each other. */
+const REF_ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';

@@ -1,0 +1,114 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, test } from 'vitest';
+
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+
+const folder = mkdtempSync(join(tmpdir(), 'completion-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+symlinkSync(BIN, join(folder, 'exec-server'));
+mkdirSync(join(folder, 'work', 'directory'), { recursive: true });
+writeFileSync(join(folder, 'work', 'certificate.pem'), '');
+
+const env = { PATH: `${folder}:${process.env.PATH}`, HOME: folder, TERM: 'dumb', LC_ALL: 'C.UTF-8' };
+
+function run(shell: string, script: string): string {
+  const { stdout, stderr, status } = spawnSync(shell, ['-c', script], {
+    cwd: join(folder, 'work'),
+    env,
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  if (status !== 0) throw new Error(`${shell}: ${stderr}`);
+  return stdout;
+}
+
+/** Calls the function of the script as readline does: words also end at = and :. */
+function bash(line: string): string[] {
+  const words = line.split(/ |(?<=[=:])|(?=[=:])/);
+  const script = `
+    eval "$(exec-server completion bash)"
+    compopt() { :; }
+    COMP_LINE='${line}' COMP_POINT=${line.length} COMP_CWORD=${words.length - 1}
+    COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')})
+    _exec_server
+    printf '%s\\n' "\${COMPREPLY[@]}"`;
+  return run('bash', script).trim().split('\n').sort();
+}
+
+/** fish lists the candidates of a command line. */
+function fish(line: string): string[] {
+  const script = `exec-server completion fish | source; complete -C '${line}'`;
+  return run('fish', script)
+    .trim()
+    .split('\n')
+    .map((candidate) => candidate.split('\t')[0]!)
+    .sort();
+}
+
+/** Types the line and a tab in an interactive zsh, and returns the line as zsh has completed it. */
+function zsh(line: string): string {
+  writeFileSync(
+    join(folder, 'rc'),
+    `autoload -Uz compinit && compinit -u -D; eval "$(exec-server completion zsh)"
+     PS1=; unsetopt zle_bracketed_paste 2>/dev/null; show() { print -r -- "<$BUFFER>"; zle kill-whole-line; }
+     zle -N show; bindkey '^X' show; print ready`,
+  );
+  const script = `
+    zmodload zsh/zpty
+    zpty shell 'zsh -f -i'
+    zpty -w shell ' source ${join(folder, 'rc')}'
+    zpty -r shell output '*ready*' || exit 1
+    zpty -w -n shell $'${line}\\t\\x18'
+    zpty -r shell output '*<*>*' || exit 1
+    print -r -- "$output"
+    zpty -d shell`;
+  return /<([^>]*)>/.exec(run('zsh', script))?.[1] ?? '';
+}
+
+const missing = (shell: string) => spawnSync(shell, ['--version']).error !== undefined;
+
+describe.skipIf(missing('bash'))('bash', () => {
+  test.each<[string, string[]]>([
+    ['exec-server tok', ['token']],
+    ['exec-server serve --tls-c', ['--tls-cert', '--tls-client-ca']],
+    ['exec-server serve --ws-auth c', ['capability-token']],
+    ['exec-server serve --ws-auth=', ['capability-token', 'none', 'signed-bearer-token']],
+    ['exec-server serve --ws-auth=c', ['capability-token']],
+    ['exec-server serve --tls-cert ', ['certificate.pem', 'directory']],
+    ['exec-server serve --tls-cert=cert', ['certificate.pem']],
+    ['exec-server token signed --path ', ['directory']],
+  ])('completes %j', (line, expected) => {
+    expect(bash(line)).toEqual(expected);
+  });
+});
+
+describe.skipIf(missing('fish'))('fish', () => {
+  test.each<[string, string[]]>([
+    ['exec-server tok', ['token']],
+    ['exec-server serve --tls-c', ['--tls-cert', '--tls-client-ca']],
+    ['exec-server serve --ws-auth c', ['capability-token']],
+    ['exec-server serve --ws-auth=c', ['--ws-auth=capability-token']],
+    ['exec-server serve --tls-cert cert', ['certificate.pem']],
+    ['exec-server serve --tls-cert=cert', ['--tls-cert=certificate.pem']],
+    ['exec-server token signed --path ', ['directory/']],
+  ])('completes %j', (line, expected) => {
+    expect(fish(line)).toEqual(expected);
+  });
+});
+
+describe.skipIf(missing('zsh'))('zsh', () => {
+  test.each([
+    ['exec-server tok', 'exec-server token '],
+    ['exec-server serve --ws-auth cap', 'exec-server serve --ws-auth capability-token '],
+    ['exec-server serve --ws-auth=cap', 'exec-server serve --ws-auth=capability-token '],
+    ['exec-server serve --tls-cert cert', 'exec-server serve --tls-cert certificate.pem '],
+    ['exec-server serve --tls-cert=cert', 'exec-server serve --tls-cert=certificate.pem '],
+    ['exec-server token signed --path d', 'exec-server token signed --path directory/'],
+  ])('completes %j to %j', (line, expected) => {
+    expect(zsh(line)).toBe(expected);
+  });
+});

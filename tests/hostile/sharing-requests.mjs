@@ -1,0 +1,71 @@
+import { base64 } from './texts.mjs';
+
+const KIB = 1024;
+const MIB = 1024 * 1024;
+
+/** Connects to the fixture's web server as the streams `s0`, `s1` and so on. */
+function connected(count) {
+  return async (client, fixture) => {
+    const port = Number(new URL(fixture.web).port);
+    for (let index = 0; index < count; index++) {
+      await client.call('tcp/connect', { streamId: `s${index}`, port });
+    }
+  };
+}
+
+function longIds(name, more = {}) {
+  return {
+    name: 'long ids',
+    requests: () => [
+      { [name]: 'p'.repeat(64 * KIB), ...more },
+      { [name]: 'p'.repeat(3 * MIB), ...more },
+    ],
+  };
+}
+
+/** Requests by which clients share processes and use TCP streams. See `requests.mjs` for the form. */
+export const SHARING_REQUESTS = {
+  'process/attach': [
+    {
+      name: 'long texts',
+      requests: () => [
+        { ref: 'r'.repeat(3 * MIB) },
+        { name: 'n'.repeat(3 * MIB) },
+        { processId: 'p'.repeat(3 * MIB), sessionId: 's'.repeat(3 * MIB) },
+        { ref: '\u0301'.repeat(KIB) },
+      ],
+    },
+  ],
+  'process/detach': [longIds('processId')],
+  'process/screen': [longIds('processId')],
+  'tcp/connect': [
+    {
+      name: 'long hosts',
+      requests: () =>
+        [
+          'a\u0301'.repeat(500),
+          '\ufdfa'.repeat(KIB),
+          'a.'.repeat(500),
+          ':'.repeat(KIB),
+          'x'.repeat(3 * MIB),
+        ].map((host, index) => ({ streamId: `h${index}`, host, port: 1 })),
+    },
+    longIds('streamId', { port: 1 }),
+  ],
+  'tcp/data': [
+    {
+      name: 'the largest message',
+      before: connected(1),
+      requests: () => [
+        { streamId: 's0', chunk: base64(47 * MIB) },
+        { streamId: 's0', chunk: `${base64(47 * MIB)}QQ=A` },
+      ],
+    },
+    longIds('streamId', { chunk: '' }),
+  ],
+  'tcp/end': [longIds('streamId')],
+  'tcp/close': [longIds('streamId')],
+  'tcp/consumed': [longIds('streamId', { bytes: 2 ** 53 })],
+  'ports/watch': [longIds('watchId')],
+  'ports/unwatch': [longIds('watchId')],
+};

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { candidatesFor } from '../../../src/cli/completion.ts';
+
+async function complete(...words: string[]) {
+  const names = async (kind: string) => [{ word: `some-${kind}`, description: '' }];
+  const { words: found, paths } = await candidatesFor(words, names);
+  return { words: found.map(({ word }) => word), paths };
+}
+
+test.each<[string[], string[]]>([
+  [['tok'], ['token']],
+  [['con'], ['config', 'connect']],
+  [['nothing', ''], []],
+  [
+    ['completion', ''],
+    ['bash', 'zsh', 'fish'],
+  ],
+  [['completion', 'z'], ['zsh']],
+  [['completion', 'bash', ''], []],
+  [['help', 'ser'], ['serve']],
+  [
+    ['serve', '--tls-c'],
+    ['--tls-cert', '--tls-client-ca'],
+  ],
+  [['--tls-c'], ['--tls-cert', '--tls-client-ca']],
+  [['--tls-cert', 'x', '--transport', 's'], ['stdio']],
+  [['serve', '--no-native'], ['--no-native-spawn']],
+  [
+    ['serve', '--ws-auth', ''],
+    ['none', 'capability-token', 'signed-bearer-token'],
+  ],
+  [['serve', '--ws-auth=c'], ['--ws-auth=capability-token']],
+  [['serve', '-p', ''], ['some-PORT']],
+  [['relay', 'token', '--role', 'h'], ['harness']],
+  [['relay', '--listen', 'token', 't'], ['token']],
+])('%j completes to %j', async (words, expected) => {
+  expect(await complete(...words)).toEqual({ words: expected, paths: 'none' });
+});
+
+test.each<[string[], string]>([
+  [['serve', '--tls-cert', ''], 'files'],
+  [['serve', '--tls-cert=x'], 'files'],
+  [['serve', '-c', ''], 'files'],
+  [['token', 'signed', '--path', ''], 'directories'],
+  [['audit', 'verify', ''], 'files'],
+])('%j completes to %s', async (words, paths) => {
+  expect(await complete(...words)).toEqual({ words: [], paths });
+});
+
+test('the first word completes to every command', async () => {
+  const { words } = await complete('');
+  expect(words).toContain('serve');
+  expect(words).not.toContain('__complete');
+});
