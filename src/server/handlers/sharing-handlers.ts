@@ -8,9 +8,11 @@ type SharingMethod = 'process/attach' | 'process/detach' | 'process/screen';
 export function sharingHandlers({ processes }: HandlerServices): Pick<Handlers, SharingMethod> {
   return {
     'process/attach': async (params, { maxResultBytes }) => {
-      const shared = await processes.wanted(params);
-      const process = await shared.manager.get(shared.key);
+      const wanted = await processes.wanted(params);
+      const process = await wanted.manager.get(wanted.key);
       const screen = params.screen ? screenResult(await process.screen(), maxResultBytes()) : null;
+      // The process may be gone by now.
+      const shared = screen === null ? wanted : await processes.wanted({ ref: wanted.ref });
       // What follows the screen continues it.
       const afterSeq = screen?.seq ?? params.afterSeq;
       // A reader may be ahead of a process: another one may have had its name.

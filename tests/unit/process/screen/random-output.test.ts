@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { TerminalSize } from '../../../../src/process/terminal-size.ts';
-import { clientTerminal, feed, REVEALING_OUTPUTS, TrackedTerminal, visibleState } from './terminals.ts';
+import {
+  clientTerminal,
+  feed,
+  REVEALING_OUTPUTS,
+  TrackedTerminal,
+  visibleState,
+} from '../../../support/terminals.ts';
 
 const csi = (params: string, final: string) => `\x1b[${params}${final}`;
 const small = fc.integer({ min: 0, max: 14 });

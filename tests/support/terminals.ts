@@ -1,9 +1,9 @@
 import unicode from '@xterm/addon-unicode11';
 import xterm, { type IBuffer, type IBufferCell, type Terminal } from '@xterm/headless';
-import { OutputLog } from '../../../../src/process/output-log.ts';
-import { FoldBudget } from '../../../../src/process/screen/fold-budget.ts';
-import { ScreenTracker } from '../../../../src/process/screen/screen-tracker.ts';
-import type { TerminalSize } from '../../../../src/process/terminal-size.ts';
+import { OutputLog } from '../../src/process/output-log.ts';
+import { FoldBudget } from '../../src/process/screen/fold-budget.ts';
+import { ScreenTracker } from '../../src/process/screen/screen-tracker.ts';
+import type { TerminalSize } from '../../src/process/terminal-size.ts';
 
 /** A terminal as a client has it, without scrollback. */
 export function clientTerminal({ rows, cols }: TerminalSize): Terminal {
