@@ -159,7 +159,7 @@ async function checkScreen(
 const AFTER_RESIZE = '\x18\x1b[m\x1b[H\x1b[2J';
 
 /** RUNS tries more than the usual number. */
-const numRuns = Number(process.env.RUNS ?? 60);
+const numRuns = Number(process.env.RUNS ?? 25);
 
 describe('the screen of a terminal with little retained output', { timeout: 60_000 }, () => {
   it('equals that of a terminal that received everything', async () => {
