@@ -17,6 +17,7 @@ import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
+import type { ProcessTree } from './tree/kill-tree.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
 export interface ProcessListener {
@@ -172,6 +173,11 @@ export class ManagedProcess {
 
   get nextSeq(): number {
     return this.#log.nextSeq;
+  }
+
+  /** The program and its descendants. */
+  get tree(): ProcessTree {
+    return this.#child.tree;
   }
 
   /** Bytes of all output streams. */

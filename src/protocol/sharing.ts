@@ -47,7 +47,10 @@ const ProcessId = once(() => doc(Identifier(), 'The id of the process on this co
 export const ProcessAttachParams = once(() =>
   z.object({
     ref: doc(z.optional(Name()), 'The server-wide reference of the process. Give this, `name`, or both ids.'),
-    name: doc(z.optional(ProcessName()), "The name of one of the owner's processes."),
+    name: doc(
+      z.optional(ProcessName()),
+      "The name of one of the owner's processes. With `ref`: used if no process has that reference.",
+    ),
     processId: doc(
       z.optional(Identifier()),
       'With `sessionId`: the id that the client of that session chose.',

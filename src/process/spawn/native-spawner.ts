@@ -34,6 +34,7 @@ import { Supervisor } from './supervisor.ts';
 export class NativeSpawner implements Spawner {
   readonly pty = { available: true } as const;
   readonly sandboxCalls: SandboxCalls;
+  readonly readTag: (pid: number) => bigint | null;
   readonly #libc: Libc;
   readonly #reaper: Reaper;
   readonly #tagger: ProcessTagger;
@@ -49,6 +50,7 @@ export class NativeSpawner implements Spawner {
   ) {
     this.#libc = libc;
     this.#tagger = new ProcessTagger(libc);
+    this.readTag = this.#tagger.read;
     this.#limiter = new ResourceLimiter(libc, this.#tagger.read, findGroups);
     this.#reaper = new Reaper(libc, this.#tagger.isOurs);
     this.#removals = new RemovalList(() => libc.memoryFile(Buffer.alloc(0)));

@@ -73,6 +73,7 @@ describe('attach', () => {
     const { client, process } = await attach(server);
     expect(server.requests('process/attach')[0]!.params).toEqual({
       ref: 'r',
+      name: 'r',
       role: 'viewer',
       takeOver: false,
       screen: false,
@@ -171,20 +172,22 @@ describe('attach', () => {
     await client.close();
   });
 
-  test('tries a reference first, then a name', async () => {
+  test('asks for a reference or a name', async () => {
     const server = sharingServer();
-    server.answers['process/attach'] = ({ ref }) => {
-      if (ref !== undefined) throw notFound(`unknown process ${ref}`);
-      return attached({ name: 'build' });
+    server.answers['process/attach'] = ({ name }) => {
+      if (name === undefined) throw notFound('unknown process not a name');
+      return attached({ name });
     };
     const client = await server.connect();
     expect(await client.attach('build')).toMatchObject({ ref: 'r', name: 'build' });
     await expect(client.attach('not a name')).rejects.toEqual(
       kind('notFound', { message: expect.stringContaining('unknown process not a name') }),
     );
-    expect(
-      server.requests('process/attach').map(({ params: { ref, name } }) => ref ?? `name ${name}`),
-    ).toEqual(['build', 'name build', 'not a name']);
+    const asked = server.requests('process/attach').map(({ params: { ref, name } }) => ({ ref, name }));
+    expect(asked).toEqual([
+      { ref: 'build', name: 'build' },
+      { ref: 'not a name', name: undefined },
+    ]);
     await client.close();
   });
 
