@@ -44,6 +44,7 @@ import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
 import type { AttachOptions, SharedProcesses } from './sharing.ts';
+import { type PortListener, PortWatch } from './tcp/port-watch.ts';
 import { TcpStreams } from './tcp/tcp-streams.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
@@ -262,6 +263,14 @@ export class ClientCore {
   /** Closes the client, see {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /**
+   * Calls the listener with the TCP ports that the owner's processes listen on: now, and after each change. It continues after a
+   * recovery of the connection.
+   */
+  watchPorts(listener: PortListener): Promise<PortWatch> {
+    return PortWatch.open(this, listener);
   }
 
   /** Closes the connection. Processes keep running for as long as the server keeps the session. */

@@ -28,6 +28,14 @@ export type ClientErrorKind =
   | 'spawn'
   /** A path, handle or process does not exist. */
   | 'notFound'
+  /** The system, a sandbox or the token of the connection does not permit it. */
+  | 'permissionDenied'
+  /** A path is a directory where a file is needed. */
+  | 'isDirectory'
+  /** A path, or a part of it, is not a directory where one is needed. */
+  | 'notDirectory'
+  /** A path exists already. */
+  | 'exists'
   /** The server refused what was asked for. */
   | 'invalidInput'
   /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
@@ -69,4 +77,9 @@ export class ClientError extends Error {
     this.hint = details.hint ?? null;
     this.retryable = details.retryable ?? false;
   }
+}
+
+/** The message of an error without its hint. */
+export function messageWithoutHint({ message, hint }: ClientError): string {
+  return hint === null ? message : message.slice(0, -`; ${hint}`.length);
 }
