@@ -259,7 +259,7 @@ export class RemoteProcess implements ExecProcess {
     if (this.#detached) return;
     this.#detached = true;
     this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
-    if (this.ref === null || this.#host.unregister(this)) return;
+    if (this.#closed || this.ref === null || this.#host.unregister(this)) return;
     await this.#host.call('process/detach', { processId: this.processId }, options);
   }
 
@@ -342,11 +342,17 @@ export class RemoteProcess implements ExecProcess {
     } else if (event.type === 'closed') {
       this.#closed = true;
       this.#stopTimers();
-      this.#host.unregister(this);
+      this.#leave();
     }
     this.#log.append(event);
     this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
     this.#changes.emit();
+  }
+
+  /** Ends the attachment to a process that has closed: the server limits their number. Its output stays readable. */
+  #leave(): void {
+    if (this.#host.unregister(this) || this.#attachment.own) return;
+    this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
   }
 
   #scheduleCatchUp(): void {
