@@ -162,7 +162,7 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
       'notFound',
       'cannot move FOLDER/none to FOLDER/x',
     ],
-    // The kernel creates no files there, whoever asks.
+    // The kernel creates no files there, not even for root.
     [
       'a forbidden place',
       () => files.write('/sys/kernel/new', 'x'),
