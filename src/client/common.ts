@@ -47,3 +47,4 @@ export type { Command, ProgramOptions } from './process/program-options.ts';
 export { type CollectOptions, communicate, type RunOptions, run, wait } from './process/run.ts';
 export type { SpawnOptions } from './process/spawn.ts';
 export type * from './sharing.ts';
+export type { PortListener, PortWatch, WatchedPort } from './tcp/port-watch.ts';
