@@ -24,6 +24,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     writeFile: async (path, bytes, _, waiting) =>
       await files.writeFile(below(path), bytes, NO_LINKS, waiting),
     getMetadata: async (path) => await files.getMetadata(inside(path), NO_LINKS),
+    hash: async (path, _, signal) => await files.hash(inside(path), NO_LINKS, signal),
     readDirectory: async (path) => await files.readDirectory(inside(path), NO_LINKS),
     open: async (path, mode) =>
       await files.open(mode === 'read' ? inside(path) : below(path), mode, NO_LINKS),

@@ -112,6 +112,7 @@ const ANSWERS: Readonly<Partial<Record<Method, () => Promise<void>>>> = {
   },
   'fs/readDirectory': () => refused('fs/readDirectory', { path: uri('many') }),
   'fs/walk': () => refused('fs/walk', { path: uri('many'), options: walk }),
+  'fs/hash': () => refused('fs/hash', { paths: Array<string>(1_000).fill(uri('missing')) }),
   'fs/search': () => refused('fs/search', { path: uri('large'), pattern: 'line', maxResults: 10_000 }),
   'capabilityRoots/discoverV1': () =>
     refused('capabilityRoots/discoverV1', { roots: [{ id: 'r', path: uri('root') }] }),

@@ -39,6 +39,8 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
   const emulated: FileSystem = {
     readFile: async (path, options) => await files.readFile(requireVisible(path), options),
 
+    hash: async (path, options, signal) => await files.hash(requireVisible(path), options, signal),
+
     writeFile: async (path, bytes, options, waiting) => {
       refuseWrite(await absent.target(requireVisible(path)));
       const write = () => added.explain(() => files.writeFile(path, bytes, options, waiting), path);
