@@ -51,6 +51,11 @@ test.each([
     hangingCopy.catch(() => {});
 
     expect(await stuck.call('environment/status', {})).toEqual({ status: 'ready' });
+    // Every slot of the connection is taken by an operation that hangs. A hash still answers when its time is up.
+    const { files } = await stuck.call('fs/hash', { paths: [uri('dead', 'x'), uri('alive')], timeoutMs: 100 });
+    expect(files.map(({ error }) => error?.message)).toEqual(
+      Array(2).fill('the file was not hashed within 100 ms'),
+    );
     const argv = ['/bin/echo', 'still here'];
     await stuck.call('process/start', { processId: 'p', argv, cwd: uri(), env: {}, tty: false });
     expect((await stuck.closedProcess('p')).bytes('stdout').toString()).toBe('still here\n');
