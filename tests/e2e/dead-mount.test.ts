@@ -52,7 +52,10 @@ test.each([
 
     expect(await stuck.call('environment/status', {})).toEqual({ status: 'ready' });
     // Every slot of the connection is taken by an operation that hangs. A hash still answers when its time is up.
-    const { files } = await stuck.call('fs/hash', { paths: [uri('dead', 'x'), uri('alive')], timeoutMs: 100 });
+    const { files } = await stuck.call('fs/hash', {
+      paths: [uri('dead', 'x'), uri('alive')],
+      timeoutMs: 100,
+    });
     expect(files.map(({ error }) => error?.message)).toEqual(
       Array(2).fill('the file was not hashed within 100 ms'),
     );

@@ -225,7 +225,9 @@ test('files are uploaded and downloaded with a token that is limited to a direct
   expect(received).toMatchObject({ files: 1, verified: 'sha256' });
   expect(readFileSync(join(folder, 'back/inner/page'), 'utf8')).toBe('text');
   const outside = client.files.upload(join(folder, 'site'), join(folder, 'elsewhere'));
-  await expect(outside).rejects.toMatchObject({ message: expect.stringContaining(join(folder, 'elsewhere')) });
+  await expect(outside).rejects.toMatchObject({
+    message: expect.stringContaining(join(folder, 'elsewhere')),
+  });
   expect(existsSync(join(folder, 'elsewhere'))).toBe(false);
 });
 
