@@ -102,6 +102,31 @@ describe('two clients', () => {
     expect(he.events.at(-1)).toMatchObject({ type: 'failed', error: { kind: 'closed' } });
   });
 
+  test('see the same screen, and the output after it', async () => {
+    const [ann, bob] = [await connect('ann'), await connect('bob')];
+    const script = 'printf "\\033[2J\\033[Hfirst"; read x; printf "\\033[3;5Hthird"; read x';
+    const hers = await ann.spawn(['sh', '-c', script], { tty: { rows: 10, cols: 40 } });
+    await waitFor('the first screen', async () => (await hers.screen()).text.includes('first'));
+    const his = await bob.attach(hers.ref!, { screen: true });
+    const followed = follow(his);
+    await hers.write('\n');
+    await waitFor('the second screen', async () => (await his.screen()).text.includes('third'));
+    await hers.write('\n');
+    await followed.done;
+    const [first, ...rest] = followed.events;
+    expect(first).toMatchObject({ type: 'screen', screen: { rows: 10, cols: 40, exact: true } });
+    expect(first?.type === 'screen' && first.screen.text.trimEnd()).toBe('first');
+    expectComplete(rest, first?.type === 'screen' ? first.seq : 0);
+    expect(followed.text()).toContain('third');
+    expect(followed.text()).not.toContain('first');
+    const late = follow(await bob.attach(hers.ref!, { screen: true }));
+    await late.done;
+    expect(late.events.map(({ type }) => type).filter((type) => type !== 'exited')).toEqual([
+      'screen',
+      'closed',
+    ]);
+  });
+
   test('can be a program and a browser', async () => {
     // Node 20 has no WebSocket of its own.
     if (globalThis.WebSocket === undefined) vi.stubGlobal('WebSocket', WebSocket);
@@ -138,6 +163,9 @@ describe('a detached process', () => {
     const rest = follow(await after.attach(ref!, { afterSeq: seq - 1 }));
     await rest.done;
     expect(rest.events).toEqual([{ type: 'closed', seq }]);
+    const end = follow(await after.attach(ref!, { afterSeq: seq }));
+    await end.done;
+    expect(end.events).toEqual(rest.events);
     await expect(after.attach(ref!, { afterSeq: seq + 1 })).rejects.toMatchObject({ kind: 'invalidInput' });
   });
 
