@@ -37,8 +37,8 @@ const LIBRARY_LOADS = /\bkoffi\s*\.\s*load\s*\((?!\s*'libc\.so\.6'\s*\))/g;
 /** Folders that must load in a browser, and the modules that prevent it when they are imported, directly or indirectly. */
 const PORTABLE = ['protocol', 'client'];
 const NOT_PORTABLE = new Set(['node:child_process', 'koffi', 'node:fs', 'node:fs/promises']);
-/** Entries of portable folders that only Node loads; no other file of the folder may import them. */
-const NODE_ENTRIES = new Set(['src/client/stdio.ts']);
+/** Files of portable folders that only Node loads; no other file of the folder may import them. */
+const NODE_ONLY = /^src\/client\/(?:stdio|index|client|files\/node-files|files\/transfer\/[^/]+)\.ts$/;
 
 /** `import x from 'y'`, `export … from 'y'` and `import 'y'`; `import type` marks itself. */
 const FROM =
@@ -193,7 +193,7 @@ function* cycleViolations() {
 function* portabilityViolations() {
   const reported = new Set();
   for (const start of sources.values()) {
-    if (!PORTABLE.includes(start.folder) || NODE_ENTRIES.has(display(start.path))) continue;
+    if (!PORTABLE.includes(start.folder) || NODE_ONLY.test(display(start.path))) continue;
     const queue = [[start]];
     const seen = new Set([start.path]);
     for (let trail = queue.shift(); trail !== undefined; trail = queue.shift()) {

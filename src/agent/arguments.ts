@@ -1,3 +1,4 @@
+import { isObject } from '../base/is-object.ts';
 import { ExecToolError, messageOf, type ToolName } from './errors.ts';
 import { FIRST_SESSION_ID, LAST_SESSION_ID } from './limits.ts';
 
@@ -111,10 +112,6 @@ function parseJson(json: string, refuse: (message: string) => ExecToolError): un
   } catch (error) {
     throw refuse(`the arguments are not JSON: ${messageOf(error)}`);
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function describe(value: unknown): string {

@@ -38,6 +38,13 @@ export function isStrictBase64(text: string, padding: number, bytes: number): bo
   return complete && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding);
 }
 
+/** Whether the text is canonical base64: padded, and without stray bits in the last symbol. */
+export function isCanonicalBase64(text: string): boolean {
+  const padding = base64Padding(text);
+  if (text.length % 4 !== 0 || hasStrayBits(text, padding)) return false;
+  return !NOT_BASE64.test(text.slice(0, text.length - padding));
+}
+
 /** Returns how many padding characters the text ends with, at most two. */
 export function base64Padding(text: string): number {
   if (text.endsWith('==')) return 2;
@@ -59,9 +66,7 @@ function nodeBase64(): NodeBase64 | null {
 }
 
 function decodePortably(text: string): Uint8Array | null {
-  const padding = base64Padding(text);
-  if (text.length % 4 !== 0 || hasStrayBits(text, padding)) return null;
-  if (NOT_BASE64.test(text.slice(0, text.length - padding))) return null;
+  if (!isCanonicalBase64(text)) return null;
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
   for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);

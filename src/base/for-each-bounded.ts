@@ -1,19 +1,21 @@
 /**
- * Calls `work` for every item, at most `limit` at a time. After a failure it starts no more calls, waits for those that run, and throws
- * the first error.
+ * Calls `work` for every item, at most `limit` at a time. After a failure it starts no more calls, waits for those that run, ends the
+ * iteration, and throws the first error.
  */
 export async function forEachBounded<T>(
-  items: Iterable<T>,
+  items: Iterable<T> | AsyncIterable<T>,
   limit: number,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
-  const iterator = items[Symbol.iterator]();
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
   const failures: unknown[] = [];
   const worker = async (): Promise<void> => {
     while (failures.length === 0) {
-      const next = iterator.next();
-      if (next.done === true) return;
       try {
+        const coming = iterator.next();
+        // A synchronous item is not awaited.
+        const next = coming instanceof Promise ? await coming : coming;
+        if (next.done === true || failures.length > 0) return;
         await work(next.value);
       } catch (error) {
         failures.push(error);
@@ -21,5 +23,7 @@ export async function forEachBounded<T>(
     }
   };
   await Promise.all(Array.from({ length: limit }, worker));
-  if (failures.length > 0) throw failures[0];
+  if (failures.length === 0) return;
+  await iterator.return?.();
+  throw failures[0];
 }

@@ -238,6 +238,11 @@ export type WalkResult = ResultOf<'fs/walk'>;
 export type SearchResult = ResultOf<'fs/search'>;
 export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
 
+/** The SHA-256 of a file in hexadecimal digits, and how many bytes were hashed; or why it could not be read. */
+export type HashOutcome =
+  | { readonly sha256: string; readonly size: number; readonly error?: undefined }
+  | { readonly error: ClientError };
+
 /** Options of file operations. */
 export interface FileOptions extends CallOptions {
   /**
@@ -305,6 +310,11 @@ export interface ExecutorFileSystem {
    * that lack it.
    */
   rename(source: string, destination: string, options?: FileOptions): Promise<void>;
+  /**
+   * Hashes regular files, at most 1,000. Returns one outcome per path, in the order of `paths`. The executor itself stops after
+   * `timeoutMs`, by default after ten minutes. Fails with the kind `unsupported` on executors that lack it.
+   */
+  hash(paths: readonly string[], options?: SymlinkOptions): Promise<readonly HashOutcome[]>;
   /** Finds lines in files. Fails with the kind `unsupported` on executors that lack it. */
   search(path: string, pattern: string, options?: SearchOptions): Promise<SearchResult>;
   /** Watches for changes from now on. Fails with the kind `unsupported` on executors that lack it. */

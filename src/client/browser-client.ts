@@ -10,6 +10,8 @@ import {
 import { parseServerUrl, unreachable } from './connection/server-url.ts';
 import type { TransportSource } from './connection/session-options.ts';
 import { ClientError } from './errors.ts';
+import { filesOf } from './files/client-files.ts';
+import { Files } from './files/files.ts';
 
 /** Connects to a server by its address. */
 export interface UrlOptions extends CommonUrlOptions {
@@ -23,6 +25,9 @@ export type ConnectOptions = UrlOptions | TransportOptions;
 
 /** A session with an exec-server that survives lost connections, for browsers. */
 export class ExecServerClient extends ClientCore {
+  /** The files of the server. */
+  readonly files = new Files(filesOf(this));
+
   /** Connects and opens a session. A text is the URL of the server. Rejects with a ClientError and leaves nothing open. */
   static async connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
     const options: ConnectOptions = connectOptions(target);

@@ -23,7 +23,7 @@ import {
   type SessionOptions,
   type TransportSource,
 } from './connection/session-options.ts';
-import { ClientError } from './errors.ts';
+import { ClientError, withCallerStack } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
 import {
@@ -44,6 +44,7 @@ import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
 import type { AttachOptions, SharedProcesses } from './sharing.ts';
+import { type PortListener, PortWatch } from './tcp/port-watch.ts';
 import { TcpStreams } from './tcp/tcp-streams.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
@@ -117,9 +118,13 @@ export class ClientCore {
 
   /** Opens the first connection. */
   protected async start({ resumeSessionId, signal }: SessionOptions): Promise<void> {
-    const link = await this.#openLink(resumeSessionId ?? null, signal ?? new AbortController().signal);
-    this.#sessionId = link.sessionId;
-    this.#install(link);
+    try {
+      const link = await this.#openLink(resumeSessionId ?? null, signal ?? new AbortController().signal);
+      this.#sessionId = link.sessionId;
+      this.#install(link);
+    } catch (error) {
+      throw withCallerStack(error);
+    }
   }
 
   /**
@@ -249,6 +254,8 @@ export class ClientCore {
           throw error.end.protocolError ? protocolFailure(method, error.end) : lostCall(method, error.end);
         }
       }
+    } catch (error) {
+      throw withCallerStack(error);
     } finally {
       limit.end();
     }
@@ -262,6 +269,14 @@ export class ClientCore {
   /** Closes the client, see {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /**
+   * Calls the listener with the TCP ports that the owner's processes listen on: now, and after each change. It continues after a
+   * recovery of the connection.
+   */
+  watchPorts(listener: PortListener): Promise<PortWatch> {
+    return PortWatch.open(this, listener);
   }
 
   /** Closes the connection. Processes keep running for as long as the server keeps the session. */

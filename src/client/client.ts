@@ -11,6 +11,8 @@ import {
 import { openWebSocket } from './connection/open-websocket.ts';
 import { parseServerUrl } from './connection/server-url.ts';
 import type { TransportSource } from './connection/session-options.ts';
+import { filesOf } from './files/client-files.ts';
+import { NodeFiles } from './files/node-files.ts';
 import { type ForwardOptions, PortForward } from './tcp/port-forward.ts';
 import { TcpSocket } from './tcp/tcp-socket.ts';
 import type { TcpTarget } from './tcp/tcp-streams.ts';
@@ -28,6 +30,9 @@ export type ConnectOptions = UrlOptions | TransportOptions;
 
 /** A session with an exec-server that survives lost connections. */
 export class ExecServerClient extends ClientCore {
+  /** The files of the server. */
+  readonly files = new NodeFiles(filesOf(this));
+
   /** Connects and opens a session. A text is the URL of the server. Rejects with a ClientError and leaves nothing open. */
   static async connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
     const options: ConnectOptions = connectOptions(target);

@@ -9,7 +9,30 @@ export type { SessionOptions, TransportSource } from './connection/session-optio
 export type { TraceContext, TraceSource } from './connection/trace.ts';
 export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
+export {
+  type FileEntry,
+  type FileHash,
+  type FileInfo,
+  type FileKind,
+  type FileSource,
+  Files,
+  type FilesSource,
+  type PathChange,
+  type PathChanges,
+  type PathHash,
+  type PathWatch,
+  type RemoveOptions,
+  type WriteOptions,
+} from './files/files.ts';
 export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
+export {
+  type SkippedPath,
+  TransferError,
+  type TransferOptions,
+  type TransferProgress,
+  type TransferResult,
+} from './files/transfer-result.ts';
+export type { WalkEntry, WalkTreeOptions } from './files/walk-tree.ts';
 export type { PathLike } from './paths.ts';
 export type { ProgramInput } from './process/input.ts';
 export {
@@ -24,3 +47,4 @@ export type { Command, ProgramOptions } from './process/program-options.ts';
 export { type CollectOptions, communicate, type RunOptions, run, wait } from './process/run.ts';
 export type { SpawnOptions } from './process/spawn.ts';
 export type * from './sharing.ts';
+export type { PortListener, PortWatch, WatchedPort } from './tcp/port-watch.ts';

@@ -28,6 +28,18 @@ export type ClientErrorKind =
   | 'spawn'
   /** A path, handle or process does not exist. */
   | 'notFound'
+  /** The program to start, or its interpreter, does not exist. */
+  | 'programNotFound'
+  /** The working directory of a program does not exist. */
+  | 'directoryNotFound'
+  /** The system, a sandbox or the token of the connection does not permit it. */
+  | 'permissionDenied'
+  /** A path is a directory where a file is needed. */
+  | 'isDirectory'
+  /** A path, or a part of it, is not a directory where one is needed. */
+  | 'notDirectory'
+  /** A path exists already. */
+  | 'exists'
   /** The server refused what was asked for. */
   | 'invalidInput'
   /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
@@ -69,4 +81,18 @@ export class ClientError extends Error {
     this.hint = details.hint ?? null;
     this.retryable = details.retryable ?? false;
   }
+}
+
+/** The message of an error without its hint. */
+export function messageWithoutHint({ message, hint }: ClientError): string {
+  return hint === null ? message : message.slice(0, -`; ${hint}`.length);
+}
+
+/**
+ * Replaces the stack of a ClientError by the stack of the current function and its async callers. An error that was created by a message
+ * handler or a timer has no caller in its stack. Call it after an `await`, in a function that its caller awaits.
+ */
+export function withCallerStack(error: unknown): unknown {
+  if (error instanceof ClientError) Error.captureStackTrace?.(error, withCallerStack);
+  return error;
 }

@@ -172,3 +172,23 @@ export const MAX_REASON_CHARACTERS = 1024;
 
 /** Changes of a watch that wait for the consumer, about 10 MB. Beyond that the consumer gets an overflow. */
 export const WATCH_QUEUE_CHANGES = 50_000;
+
+/** Largest content that is written with one request. Servers accept messages of 64 MiB, and base64 adds a third. */
+export const WRITE_WHOLE_MAX_BYTES = 16 * 1024 * 1024;
+
+/** Files of one request for hashes: the maximum that servers allow. */
+export const HASHES_PER_CALL = 1_000;
+
+/** Limits of one walk: the maximum that servers allow. */
+export const WALK_MAX_DEPTH = 64;
+export const WALK_MAX_DIRECTORIES = 10_000;
+export const WALK_MAX_ENTRIES = 50_000;
+
+/** Files that one upload or download transfers at a time. Each has a block or two in memory, and a handle on the server. */
+export const TRANSFER_CONCURRENCY = 4;
+
+/** How often one file of a transfer is started again after a lost connection. */
+export const TRANSFER_RETRIES = 3;
+
+/** Paths that the result or the error of a transfer names, in each of its lists. Their numbers are exact. */
+export const TRANSFER_LISTED_PATHS = 10_000;

@@ -8,6 +8,7 @@ import type {
   ExecutorHttp,
 } from '../client/backend.ts';
 import type { ClientError } from '../client/errors.ts';
+import type { NodeFiles } from '../client/files/node-files.ts';
 import type { RunResult } from '../client/process/output-collector.ts';
 import type { Command } from '../client/process/program-options.ts';
 import type { RunOptions } from '../client/process/run.ts';
@@ -58,9 +59,12 @@ export interface Environment {
   run(command: Command, options?: RunOptions): Promise<RunResult>;
   /** Starts a command and returns its process. See `spawn` of the client. */
   spawn(command: Command, options?: SpawnOptions): Promise<ExecProcess>;
-  readonly files: ExecutorFileSystem;
-  /** The same files without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
-  readonly passiveFiles: ExecutorFileSystem;
+  /** The files of the environment. Relative paths are relative to its default directory. */
+  readonly files: NodeFiles;
+  /** The same files as operations of the protocol, with `file:` URIs. */
+  readonly fileSystem: ExecutorFileSystem;
+  /** The same without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery;
   /** Sends HTTP requests from the environment. */
   readonly http: ExecutorHttp;

@@ -2,6 +2,14 @@ export type * from '../client/backend.ts';
 export { webSocketTransport } from '../client/connection/open-websocket.ts';
 export type { TransportSource } from '../client/connection/session-options.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
+export type { Files } from '../client/files/files.ts';
+export type { NodeFiles } from '../client/files/node-files.ts';
+export {
+  TransferError,
+  type TransferOptions,
+  type TransferProgress,
+  type TransferResult,
+} from '../client/files/transfer-result.ts';
 export type * from '../client/sharing.ts';
 export type { ServerSettings } from '../server/config/config.ts';
 export { ConfigError } from '../server/config/resolve.ts';

@@ -46,8 +46,10 @@ class LocalConnector implements Connector {
     return this.#server?.pty ?? new LazySpawner().pty;
   }
 
-  connect(signal: AbortSignal): Promise<Connection> {
-    return this.#connector.connect(signal);
+  /** The connect timeout does not include the time to load the server. */
+  async connect(signal: AbortSignal): Promise<Connection> {
+    await this.#load();
+    return await this.#connector.connect(signal);
   }
 
   /** Kills the processes that are left. The client receives their last events before it is closed. */

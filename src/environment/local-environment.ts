@@ -7,6 +7,8 @@ import type {
   ExecutorFileSystem,
 } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
+import { filesOver } from '../client/files/client-files.ts';
+import { NodeFiles } from '../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import type { RunResult } from '../client/process/output-collector.ts';
 import type { Command } from '../client/process/program-options.ts';
@@ -38,8 +40,9 @@ export class LocalEnvironment implements Environment {
   readonly startupFinished = true;
   readonly backend: LocalBackend;
   readonly processes: SharedProcesses;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: RemoteDiscovery;
   readonly http: LazyHttp;
   readonly fetch;
@@ -55,8 +58,9 @@ export class LocalEnvironment implements Environment {
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
     this.processes = new LazyProcesses(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = this.files;
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.passiveFileSystem = this.fileSystem;
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);

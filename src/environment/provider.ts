@@ -1,3 +1,4 @@
+import { isObject } from '../base/is-object.ts';
 import { kindOf } from '../client/connection/option-checks.ts';
 import type { TransportSource } from '../client/connection/session-options.ts';
 import { ClientError } from '../client/errors.ts';
@@ -177,11 +178,7 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, MemberRule>>>> = {
     env: {
       needed: false,
       rule: 'an object of strings',
-      test: (value) =>
-        typeof value === 'object' &&
-        value !== null &&
-        !Array.isArray(value) &&
-        Object.values(value).every(isText),
+      test: (value) => isObject(value) && Object.values(value).every(isText),
     },
     cwd: TEXT,
   },

@@ -60,6 +60,11 @@ export function toFileError(error: unknown): unknown {
   return typeof errno === 'number' ? systemError(Math.abs(errno)) : error;
 }
 
+/** Whether the error is a {@link FileError} with this error number. */
+export function isErrno(error: unknown, errno: number): boolean {
+  return error instanceof FileError && error.errno === errno;
+}
+
 /** The code of a system error (`ENOENT`), or null. */
 export function errorCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;

@@ -59,6 +59,12 @@ export interface WalkResult {
   readonly truncated: boolean;
 }
 
+/** The SHA-256 of a file, in hexadecimal digits, and how many bytes were hashed. */
+export interface FileHash {
+  readonly sha256: string;
+  readonly size: number;
+}
+
 /** How a file is opened: to read it, to overwrite it in place, or to replace it by a new file on close. */
 export type OpenMode = 'read' | 'replace' | 'atomicReplace';
 
@@ -101,6 +107,8 @@ export interface FileSystem {
   ): Promise<void>;
   copy(source: NativePath, destination: NativePath, options: { readonly recursive: boolean }): Promise<void>;
   rename(source: NativePath, destination: NativePath): Promise<void>;
+  /** Hashes a regular file. Rejects with the signal's reason when it is aborted. */
+  hash(path: NativePath, options: LinkOption, signal: AbortSignal): Promise<FileHash>;
   /** `atomicReplace` always follows links. */
   open(path: NativePath, mode: OpenMode, options?: LinkOption): Promise<OpenFile>;
 }
@@ -109,7 +117,7 @@ export type FileOperationName = keyof FileSystem;
 
 /**
  * Every operation once, with the facts that forwarding code needs. `scope` is `tree` if the operation makes several system calls at
- * a time, otherwise `entry`. `arguments` and `result` name the kinds of the arguments and of the result.
+ * a time or takes long, otherwise `entry`. `arguments` and `result` name the kinds of the arguments and of the result.
  */
 export const FILE_OPERATIONS = {
   readFile: { scope: 'entry', arguments: ['json', 'json'], result: 'content' },
@@ -122,6 +130,8 @@ export const FILE_OPERATIONS = {
   remove: { scope: 'tree', arguments: ['json', 'json'], result: 'none' },
   copy: { scope: 'tree', arguments: ['json', 'json', 'json'], result: 'none' },
   rename: { scope: 'entry', arguments: ['json', 'json'], result: 'none' },
+  // A tree operation, because it takes long: a connection keeps slots for its other operations.
+  hash: { scope: 'tree', arguments: ['json', 'json', 'signal'], result: 'json' },
   open: { scope: 'entry', arguments: ['json', 'json', 'json'], result: 'file' },
 } as const satisfies { readonly [Name in FileOperationName]: FileOperation<FileSystem[Name]> };
 

@@ -71,6 +71,22 @@ export const SMALL_WRITE_BYTES = 128 * 1024;
 export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 
+/**
+ * Bytes that the event loop hashes before other requests get a turn, and the size up to which it hashes a file itself: 40 to 150
+ * microseconds, as long as the round trip to a thread. Larger files are hashed by a thread in pieces of HASH_PIECE_BYTES, of which each
+ * hash has two in memory.
+ */
+export const HASH_TURN_BYTES = 64 * 1024;
+export const HASH_PIECE_BYTES = 512 * 1024;
+
+/** The heap limit of the thread that hashes, and how long it stays without work. */
+export const HASH_THREAD_HEAP_MB = 16;
+export const HASH_THREAD_IDLE_MS = 10_000;
+
+/** Duration of one request to hash files: the default and the maximum. A hash takes a second for one to two gigabytes. */
+export const HASH_DEFAULT_TIMEOUT_MS = 600_000;
+export const HASH_MAX_TIMEOUT_MS = 3_600_000;
+
 /** Bytes of a `file:` URI. A path of PATH_MAX, 4,096 bytes, has 12,288 when every byte is percent-encoded. */
 export const MAX_URI_BYTES = 16 * 1024;
 

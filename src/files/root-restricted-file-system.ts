@@ -1,4 +1,4 @@
-import { Errno, FileError, refused } from './errors.ts';
+import { Errno, isErrno, refused } from './errors.ts';
 import type { FileSystem } from './file-system.ts';
 import { withParentOpen } from './local/no-follow.ts';
 import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
@@ -24,6 +24,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     writeFile: async (path, bytes, _, waiting) =>
       await files.writeFile(below(path), bytes, NO_LINKS, waiting),
     getMetadata: async (path) => await files.getMetadata(inside(path), NO_LINKS),
+    hash: async (path, _, signal) => await files.hash(inside(path), NO_LINKS, signal),
     readDirectory: async (path) => await files.readDirectory(inside(path), NO_LINKS),
     open: async (path, mode) =>
       await files.open(mode === 'read' ? inside(path) : below(path), mode, NO_LINKS),
@@ -90,8 +91,4 @@ function pathsBetween(root: NativePath, path: NativePath): NativePath[] {
     current = childPath(current, name);
     return current;
   });
-}
-
-function isErrno(error: unknown, errno: number): boolean {
-  return error instanceof FileError && error.errno === errno;
 }

@@ -165,3 +165,12 @@ export const DESCRIPTOR_POLL_MAX_MS = 16;
 
 /** How long the exit event of a sandboxed program waits for the cleanup, which a dead mount can block without end. */
 export const RELEASE_DEADLINE_MS = 5_000;
+
+/** How long a scan for listening ports works in one turn of the event loop. */
+export const PORT_SCAN_SLICE_MS = 1;
+
+/** Bytes per read of a table of sockets; the kernel returns a page at a time. */
+export const PORT_TABLE_READ_BYTES = 16 * 1024;
+
+/** Ancestors of a process that a scan for ports follows where processes have no tags. */
+export const PORT_SCAN_PARENTS = 64;

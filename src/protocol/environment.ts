@@ -41,6 +41,7 @@ export const CAPABILITIES = {
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',
   fsSearch: '`fs/search` exists.',
+  fsHash: '`fs/hash` exists.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',
   legacyCommandExec: 'The `command/exec` dialect exists.',

@@ -10,7 +10,7 @@ export const RpcErrorCode = {
   internal: -32603,
   /** The token of the connection does not allow this. */
   forbidden: -32003,
-  /** A file or directory does not exist, or a file handle is unknown. */
+  /** A file or directory does not exist, a file handle is unknown, or no process can be attached to. */
   notFound: -32004,
   /** A limit of the server is reached. The message names it. Running processes continue. */
   limitExceeded: -32001,

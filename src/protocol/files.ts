@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
+import { MAX_HASHED_PATHS } from './limits.ts';
 import { list } from './list.ts';
 import { Sandbox } from './sandbox.ts';
 import {
@@ -134,6 +135,38 @@ export const FsCopyParams = once(() =>
 
 export const FsRenameParams = once(() =>
   z.object({ sourcePath: Path(), destinationPath: Path(), ...sandboxed() }),
+);
+
+export const FsHashParams = once(() =>
+  z.object({
+    paths: doc(list(Uri(), MAX_HASHED_PATHS), '`file:` URIs of regular files, at most 1,000.'),
+    ...followSymlinks(),
+    ...sandboxed(),
+    timeoutMs: doc(
+      optional(Uint64()),
+      '1 to 3,600,000, for all files together. Default 600,000. Files that are not done by then have an `error`.',
+    ),
+  }),
+);
+export const FsHashResult = once(() =>
+  z.object({
+    files: doc(
+      z.array(
+        z.object({
+          sha256: doc(
+            z.optional(z.string()),
+            'The SHA-256 of the content, 64 hexadecimal digits in lower case.',
+          ),
+          size: doc(z.optional(Uint64()), 'How many bytes were hashed.'),
+          error: doc(
+            z.optional(z.object({ code: z.int(), message: z.string() })),
+            'Why this file could not be read, as the error of `fs/readFile`. The other members are absent then.',
+          ),
+        }),
+      ),
+      'One for each path, in the order of the request.',
+    ),
+  }),
 );
 
 export const FsOpenParams = once(() =>

@@ -1,3 +1,4 @@
+export { isCanonicalBase64 } from '../base/base64.ts';
 export * from './define.ts';
 export * from './envelope.ts';
 export { CAPABILITIES, type Capability } from './environment.ts';
@@ -5,5 +6,4 @@ export * from './errors.ts';
 export { MalformedMessageError } from './json-scan.ts';
 export { DEFAULT_MESSAGE_LIMITS, type MessageLimits } from './limits.ts';
 export * from './registry.ts';
-export { isCanonicalBase64 } from './scalars.ts';
 export { validateParams } from './validate.ts';

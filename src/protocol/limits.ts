@@ -77,3 +77,6 @@ export const MAX_LIST_LENGTH = 4096;
 
 /** Object size up to which duplicate keys are found by comparison, which is faster than a set. */
 export const LINEAR_KEY_SEARCH_MAX = 8;
+
+/** Files of one `fs/hash` request: some ten milliseconds for small ones. */
+export const MAX_HASHED_PATHS = 1_000;

@@ -360,6 +360,14 @@ export const METHODS = {
     result: files.FsDoneResult,
     summary: 'Ends a watch. No error when there is none.',
   }),
+  'fs/hash': method({
+    ...filesystem,
+    origin: 'extension',
+    capability: 'fsHash',
+    params: files.FsHashParams,
+    result: files.FsHashResult,
+    summary: 'Returns the SHA-256 of regular files.',
+  }),
   'fs/search': method({
     ...filesystem,
     pathRestrictable: false,

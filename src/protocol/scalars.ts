@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { isCanonicalBase64 } from '../base/base64.ts';
 import { once } from '../base/once.ts';
 import {
   MAX_ARGUMENT_LENGTH,
@@ -94,15 +95,3 @@ export const NoParams = once(() =>
     z.transform(() => ({})),
   ),
 );
-
-const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;
-const BASE64_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-
-/** Whether the text is canonical base64: padded, and without stray bits in the last symbol. */
-export function isCanonicalBase64(text: string): boolean {
-  if (text.length % 4 !== 0 || !BASE64_TEXT.test(text)) return false;
-  if (!text.endsWith('=')) return true;
-  const strayBits = text.endsWith('==') ? 0b1111 : 0b11;
-  const last = text.charAt(text.indexOf('=') - 1);
-  return (BASE64_ALPHABET.indexOf(last) & strayBits) === 0;
-}

@@ -14,6 +14,9 @@ export const ProcessName = once(() =>
     ),
 );
 
+/** The server-wide reference of a process, as the server gives it. */
+export const Ref = once(() => z.string().check(z.maxLength(64)));
+
 /** How long a process lives. */
 export const Lifetime = once(() =>
   z.discriminatedUnion('type', [
@@ -47,7 +50,10 @@ const ProcessId = once(() => doc(Identifier(), 'The id of the process on this co
 export const ProcessAttachParams = once(() =>
   z.object({
     ref: doc(z.optional(Name()), 'The server-wide reference of the process. Give this, `name`, or both ids.'),
-    name: doc(z.optional(ProcessName()), "The name of one of the owner's processes."),
+    name: doc(
+      z.optional(ProcessName()),
+      "The name of one of the owner's processes. With `ref`: used if no process has that reference.",
+    ),
     processId: doc(
       z.optional(Identifier()),
       'With `sessionId`: the id that the client of that session chose.',
@@ -95,7 +101,7 @@ export const ProcessAttachResult = once(() =>
       z.string(),
       'The id of the process on this connection. All requests and notifications use it.',
     ),
-    ref: z.string(),
+    ref: Ref(),
     name: z.optional(z.string()),
     role: Role(),
     tty: z.boolean(),

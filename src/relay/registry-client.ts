@@ -1,4 +1,5 @@
 import { unlessAborted } from '../base/abort.ts';
+import { isObject } from '../base/is-object.ts';
 import { TimeLimit } from '../base/time-limit.ts';
 import { printable } from '../protocol/errors.ts';
 import { RelayError } from './errors.ts';
@@ -308,7 +309,7 @@ export function parse(action: string, text: string): Answer {
   } catch {
     throw malformed(action, 'it is not JSON');
   }
-  if (typeof answer === 'object' && answer !== null && !Array.isArray(answer)) return answer as Answer;
+  if (isObject(answer)) return answer as Answer;
   throw malformed(action, 'it is not an object');
 }
 

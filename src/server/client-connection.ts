@@ -41,8 +41,10 @@ import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
+import { ConnectionPorts } from './sessions/connection-ports.ts';
 import { ConnectionProcesses } from './sessions/connection-processes.ts';
 import { ConnectionTcp } from './sessions/connection-tcp.ts';
+import type { PortScanner } from './sessions/port-scanner.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -57,6 +59,7 @@ export interface ConnectionServices {
   readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   tcpConnector(): Promise<TcpConnector>;
+  readonly portScanner: PortScanner;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -74,6 +77,7 @@ interface Tools {
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly tcp: ConnectionTcp;
+  readonly ports: ConnectionPorts;
   readonly handlers: Handlers;
 }
 
@@ -239,6 +243,7 @@ export class ClientConnection {
       quotas,
       search,
       tcpConnector,
+      portScanner,
       config,
       fastPaths,
       environmentInfo,
@@ -265,6 +270,7 @@ export class ClientConnection {
       connect: async (...target) => (await tcpConnector()).connect(...target),
       enter: () => quotas.enterSocket(session),
     });
+    const ports = new ConnectionPorts(this.#connection, portScanner, processes);
     const services = {
       config,
       session,
@@ -273,6 +279,8 @@ export class ClientConnection {
       files,
       http,
       tcp,
+      ports,
+      portScanner,
       quotas,
       sandboxEnforcer,
       proxies,
@@ -295,7 +303,7 @@ export class ClientConnection {
       ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { processes, files, http, tcp, handlers };
+    return { processes, files, http, tcp, ports, handlers };
   }
 
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
@@ -450,6 +458,7 @@ export class ClientConnection {
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
     void attachment.tools?.tcp.abortAll();
+    attachment.tools?.ports.dispose();
     const disposed = attachment.tools?.files.dispose().catch(() => {});
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }

@@ -16,6 +16,7 @@ import type { ExecServerConfig } from './config/config.ts';
  * | busy poll | the event loop does not sleep between the requests of a fast client | busy-poll.ts |
  * | page cache | the event loop opens and reads cached files itself; sandbox plans check cached files the same way | page-cache-file-system.ts, cached-calls.ts |
  * | file threads | large walks and small files are done by threads with blocking calls | threaded-file-system.ts, file-threads.ts |
+ * | hash thread | a thread hashes large files | hash-thread.ts, local/hash-file.ts |
  * | shared write slot | the event loop hands a small write to a file thread in shared memory and waits for it briefly | shared-write-slot.ts |
  * | sandbox pool | the next sandbox for a policy is built before it is needed | sandbox-pool.ts |
  */

@@ -78,6 +78,22 @@ export const TCP_WINDOW_BYTES = 1024 * 1024;
 /** Size of the buffer that all TCP streams read into, one after the other. In base64 it fits into a pooled frame. */
 export const TCP_READ_BYTES = 64 * 1024;
 
+/** Port watches of one connection; a client needs one. */
+export const PORT_WATCHES_PER_CONNECTION = 16;
+
+/** Ports in one `ports/changed`: about 100 KiB of JSON. */
+export const MAX_REPORTED_PORTS = 1024;
+
+/** How often the server looks for listening ports while a client watches. */
+export const PORT_POLL_MS = 1_000;
+
+/**
+ * Pause after each scan for ports: this long, or the time that the scan took multiplied by PORT_SCAN_REST_FACTOR. So scans take at most a
+ * tenth of the event loop, however often clients ask.
+ */
+export const PORT_SCAN_REST_MS = 100;
+export const PORT_SCAN_REST_FACTOR = 9;
+
 /** Largest piece of a streamed body in one message; clients of the reference accept no more. */
 export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 

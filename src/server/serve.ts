@@ -11,6 +11,7 @@ import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import type { ListeningPorts } from '../process/tree/listening-ports.ts';
 import { helperProgram } from '../sandbox/file-helper-program.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -30,6 +31,7 @@ import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
 import { hostList, hostPolicyOf } from './sessions/connection-http.ts';
+import { PortScanner } from './sessions/port-scanner.ts';
 import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
 import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
@@ -174,11 +176,13 @@ export class ExecServer {
     });
     const describeEnvironment = environmentDescriber(config);
     const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
+    const sessions = new SessionRegistry(config, this.#spawner);
     this.#services = {
       config,
       fastPaths,
       log: this.#log,
-      sessions: new SessionRegistry(config, this.#spawner),
+      sessions,
+      portScanner: new PortScanner(sessions.directory, () => loadListeningPorts(this.#spawner)),
       quotas,
       proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
       sandboxEnforcer: new SandboxEnforcer(
@@ -434,6 +438,11 @@ async function loadSandbox(
   const { bwrapPath, helperDirectory, descriptors } = options;
   const settings = { prebuild, descriptors, bwrapPath, helperDirectory };
   return createSandbox(await spawner.prepare(), process.env, settings);
+}
+
+async function loadListeningPorts({ readTag }: LazySpawner): Promise<ListeningPorts> {
+  const { ListeningPorts } = await import('../process/tree/listening-ports.ts');
+  return new ListeningPorts(readTag);
 }
 
 async function loadTcpConnector(

@@ -102,8 +102,8 @@ test('environments.toml: two servers, a program and this machine, each with proc
     const environment = manager.require(id);
     serverPids.push((await run(environment, 'echo $PPID')).trim());
     const file = pathToFileURL(join(folder, `made by ${id}`)).href;
-    await environment.files.writeFile(file, `hello ${id}`);
-    expect(await environment.passiveFiles.readFileText(file)).toBe(`hello ${id}`);
+    await environment.fileSystem.writeFile(file, `hello ${id}`);
+    expect(await environment.passiveFileSystem.readFileText(file)).toBe(`hello ${id}`);
     expect((await environment.info()).shell.path).toMatch(/^\//);
     expect(await manager.status(id)).toEqual({ status: 'ready', error: null });
     expect(environment.readiness).toEqual({ ready: true });
@@ -123,8 +123,8 @@ test('CODEX_EXEC_SERVER_URL or config.toml makes processes and files remote', as
     expect(manager.ids).toEqual(['remote']);
     expect(await run(manager.default!, 'echo $PPID')).toBe(`${server.process.pid}\n`);
     // The first field of this file is the pid of the process that reads it.
-    const { files, passiveFiles } = manager.default!;
-    for (const reader of [files, passiveFiles]) {
+    const { fileSystem, passiveFileSystem } = manager.default!;
+    for (const reader of [fileSystem, passiveFileSystem]) {
       expect(Number.parseInt(await reader.readFileText('file:///proc/self/stat'), 10)).toBe(
         server.process.pid,
       );
@@ -309,8 +309,8 @@ function runLocalProgram(script: string) {
 
 test('an idle local environment does not keep Node alive', async () => {
   const { exited, output } = runLocalProgram(`
-    await local.files.writeFile(root + '/file', 'x');
-    await local.files.readFile(root + '/file');
+    await local.fileSystem.writeFile(root + '/file', 'x');
+    await local.fileSystem.readFile(root + '/file');
     const { run } = await import('${new URL('../../dist/client/index.js', import.meta.url).href}');
     console.log((await run(local.backend, ['echo', 'done'])).text.stdout);
   `);
@@ -320,7 +320,7 @@ test('an idle local environment does not keep Node alive', async () => {
 
 test('a watch of the local environment keeps Node alive until it is closed', async () => {
   const { exited, output, child } = runLocalProgram(`
-    const watch = await local.files.watch(root, { debounceMs: 1 });
+    const watch = await local.fileSystem.watch(root, { debounceMs: 1 });
     console.log('watching');
     for await (const { changes } of watch) if (changes.some(({ path }) => path.endsWith('/end'))) break;
     console.log('closed');

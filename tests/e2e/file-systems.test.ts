@@ -18,7 +18,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 fileSuite('files of this machine', async () => {
   const environment = new LocalEnvironment();
-  return { files: environment.files, close: () => environment.dispose() };
+  return { files: environment.fileSystem, close: () => environment.dispose() };
 });
 
 fileSuite('files in memory', () => remote(inMemory()));

@@ -60,6 +60,10 @@ const REQUESTS: Readonly<Record<string, () => { params: object; result: unknown 
     result: {},
   }),
   'fs/remove': () => ({ params: { path: inFolder('renamed'), force: false }, result: {} }),
+  'fs/hash': () => ({
+    params: { paths: [inFolder('100%25.txt')] },
+    result: { files: [{ sha256: expect.stringMatching(/^[0-9a-f]{64}$/) }] },
+  }),
   'fs/search': () => ({
     params: { path: folder, pattern: 'content' },
     result: { matches: [{ path: uri('100%25.txt') }] },
@@ -83,7 +87,7 @@ const REQUESTS: Readonly<Record<string, () => { params: object; result: unknown 
 };
 
 /** Fields of `fs/*` that hold paths. */
-const PATH_FIELD = /"(?:path|sourcePath|missing)":/;
+const PATH_FIELD = /"(?:path|paths|sourcePath|missing)":/;
 
 test('the table has every file method that takes a path', () => {
   const withPath = schema.methods

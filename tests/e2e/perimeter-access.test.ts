@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -180,12 +181,16 @@ test('a read-only token for a directory reads there and can do nothing else', as
   expect(Buffer.from(dataBase64, 'base64').toString()).toBe('inside');
   await client.call('fs/open', { ...uri('inner/file'), handleId: 'h' });
   await client.call('fs/close', { handleId: 'h' });
+  const { files: hashed } = await client.call('fs/hash', { paths: [uri('inner/file').path] });
+  expect(hashed).toEqual([{ sha256: createHash('sha256').update('inside').digest('hex'), size: 6 }]);
   const { entries } = await client.call('fs/readDirectory', uri('.'));
   expect(entries.map(({ fileName }) => fileName).sort()).toEqual(['inner', 'link']);
 
   for (const path of ['link', '../outside', '..%2Foutside', 'inner/%2e%2e/../../outside', '/etc/passwd']) {
     const params = { path: path.startsWith('/') ? `file://${path}` : `file://${allowed}/${path}` };
     await expect(client.call('fs/readFile', params)).rejects.toThrow();
+    const { files } = await client.call('fs/hash', { paths: [params.path] }).catch(() => ({ files: [] }));
+    expect(files.filter(({ sha256 }) => sha256 !== undefined)).toEqual([]);
     await expect(client.call('fs/open', { ...params, handleId: 'out' })).rejects.toThrow();
   }
   for (const [method, params] of [

@@ -67,7 +67,7 @@ describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) 
   });
 
   test('applies to files', async () => {
-    const { files } = await open(kind);
+    const { fileSystem: files } = await open(kind);
     const sandboxed = { sandbox: sandbox('outside') };
     writeFileSync(join(folder, 'outside/secret'), 'secret');
     await files.writeFile(uri('workspace/file'), 'text', sandboxed);
@@ -79,6 +79,28 @@ describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) 
     ]);
     await expect(files.watch(uri('outside'), sandboxed)).rejects.toMatchObject({ code: -32600 });
     expect(await files.readFileText(uri('outside/secret'))).toBe('secret');
+  });
+
+  test('applies to hashes and transfers', async () => {
+    const { files } = await open(kind);
+    const sandboxed = { sandbox: sandbox('outside') };
+    writeFileSync(join(folder, 'outside/secret'), 'secret');
+    mkdirSync(join(folder, 'source'));
+    writeFileSync(join(folder, 'source/file'), 'text');
+    const sent = await files.upload(join(folder, 'source'), uri('workspace/copy'), sandboxed);
+    expect(sent).toMatchObject({ files: 1, verified: 'sha256', atomic: true });
+    expect(await files.hash(uri('workspace/copy/file'), sandboxed)).toMatchObject({ size: 4 });
+    const back = await files.download(uri('workspace/copy'), join(folder, 'back'), sandboxed);
+    expect(back).toMatchObject({ files: 1, verified: 'sha256' });
+    expect(readFileSync(join(folder, 'back/file'), 'utf8')).toBe('text');
+    for (const forbidden of [
+      files.hash(uri('outside/secret'), sandboxed),
+      files.download(uri('outside/secret'), join(folder, 'stolen'), sandboxed),
+      files.upload(join(folder, 'source'), uri('new'), sandboxed),
+    ]) {
+      await expect(forbidden).rejects.toMatchObject({ kind: 'permissionDenied' });
+    }
+    expect(() => readFileSync(join(folder, 'stolen'))).toThrow(/ENOENT/);
   });
 
   test('applies to capability discovery: denied files are not read', async () => {

@@ -210,6 +210,22 @@ export const FILE_REQUESTS = {
     },
   ],
   'fs/unwatch': [{ name: 'the longest id', requests: () => [{ watchId: 'w'.repeat(64 * 1024) }] }],
+  'fs/hash': [
+    {
+      name: 'the most files with the longest paths',
+      requests: () => [
+        { paths: Array(1_000).fill(`file:///${'%41'.repeat(4_000)}`) },
+        { paths: Array(1_000).fill('file:///etc/hostname') },
+      ],
+      answer: 'result',
+    },
+    {
+      name: 'large files',
+      requests: (fixture) => [{ paths: Array(1_000).fill(fixture.uri('large')), timeoutMs: 1_000 }],
+      answer: 'result',
+    },
+    { name: 'too many files', requests: () => [{ paths: Array(100_000).fill('') }] },
+  ],
   'fs/search': [
     uris('path', { pattern: 'x' }),
     {

@@ -108,6 +108,11 @@ export const FORBIDDEN_READS: readonly FileAttempt[] = [
     params: { path: 'file://W', maxDepth: 5, maxEntries: 1000 },
   },
   {
+    name: 'hashing a hidden file',
+    method: 'fs/hash',
+    params: { paths: ['file://W/hidden.txt', 'file://W/to-hidden', 'file:///proc/self/rootW/hidden.txt'] },
+  },
+  {
     name: 'looking for a secret',
     method: 'fs/search',
     params: { path: 'file://W', pattern: 'secret.of.the' },

@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { FileChange, FileChanges } from '../../src/client/backend.ts';
@@ -19,6 +21,48 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       expect(read('file')).toBe('deep');
       expect(existsSync(at('dir/inner'))).toBe(false);
       await expect(fixture.files.rename(uri('missing'), uri('x'))).rejects.toMatchObject(NOT_FOUND);
+    });
+  });
+
+  describe('hash', () => {
+    test('returns the SHA-256 or the error of each file, in order', async () => {
+      populate();
+      const large = Buffer.alloc(3_000_000, 'large ');
+      write('large', large);
+      write('empty', '');
+      const names = ['large', 'to-file', 'missing', 'dir', 'empty', 'to-nothing'];
+      const hashing = fixture.files.hash(names.map((name) => uri(name)));
+      if (!extensions) {
+        await expect(hashing).rejects.toMatchObject({ kind: 'unsupported' });
+        return;
+      }
+      expect(await hashing).toEqual([
+        { sha256: sha256(large), size: 3_000_000 },
+        { sha256: sha256('content'), size: 7 },
+        { error: expect.objectContaining(NOT_FOUND) },
+        { error: expect.objectContaining({ kind: 'invalidInput', code: -32600 }) },
+        { sha256: sha256(''), size: 0 },
+        { error: expect.objectContaining(NOT_FOUND) },
+      ]);
+      const [linked] = await fixture.files.hash([uri('to-file')], { followSymlinks: false });
+      expect(linked).toMatchObject({ error: { name: 'ClientError' } });
+      expect(await fixture.files.hash([])).toEqual([]);
+      const tooMany = fixture.files.hash(Array<string>(1_001).fill(uri('file')));
+      await expect(tooMany).rejects.toMatchObject({ kind: 'server', code: -32602 });
+    });
+
+    test.runIf(extensions)('stops when its time is up', async () => {
+      // A hole of 4 TiB takes no space and an hour to hash.
+      execFileSync('truncate', ['-s', '4T', at('hole')]);
+      write('file', 'x');
+      // The first use may have to connect.
+      await fixture.files.hash([uri('file')]);
+      const [hole] = await fixture.files.hash([uri('hole')], { timeoutMs: 50 });
+      expect(hole).toMatchObject({
+        error: { message: expect.stringMatching(/^the file was not hashed within \d+ ms$/) },
+      });
+      // The slots are free again.
+      expect(await fixture.files.hash([uri('file'), uri('file'), uri('file')])).toHaveLength(3);
     });
   });
 
@@ -154,4 +198,8 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
 
     const leftovers = () => readdirSync(at('.')).sort();
   });
+}
+
+function sha256(content: string | Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
 }

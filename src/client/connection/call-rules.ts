@@ -99,6 +99,7 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   'fs/watch': 'mutate',
   'fs/unwatch': 'cleanup',
   'fs/search': 'read',
+  'fs/hash': 'read',
   'http/request': 'mutate',
   'http/cancel': 'cleanup',
   'http/consumed': 'mutate',

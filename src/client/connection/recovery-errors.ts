@@ -1,4 +1,4 @@
-import { ClientError } from '../errors.ts';
+import { ClientError, messageWithoutHint } from '../errors.ts';
 import { asClientError } from './call-errors.ts';
 import type { LinkEnd } from './link.ts';
 
@@ -18,11 +18,9 @@ export function notRecovered(end: LinkEnd, error: unknown): ClientError {
   const kind = end.protocolError ? 'protocol' : 'disconnected';
   const lost = `the connection was lost: ${end.reason}`;
   const cause = asClientError(error, 'initialize');
-  const tried = cause.message.startsWith(lost) ? '' : ` and could not be restored: ${withoutHint(cause)}`;
+  const tried = cause.message.startsWith(lost)
+    ? ''
+    : ` and could not be restored: ${messageWithoutHint(cause)}`;
   const hint = cause.hint ?? 'connect again; the server ends the processes together with their session';
   return new ClientError(kind, `${lost}${tried}`, { cause, code: cause.code ?? undefined, hint });
-}
-
-function withoutHint({ message, hint }: ClientError): string {
-  return hint === null ? message : message.slice(0, -`; ${hint}`.length);
 }

@@ -9,6 +9,7 @@ import type {
   FileMetadata,
   FileOptions,
   FileWatch,
+  HashOutcome,
   SearchOptions,
   SearchResult,
   SymlinkOptions,
@@ -128,6 +129,24 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   async rename(source: string, destination: string, options: FileOptions = {}): Promise<void> {
     this.#require('fsRename', 'rename files');
     await this.#change('fs/rename', { sourcePath: source, destinationPath: destination }, options);
+  }
+
+  async hash(paths: readonly string[], options: SymlinkOptions = {}): Promise<readonly HashOutcome[]> {
+    this.#require('fsHash', 'hash files');
+    const { timeoutMs, ...rest } = options;
+    const params = {
+      paths: [...paths],
+      ...linkParam(options),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    };
+    const { files } = await this.#call('fs/hash', params, rest);
+    if (!Array.isArray(files) || files.length !== paths.length) {
+      throw new ClientError(
+        'protocol',
+        `invalid message from the server: no hash for each of ${paths.length} files`,
+      );
+    }
+    return files.map((file) => hashOutcome(file));
   }
 
   async search(path: string, pattern: string, options: SearchOptions = {}): Promise<SearchResult> {
@@ -300,6 +319,15 @@ class RemoteFile {
     const message = `the connection on which ${this.#path} was open is gone`;
     return new ClientError('brokenPipe', message, { cause: error });
   }
+}
+
+function hashOutcome({ sha256, size, error }: ResultOf<'fs/hash'>['files'][number]): HashOutcome {
+  if (error !== undefined) {
+    const { code, message } = error;
+    return { error: asFileError(new ClientError('server', message, { code })) as ClientError };
+  }
+  if (typeof sha256 === 'string' && typeof size === 'number') return { sha256, size };
+  throw new ClientError('protocol', 'invalid message from the server: a file without a hash');
 }
 
 /** Servers follow links by default, so only false is sent. */

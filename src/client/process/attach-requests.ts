@@ -80,11 +80,10 @@ async function attachOn(
 /** Converts the server's refusal. Its text says why, and when a process that is gone has ended. */
 function asAttachError(error: unknown): ClientError {
   const failure = asClientError(error, 'process/attach');
-  if (failure.code !== RpcErrorCode.notFound) return failure;
-  return new ClientError('notFound', failure.message, {
-    code: failure.code,
-    data: failure.data,
-    cause: error,
-    hint: 'list the processes with `client.processes.list()`',
-  });
+  const { code, data, message } = failure;
+  if (code === RpcErrorCode.processDriven)
+    return new ClientError('conflict', message, { code, data, cause: error });
+  if (code !== RpcErrorCode.notFound) return failure;
+  const hint = 'list the processes with `client.processes.list()`';
+  return new ClientError('notFound', message, { code, data, cause: error, hint });
 }

@@ -61,11 +61,16 @@ export class Attachment {
 
   /** The server has answered an attach. `reason` is why the role may differ from the last one. */
   answered({ role }: Attached, reason: ProcessAttachment['reason'] = null): void {
-    if (role !== this.#current.role) this.change({ ...this.#current, role, reason });
+    if (role !== this.#current.role) this.#set({ ...this.#current, role, reason });
   }
 
-  /** The server has reported a change. */
+  /** The server has reported a change. It gives no reason for a change that happened while this client was away. */
   change(attachment: ProcessAttachment): void {
+    const isDemoted = this.#current.role === 'driver' && attachment.role === 'viewer';
+    this.#set({ ...attachment, reason: attachment.reason ?? (isDemoted ? 'takenOver' : null) });
+  }
+
+  #set(attachment: ProcessAttachment): void {
     this.#current = attachment;
     this.#listeners.emit(attachment);
   }

@@ -1,4 +1,3 @@
-import type { CallParamsOf } from '../../protocol/registry.ts';
 import type { CallOptions, ExecProcess, TerminateMode } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import { checkSeq } from '../connection/option-checks.ts';
@@ -94,23 +93,14 @@ export class RemoteProcesses implements SharedProcesses {
     return (await this.#host.call('process/terminate', params, deadline.remaining)).running;
   }
 
-  async #attach(refOrName: string, options: AttachOptions, signal: AbortSignal | undefined) {
-    const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false } = options;
-    const wanted = { role, takeOver, screen };
-    try {
-      return await this.#attachWith({ ref: refOrName, ...wanted }, options, signal);
-    } catch (error) {
-      const isUnknown = error instanceof ClientError && error.kind === 'notFound';
-      if (!isUnknown || !PROCESS_NAME.test(refOrName)) throw error;
-      return await this.#attachWith({ name: refOrName, ...wanted }, options, signal);
-    }
-  }
-
-  async #attachWith(
-    params: CallParamsOf<'process/attach'>,
-    { afterSeq = 0 }: AttachOptions,
+  async #attach(
+    refOrName: string,
+    options: AttachOptions,
     signal: AbortSignal | undefined,
   ): Promise<RemoteProcess> {
+    const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false, afterSeq = 0 } = options;
+    const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
+    const params = { ref: refOrName, ...name, role, takeOver, screen };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
     await requestAttach(
@@ -156,5 +146,5 @@ export class RemoteProcesses implements SharedProcesses {
   }
 }
 
-/** What can be a name. Anything else is only tried as a reference. */
+/** What can be a name. The server rejects anything else as one. */
 const PROCESS_NAME = /^[A-Za-z0-9._-]{1,64}$/;

@@ -43,11 +43,7 @@ export class TcpStreams {
 
   /** Opens a TCP connection from the server. Rejects with ClientError. */
   async connect({ host, port }: TcpTarget, options: CallOptions = {}): Promise<TcpStream> {
-    if (!this.#client.capabilities.tcpStreams) {
-      throw new ClientError('unsupported', 'the server does not support TCP streams', {
-        hint: 'update the server',
-      });
-    }
+    requireTcp(this.#client);
     if (this.#streams.size >= MAX_TCP_STREAMS) {
       throw new ClientError('overloaded', `${MAX_TCP_STREAMS} TCP streams are open, the maximum`, {
         hint: 'close some of them',
@@ -100,4 +96,12 @@ export class TcpStreams {
     const share = TCP_WINDOWS_BYTES / (this.#streams.size + 1);
     return Math.floor(Math.min(TCP_WINDOW_BYTES, Math.max(TCP_MIN_WINDOW_BYTES, share)));
   }
+}
+
+/** Throws ClientError when a server lacks the methods for TCP streams and ports. */
+export function requireTcp({ capabilities }: { readonly capabilities: Capabilities }): void {
+  if (capabilities.tcpStreams) return;
+  throw new ClientError('unsupported', 'the server does not support TCP streams', {
+    hint: 'update the server',
+  });
 }

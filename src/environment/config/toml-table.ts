@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts';
 import { ClientError } from '../../client/errors.ts';
 import { MAX_QUOTED_CHARS } from '../limits.ts';
 
@@ -113,7 +114,7 @@ function escapeControl(character: string): string {
 }
 
 function isTable(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+  return isObject(value) && !(value instanceof Date);
 }
 
 function kindOf(value: unknown): string {

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts';
 import type { DiscoveredRoot } from '../../client/backend.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
 import { escapeBytes } from '../../files/path-uri.ts';
@@ -180,8 +181,4 @@ function parseObject(text: string): Members | null {
   } catch {
     return null;
   }
-}
-
-function isObject(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

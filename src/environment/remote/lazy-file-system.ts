@@ -102,6 +102,7 @@ const FILE_OPTIONS_POSITION: {
   remove: 1,
   copy: 2,
   rename: 2,
+  hash: 1,
   search: 2,
   watch: 1,
   replaceFile: 2,

@@ -8,6 +8,8 @@ import type {
   ExecutorHttp,
 } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
+import { filesOver } from '../../client/files/client-files.ts';
+import { NodeFiles } from '../../client/files/node-files.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import type { RunResult } from '../../client/process/output-collector.ts';
 import type { Command } from '../../client/process/program-options.ts';
@@ -45,8 +47,9 @@ export class RemoteEnvironment implements Environment {
   readonly id: string;
   readonly backend: ExecBackend;
   readonly processes: SharedProcesses;
-  readonly files: ExecutorFileSystem;
-  readonly passiveFiles: ExecutorFileSystem;
+  readonly files: NodeFiles;
+  readonly fileSystem: ExecutorFileSystem;
+  readonly passiveFileSystem: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
   readonly http: ExecutorHttp;
   readonly fetch: ExecutorFetch;
@@ -67,8 +70,9 @@ export class RemoteEnvironment implements Environment {
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
     this.processes = new LazyProcesses(this.#connection);
-    this.files = lazyFileSystem(this.#connection);
-    this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
+    this.fileSystem = lazyFileSystem(this.#connection);
+    this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
+    this.passiveFileSystem = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
     provisioning?.onFailure((error) => this.#connection.refuse(error));

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import { isObject } from '../../base/is-object.ts';
 import { LineSplitter } from '../../base/line-splitter.ts';
 import { ClientError } from '../../client/errors.ts';
 import { MAX_THREAD_BYTES, MAX_THREAD_RECORD_BYTES } from '../limits.ts';
@@ -113,5 +114,5 @@ function damaged(reason: string): ClientError {
 }
 
 function isRecord(value: unknown): value is ThreadRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject(value);
 }

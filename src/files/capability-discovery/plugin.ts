@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts';
 import { childPath, type NativePath, nativePathOfText, parentPath } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import type { BundledFile, FileBundle } from './file-bundle.ts';
@@ -39,7 +40,7 @@ async function readPlugin(
     bundle.read(declaredPath(root, manifest, name, value, bundle) ?? childPath(root, fallback), root);
   return {
     manifest,
-    mcpConfig: isRecord(mcpServers) ? null : await declared('mcpServers', mcpServers, '.mcp.json'),
+    mcpConfig: isObject(mcpServers) ? null : await declared('mcpServers', mcpServers, '.mcp.json'),
     appsConfig: await declared('apps', apps, '.app.json'),
   };
 }
@@ -101,13 +102,8 @@ async function readManifest(
 function membersOf({ contents }: BundledFile): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(contents);
-    return isRecord(value) ? value : {};
+    return isObject(value) ? value : {};
   } catch {
     return {};
   }
-}
-
-/** Whether a JSON value is an object. */
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,5 @@
 import { Composer, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml';
+import { isObject } from '../../base/is-object.ts';
 import {
   MAX_YAML_DEPTH,
   MAX_YAML_ERROR_LENGTH,
@@ -56,7 +57,7 @@ export function parseFrontMatter(text: string): YamlValue {
 
 /** Whether a value is a mapping. */
 export function isYamlMap(value: YamlValue | undefined): value is { readonly [key: string]: YamlValue } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject(value);
 }
 
 /** Stops at the limits of depth and tokens, before the parser spends time and stack on more. */

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isObject } from '../../base/is-object.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { MAX_MANIFEST_DEPTH, MAX_PREFIXED_NAME_CHARACTERS } from '../limits.ts';
 import { nativePathOfText, textOfName } from '../native-path.ts';
 import type { Budget, BundledFile } from './file-bundle.ts';
-import { isRecord } from './plugin.ts';
 import type { DiscoveredRoot } from './root.ts';
 import { isLonger, NOTHING, parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
 import { YamlError, YamlLimitError } from './skill-yaml.ts';
@@ -89,15 +89,15 @@ export function manifestOf(contents: string): Manifest | null {
 }
 
 function readManifest(members: unknown): Manifest | null {
-  if (!isRecord(members)) return null;
+  if (!isObject(members)) return null;
   const { name = null, apps = null, mcpServers } = members;
-  const { displayName = null } = isRecord(members.interface) ? members.interface : {};
+  const { displayName = null } = isObject(members.interface) ? members.interface : {};
   if (!isTextOrNull(name) || !isTextOrNull(displayName) || !isTextOrNull(apps)) return null;
   if (isDeeper(mcpServers, MAX_MANIFEST_DEPTH)) return null;
   return {
     name: name?.trim() || null,
     displayName: displayName?.trim() || null,
-    mcpServers: isRecord(mcpServers) ? JSON.stringify(mcpServers) : null,
+    mcpServers: isObject(mcpServers) ? JSON.stringify(mcpServers) : null,
   };
 }
 

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts';
 import { FileError } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
 import { type NativePath, textOfNativePath } from '../native-path.ts';
@@ -99,5 +100,5 @@ export function badConfig(problem: string): FileError {
 
 /** Whether a TOML value is a table. Arrays and dates are objects too. */
 export function isTable(value: unknown): value is TomlTable {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+  return isObject(value) && !(value instanceof Date);
 }

@@ -1,6 +1,7 @@
 import type { FileSystem } from '../file-system.ts';
 import { copy } from './copy.ts';
 import { createDirectory } from './create-directory.ts';
+import { hashFile } from './hash-file.ts';
 import { canonicalize, getMetadata } from './metadata.ts';
 import { openFile } from './open-file.ts';
 import { readDirectory } from './read-directory.ts';
@@ -22,5 +23,6 @@ export const LOCAL_FILE_SYSTEM: FileSystem = {
   remove,
   copy,
   rename,
+  hash: (path, options, signal) => hashFile(path, options, signal),
   open: openFile,
 };

@@ -30,6 +30,9 @@ export class LazySpawner implements Spawner {
     return this.#loading;
   }
 
+  /** Null before the first program is started. */
+  readonly readTag = (pid: number): bigint | null => this.#loaded?.readTag?.(pid) ?? null;
+
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
     const spawner = await this.prepare();
     return spawner.spawn(spec, signal);

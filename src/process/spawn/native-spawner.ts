@@ -2,6 +2,7 @@ import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { ResourceLimiter } from '../resources/resource-limiter.ts';
+import type { TerminalSize } from '../terminal-size.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
 import { RemovalList } from '../tree/removal-list.ts';
@@ -33,6 +34,7 @@ import { Supervisor } from './supervisor.ts';
 export class NativeSpawner implements Spawner {
   readonly pty = { available: true } as const;
   readonly sandboxCalls: SandboxCalls;
+  readonly readTag: (pid: number) => bigint | null;
   readonly #libc: Libc;
   readonly #reaper: Reaper;
   readonly #tagger: ProcessTagger;
@@ -48,6 +50,7 @@ export class NativeSpawner implements Spawner {
   ) {
     this.#libc = libc;
     this.#tagger = new ProcessTagger(libc);
+    this.readTag = this.#tagger.read;
     this.#limiter = new ResourceLimiter(libc, this.#tagger.read, findGroups);
     this.#reaper = new Reaper(libc, this.#tagger.isOurs);
     this.#removals = new RemovalList(() => libc.memoryFile(Buffer.alloc(0)));
@@ -209,8 +212,6 @@ export class NativeSpawner implements Spawner {
 }
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
-type TerminalSize = { readonly rows: number; readonly cols: number };
-
 const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
 const NOTHING: readonly InheritedDescriptor[] = [];
 const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };

@@ -43,6 +43,10 @@ export class SpawnedChild implements Child {
     return this.#parts.tree.pid;
   }
 
+  get tree(): ProcessTree {
+    return this.#parts.tree;
+  }
+
   get outputs(): readonly OutputSource[] {
     return this.#parts.outputs;
   }

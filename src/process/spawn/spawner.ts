@@ -2,6 +2,7 @@ import type { Owner } from '../../base/fair-shares.ts';
 import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
 import type { ResourceLimits, SessionLimits } from '../resources/resource-limits.ts';
+import type { ProcessTree } from '../tree/kill-tree.ts';
 
 /** What a child's standard streams are connected to. */
 export type ChildIo =
@@ -85,6 +86,8 @@ export interface InputSink {
 /** A started program. Its exit is reported once; its streams end on their own schedule. */
 export interface Child {
   readonly pid: number;
+  /** The program and its descendants. */
+  readonly tree: ProcessTree;
   readonly outputs: readonly OutputSource[];
   /** Null when stdin is /dev/null. */
   readonly stdin: InputSink | null;
@@ -116,6 +119,8 @@ export interface Child {
 export interface Spawner {
   /** Whether this spawner can open terminals; otherwise the reason that clients are shown. */
   readonly pty: { readonly available: true } | { readonly available: false; readonly reason: string };
+  /** Reads the tag of a process; absent where programs are not tagged. */
+  readonly readTag?: (pid: number) => bigint | null;
   /** System calls for sandboxes; null where they are not available. */
   readonly sandboxCalls?: SandboxCalls | null;
   /** Resolves once the program image has been executed. Rejects with SpawnError. */

@@ -57,8 +57,8 @@ export function trySignal(target: number, signal: number | NodeJS.Signals): bool
   }
 }
 
-/** Ignores errors, which must not stop a server that only wants to kill a program. */
-function namesIn(directory: string): string[] {
+/** The names in a directory; none when it cannot be read, which must not stop a server that only wants to kill a program. */
+export function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);
   } catch {

@@ -1,8 +1,9 @@
 import { createPublicKey, verify } from 'node:crypto';
+import { isObject } from '../../base/is-object.ts';
 import { AGENT_TOKEN_LEEWAY_MS, PUBLIC_KEYS_TIMEOUT_MS } from '../limits.ts';
 import { isSuccess } from '../outbound/http-exchange.ts';
 import { CredentialError } from '../registry-auth.ts';
-import { type AuthServices, isObject, parseObject } from './auth-services.ts';
+import { type AuthServices, parseObject } from './auth-services.ts';
 import { decodeJwt, type Jwt } from './jwt.ts';
 
 /** The claims of an agent's token that a request needs. */

@@ -1,3 +1,4 @@
+import { isObject } from '../../base/is-object.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { VERSION } from '../../observability/version.ts';
 import { MAX_AUTH_SERVICE_ANSWER_BYTES, MAX_AUTH_SERVICE_REDIRECTS } from '../limits.ts';
@@ -94,10 +95,6 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> | n
   } catch {
     return null;
   }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isConfidential({ protocol, hostname }: URL): boolean {

@@ -1,10 +1,11 @@
+import { isObject } from '../../base/is-object.ts';
 import type { Logger } from '../../observability/log.ts';
 import { AUTH_SERVICE_TIMEOUT_MS, RENEW_AFTER_MS, RENEW_BEFORE_EXPIRY_MS } from '../limits.ts';
 import { isSuccess } from '../outbound/http-exchange.ts';
 import type { OutboundOptions } from '../outbound/proxy.ts';
 import { type AuthHeaders, accountHeaders, checkedToken, type RegistryAuth } from '../registry-auth.ts';
 import type { AuthFile, AuthJson } from './auth-file.ts';
-import { type AuthServices, isObject, parseObject, serviceUrl, variable } from './auth-services.ts';
+import { type AuthServices, parseObject, serviceUrl, variable } from './auth-services.ts';
 import { accountClaims, decodeJwt, expiryOf } from './jwt.ts';
 
 /** The tokens of a ChatGPT login. */

@@ -1,4 +1,5 @@
-import { isObject, parseObject } from './auth-services.ts';
+import { isObject } from '../../base/is-object.ts';
+import { parseObject } from './auth-services.ts';
 
 /** The parts of a JSON Web Token. The signature is not checked. */
 export interface Jwt {

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { isObject } from '../../base/is-object.ts';
 import { printable } from '../../protocol/errors.ts';
 import { LIMITS_CLAIM, readLimits, type TokenLimits } from './claims.ts';
 import { tokenOwner } from './principal.ts';
@@ -120,9 +121,7 @@ function decode(part: string): Readonly<Record<string, unknown>> | null {
   if (!BASE64URL.test(part)) return null;
   try {
     const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString());
-    return value !== null && typeof value === 'object' && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
+    return isObject(value) ? value : null;
   } catch {
     return null;
   }

@@ -1,7 +1,7 @@
 import type { DirectoryEntry, FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
 import { DIRECTORY_BATCH_ENTRIES } from '../../files/limits.ts';
 import { checkWalkLimits } from '../../files/local/walk.ts';
-import { textOfName } from '../../files/native-path.ts';
+import { type NativePath, textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
@@ -16,13 +16,14 @@ import {
 import type { Handlers } from '../../rpc/router.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { CONTENT_POOL_SIZE, INLINE_READ_BYTES, POOLED_CONTENT_MIN_BYTES } from '../limits.ts';
+import { hashAll, hashTimeout } from './hash-files.ts';
 import { decodeParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 /** Methods for whole files and directories. */
 type WholeFileMethod =
   | `fs/${'readFile' | 'writeFile' | 'createDirectory' | 'getMetadata' | 'canonicalize' | 'readDirectory'}`
-  | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'search'}`;
+  | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'hash' | 'search'}`;
 
 /** Each handler turns URIs into paths, waits for its turn, calls the file system and encodes the result. */
 export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers, WholeFileMethod> {
@@ -133,6 +134,20 @@ export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers,
       return files.order.run([source, destination], 'write', park, async () => {
         await fileSystem.rename(source, destination);
         return {};
+      });
+    },
+
+    'fs/hash': (params, { park }) => {
+      const fileSystem = files.under(params, 'read');
+      const paths = params.paths.map((path, index) => {
+        const name = `paths[${index}]`;
+        return pathParam({ [name]: path }, name, config);
+      });
+      const timeoutMs = hashTimeout(params.timeoutMs);
+      return files.order.run(paths, 'read', park, async () => {
+        park();
+        const hash = (path: NativePath, signal: AbortSignal) => fileSystem.hash(path, links(params), signal);
+        return { files: await hashAll(paths, hash, timeoutMs, files.ended) };
       });
     },
 

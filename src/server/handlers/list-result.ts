@@ -3,18 +3,24 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProcessSummary } from '../../process/process-manager.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { EncodedResult } from '../../rpc/results.ts';
+import { MAX_REPORTED_PORTS } from '../limits.ts';
 import type { ConnectionProcesses } from '../sessions/connection-processes.ts';
+import type { PortsByRef } from '../sessions/port-scanner.ts';
 import { given } from '../sessions/process-events.ts';
 import type { SharedProcess } from '../sessions/shared-process.ts';
 
 type ListedProcess = ResultOf<'process/list'>['processes'][number];
 
-/** The result of `process/list`: the first processes of a scope after a position whose JSON fits, but at least one. */
+/**
+ * The result of `process/list`: the first processes of a scope after a position whose JSON fits, but at least one. `ports` is null
+ * unless they were requested.
+ */
 export function listResult(
   processes: Pick<ConnectionProcesses, 'list' | 'idOf'>,
   scope: 'session' | 'owner' | 'server',
   after: number,
   maxBytes: number,
+  ports: PortsByRef | null,
 ): EncodedResult {
   const listed: string[] = [];
   let bytes = EMPTY_LIST_BYTES;
@@ -22,7 +28,10 @@ export function listResult(
   for (const process of processes.list(scope)) {
     const { summary } = process;
     if (summary === undefined || process.position <= after) continue;
-    const json = JSON.stringify(wireProcess(processes.idOf(process), process, summary));
+    const json = JSON.stringify({
+      ...wireProcess(processes.idOf(process), process, summary),
+      ...(ports !== null && { ports: portNumbers(ports.get(process.ref) ?? []) }),
+    });
     bytes += Buffer.byteLength(json) + 1;
     if (bytes > maxBytes && listed.length > 0) {
       return new EncodedResult(`{"processes":[${listed.join(',')}],"next":${last}}`);
@@ -31,6 +40,10 @@ export function listResult(
     last = process.position;
   }
   return new EncodedResult(`{"processes":[${listed.join(',')}]}`);
+}
+
+function portNumbers(ports: readonly { readonly port: number }[]): number[] {
+  return [...new Set(ports.slice(0, MAX_REPORTED_PORTS).map(({ port }) => port))];
 }
 
 function wireProcess(

@@ -12,6 +12,7 @@ import {
   SNAPSHOT_ENVELOPE_BYTES,
   SNAPSHOT_STREAM_BYTES,
 } from '../limits.ts';
+import type { PortsByRef } from '../sessions/port-scanner.ts';
 import { given } from '../sessions/process-events.ts';
 import { listResult } from './list-result.ts';
 import { bytesParam } from './params.ts';
@@ -27,7 +28,7 @@ type ProcessMethod = Exclude<
 
 /** The `process/*` methods. */
 export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
-  const { session, processes, config } = services;
+  const { session, processes, portScanner, config } = services;
   return {
     'process/start': async (params, { trace, park }) => {
       const start = checkStart(params, config, trace);
@@ -118,8 +119,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       };
     },
 
-    'process/list': ({ after, scope = 'session' }, { maxResultBytes }) =>
-      listResult(processes, scope, after ?? 0, Math.min(maxResultBytes(), LIST_PAGE_BYTES)),
+    'process/list': ({ after, scope = 'session', ports = false }, { maxResultBytes }) => {
+      const result = (found: PortsByRef | null) =>
+        listResult(processes, scope, after ?? 0, Math.min(maxResultBytes(), LIST_PAGE_BYTES), found);
+      return ports ? portScanner.scan().then(result) : result(null);
+    },
   };
 }
 

@@ -7,8 +7,10 @@ import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
 import type { ConnectionFiles } from '../sessions/connection-files.ts';
 import type { ConnectionHttp } from '../sessions/connection-http.ts';
+import type { ConnectionPorts } from '../sessions/connection-ports.ts';
 import type { ConnectionProcesses } from '../sessions/connection-processes.ts';
 import type { ConnectionTcp } from '../sessions/connection-tcp.ts';
+import type { PortScanner } from '../sessions/port-scanner.ts';
 import type { ProcessDirectory } from '../sessions/process-directory.ts';
 import type { Quotas } from '../sessions/quotas.ts';
 import type { Session } from '../sessions/session.ts';
@@ -22,6 +24,9 @@ export interface HandlerServices {
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly tcp: ConnectionTcp;
+  readonly ports: ConnectionPorts;
+  /** The listening ports of all processes. */
+  readonly portScanner: PortScanner;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;

@@ -1,5 +1,4 @@
 import { NetworkError } from '../../network/errors.ts';
-import { invalidRequest } from '../../protocol/errors.ts';
 import { EncodedResult } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { bytesParam } from './params.ts';
@@ -8,10 +7,12 @@ import type { HandlerServices } from './services.ts';
 type TcpMethod = Extract<keyof Handlers, `tcp/${string}` | `ports/${string}`>;
 
 /** The `tcp/*` and `ports/*` methods. */
-export function tcpHandlers({ tcp, records, sandboxEnforcer }: HandlerServices): Pick<Handlers, TcpMethod> {
-  const notYet = () => {
-    throw invalidRequest('not built yet');
-  };
+export function tcpHandlers({
+  tcp,
+  ports,
+  records,
+  sandboxEnforcer,
+}: HandlerServices): Pick<Handlers, TcpMethod> {
   return {
     'tcp/connect': async ({ streamId, host, port, windowBytes }, { park }) => {
       const opened = await records.tcpConnect({ host, port }, () => {
@@ -48,8 +49,16 @@ export function tcpHandlers({ tcp, records, sandboxEnforcer }: HandlerServices):
       return {};
     },
 
-    'ports/watch': notYet,
-    'ports/unwatch': notYet,
+    'ports/watch': async ({ watchId }, { park }) => {
+      park();
+      const { ports: found, start } = await ports.watch(watchId);
+      return new EncodedResult(JSON.stringify({ ports: found }), start);
+    },
+
+    'ports/unwatch': ({ watchId }) => {
+      ports.unwatch(watchId);
+      return {};
+    },
   };
 }
 

@@ -1,6 +1,12 @@
-import { ProcessError } from '../../process/errors.ts';
 import type { ManagedProcess, TerminateMode } from '../../process/managed-process.ts';
-import { forbidden, invalidParams, invalidRequest, limitExceeded, printable } from '../../protocol/errors.ts';
+import {
+  forbidden,
+  invalidParams,
+  invalidRequest,
+  limitExceeded,
+  notFound,
+  printable,
+} from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { Access } from '../auth/access.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
@@ -96,7 +102,7 @@ export class ConnectionProcesses {
     return process.homeOf(this.#session)?.processId ?? process.ref;
   }
 
-  /** Finds the process that a request names, once it runs. Rejects with ProcessError or RpcError when there is none. */
+  /** Finds the process that a request names, once it runs. Rejects with RpcError when there is none. */
   async wanted(wanted: Wanted): Promise<SharedProcess> {
     const process = this.#wanted(wanted);
     await process.manager.get(process.key);
@@ -112,6 +118,7 @@ export class ConnectionProcesses {
     { role, takeOver }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver'>,
     nextSeq: number | null,
   ): Follower {
+    if (process.process === null) throw this.#gone(process);
     const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
     if (role === 'driver') {
       this.#requireMayDrive(process);
@@ -150,18 +157,27 @@ export class ConnectionProcesses {
     return this.#session.shared.get(processId) ?? this.#directory.find(processId, this.#reader);
   }
 
+  /** A reference wins over a name. */
   #wanted({ ref, name, processId, sessionId }: Wanted): SharedProcess {
-    if (name !== undefined) {
-      const process = this.#directory.named(name, this.#reader);
-      if (process !== undefined) return process;
-      throw this.#directory.endOf(this.#reader, { name }) ?? unknown(`process name ${name}`);
-    }
     const id = ref ?? processId;
-    if (id === undefined) throw invalidParams('params: expected `ref`, `name` or `processId`');
-    const process =
-      sessionId === undefined || ref !== undefined ? this.#lookUp(id) : this.#ofSession(sessionId, id);
+    if (id === undefined && name === undefined)
+      throw invalidParams('params: expected `ref`, `name` or `processId`');
+    const ofSession = ref === undefined ? sessionId : undefined;
+    const withId = id === undefined ? undefined : this.#withId(id, ofSession);
+    const process = withId ?? (name === undefined ? undefined : this.#directory.named(name, this.#reader));
     if (process !== undefined) return process;
-    throw this.#directory.endOf(this.#reader, { ref: id }) ?? unknown(`process id ${printable(id)}`);
+    const ended =
+      (id === undefined ? null : this.#directory.endOf(this.#reader, { ref: id })) ??
+      (name === undefined ? null : this.#directory.endOf(this.#reader, { name }));
+    throw notFound(ended?.message ?? unknown(id, name));
+  }
+
+  #gone({ ref }: SharedProcess): Error {
+    return notFound(this.#directory.endOf(this.#reader, { ref })?.message ?? unknown(ref, undefined));
+  }
+
+  #withId(id: string, sessionId: string | undefined): SharedProcess | undefined {
+    return sessionId === undefined ? this.#lookUp(id) : this.#ofSession(sessionId, id);
   }
 
   #ofSession(sessionId: string, processId: string): SharedProcess | undefined {
@@ -248,6 +264,7 @@ class AttachedPeer implements FollowerSink {
   }
 }
 
-function unknown(what: string): ProcessError {
-  return new ProcessError('unknownProcess', `unknown ${what}`);
+function unknown(id: string | undefined, name: string | undefined): string {
+  if (id === undefined) return `unknown process name ${name}`;
+  return `unknown process id ${printable(id)}${name === undefined ? '' : ` and unknown process name ${name}`}`;
 }

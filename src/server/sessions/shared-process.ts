@@ -341,8 +341,10 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   /** A client that does not keep up is notified later, so that changes cannot pile up for it. */
   #announce(follower: Follower): void {
-    const { sink, processId, roleChange } = follower;
+    const { sink, processId, roleChange, stream } = follower;
     if (!sink.attached || !sink.sharing) return;
+    // The exit and the end come first, also for a connection that attached in this turn.
+    if (roleChange === 'processGone') stream.begin();
     follower.unannounced = sink.saturated;
     if (sink.saturated) return;
     const params: NotificationParamsOf<'process/attachment'> = {

@@ -32,12 +32,19 @@ function externals({ inputs }: Metafile): string[] {
   ].sort();
 }
 
-test('the Node entry loads no module that accesses files or starts programs', async () => {
+test('the Node entry loads no module that starts programs, and those that access files only for a transfer', async () => {
   const { metafile } = await bundle('index.ts', 'node');
   const outside = externals(metafile);
   expect(outside).toContain('net');
-  for (const name of ['child_process', 'fs', 'fs/promises', 'koffi', 'worker_threads']) {
+  for (const name of ['child_process', 'koffi', 'worker_threads']) {
     expect(outside).not.toContain(name);
+  }
+  const transfer = /src\/client\/files\/transfer\//;
+  for (const [path, { imports }] of Object.entries(metafile.inputs)) {
+    if (transfer.test(path)) continue;
+    expect(imports.filter((item) => /^(?:node:)?fs/.test(item.path))).toEqual([]);
+    const loaded = imports.filter((item) => transfer.test(item.path) && item.kind !== 'dynamic-import');
+    expect(loaded).toEqual([]);
   }
   expect(
     Object.keys(metafile.inputs).filter((path) => /src\/(process|files|server)\/|zod/.test(path)),

@@ -31,6 +31,7 @@ it('the page mentions every export', () => {
     'RemoteEnvironment',
     'ThreadEnvironments',
     'ThreadStore',
+    'TransferError',
     'attachmentRoots',
     'configuredEnvironments',
     'discoverEnvironments',

@@ -79,7 +79,7 @@ it('dispose kills the remaining processes and disconnects', async () => {
 it('discovery sees an earlier write that is not awaited', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'local-environment-'));
   const root = pathToFileURL(folder).href;
-  const writing = environment.files.writeFile(`${root}/SKILL.md`, 'x'.repeat(500_000));
+  const writing = environment.fileSystem.writeFile(`${root}/SKILL.md`, 'x'.repeat(500_000));
   const roots = await environment.discovery.discover([
     { id: 'here', path: root },
     { id: 'elsewhere', path: 'file:///C:/root' },
@@ -94,13 +94,13 @@ it('discovery sees an earlier write that is not awaited', async () => {
 
 it.each<[string, (environment: LocalEnvironment) => Promise<unknown>]>([
   ['start a program', ({ backend }) => backend.start(shell('p', 'true'))],
-  ['read a file', ({ files }) => files.readFile('file:///etc/hosts')],
+  ['read a file', ({ fileSystem }) => fileSystem.readFile('file:///etc/hosts')],
   [
     'read a file in blocks',
-    ({ files }) => files.readFileStream('file:///etc/hosts')[Symbol.asyncIterator]().next(),
+    ({ fileSystem }) => fileSystem.readFileStream('file:///etc/hosts')[Symbol.asyncIterator]().next(),
   ],
-  ['watch files', ({ files }) => files.watch('file:///etc')],
-  ['search files', ({ files }) => files.search('file:///etc', 'x')],
+  ['watch files', ({ fileSystem }) => fileSystem.watch('file:///etc')],
+  ['search files', ({ fileSystem }) => fileSystem.search('file:///etc', 'x')],
   ['look at capability roots', ({ discovery }) => discovery.discover([{ id: 'r', path: 'file:///etc' }])],
   ['describe itself', (local) => local.info()],
 ])('cannot %s after dispose', async (_, use) => {

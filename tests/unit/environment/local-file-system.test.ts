@@ -9,11 +9,11 @@ import { Scratch } from '../files/local/scratch.ts';
 const scratch = new Scratch();
 const uri = (name: string) => `file://${scratch.at(name)}`;
 let environment: LocalEnvironment;
-let files: LocalEnvironment['files'];
+let files: LocalEnvironment['fileSystem'];
 
 beforeEach(() => {
   environment = new LocalEnvironment();
-  files = environment.files;
+  files = environment.fileSystem;
 });
 afterEach(() => environment.dispose());
 

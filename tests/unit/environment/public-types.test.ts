@@ -10,6 +10,7 @@ import {
   type ExecutorFetch,
   type ExecutorFileSystem,
   type ExecutorHttp,
+  type Files,
   forkThread,
   type LocalEnvironment,
   McpRuntime,
@@ -34,7 +35,8 @@ test('local and remote environments implement Environment', () => {
   expectTypeOf<RemoteEnvironment>().toExtend<Environment>();
   expectTypeOf<Environment['backend']>().toEqualTypeOf<ExecBackend>();
   expectTypeOf<Environment['getExecBackend']>().returns.toEqualTypeOf<ExecBackend>();
-  expectTypeOf<Environment['files']>().toEqualTypeOf<ExecutorFileSystem>();
+  expectTypeOf<Environment['fileSystem']>().toEqualTypeOf<ExecutorFileSystem>();
+  expectTypeOf<Environment['files']>().toExtend<Files>();
   expectTypeOf<Environment['discovery']>().toEqualTypeOf<CapabilityDiscovery>();
   expectTypeOf<Environment['http']>().toEqualTypeOf<ExecutorHttp>();
   expectTypeOf<Environment['fetch']>().toEqualTypeOf<ExecutorFetch>();

@@ -67,6 +67,7 @@ const OPERATIONS: Readonly<Record<string, (path: NativePath) => Promise<unknown>
   getMetadata: (path) => files.getMetadata(path, FOLLOW),
   canonicalize: (path) => files.canonicalize(path),
   readDirectory: (path) => files.readDirectory(path),
+  hash: (path) => files.hash(path, FOLLOW, SIGNAL),
   walk: (path) => files.walk(path, WALK, SIGNAL),
   'open to read': (path) => files.open(path, 'read'),
   'open to replace': (path) => files.open(path, 'replace'),

@@ -50,8 +50,8 @@ test('in a worker thread files are served without descriptors that Node does not
     import(${JSON.stringify(built.href)}).then(async ({ LocalEnvironment }) => {
       const environment = new LocalEnvironment();
       const change = async (_, index) => {
-        await environment.files.writeFile(${JSON.stringify(file.href)} + index, 'x'.repeat(300 * index));
-        await environment.files.readFile(${JSON.stringify(file.href)} + index);
+        await environment.fileSystem.writeFile(${JSON.stringify(file.href)} + index, 'x'.repeat(300 * index));
+        await environment.fileSystem.readFile(${JSON.stringify(file.href)} + index);
       };
       for (let round = 0; round < 8; round++) await Promise.all(Array.from({ length: 150 }, change));
       await environment.dispose();

@@ -126,6 +126,7 @@ export class FakeSink implements InputSink {
 /** A program that the test controls. `killTree` kills it unless it is `immortal`. */
 export class FakeChild implements Child {
   readonly pid = 1;
+  readonly tree = { pid: 1, tag: null, reaped: false };
   readonly outputs: readonly FakeSource[];
   readonly stdin: FakeSink | null;
   readonly signals: number[] = [];

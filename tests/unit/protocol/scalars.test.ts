@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import * as z from 'zod/mini';
+import { isCanonicalBase64 } from '../../../src/base/base64.ts';
 import {
   Base64,
   doc,
   Identifier,
-  isCanonicalBase64,
   NoParams,
   optional,
   Uint16Positive,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isCanonicalBase64 } from '../../../src/protocol/scalars.ts';
+import { isCanonicalBase64 } from '../../../src/base/base64.ts';
 import { Base64Fault, decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 
 test.each([

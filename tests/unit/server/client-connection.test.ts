@@ -51,6 +51,7 @@ const params: Readonly<Record<string, unknown>> = {
   'fs/watchMissing': { watchId: 1, missing: [] },
   'fs/watch': { watchId: 'w', path: 'file:///' },
   'fs/unwatch': { watchId: 'w' },
+  'fs/hash': { paths: ['file:///'] },
   'fs/search': { path: 'file:///', pattern: 'x' },
   'http/request': { method: 'GET', url: 'http://127.0.0.1:1/', requestId: 'r' },
   'tcp/connect': { streamId: 's', port: 1 },

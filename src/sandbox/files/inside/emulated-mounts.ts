@@ -1,4 +1,4 @@
-import { Errno, FileError, systemError } from '../../../files/errors.ts';
+import { Errno, isErrno, systemError } from '../../../files/errors.ts';
 import type {
   DirectoryEntry,
   FileMetadata,
@@ -38,6 +38,8 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
 
   const emulated: FileSystem = {
     readFile: async (path, options) => await files.readFile(requireVisible(path), options),
+
+    hash: async (path, options, signal) => await files.hash(requireVisible(path), options, signal),
 
     writeFile: async (path, bytes, options, waiting) => {
       refuseWrite(await absent.target(requireVisible(path)));
@@ -205,10 +207,6 @@ function refuseWrite(placement: Placement | null): void {
   if (placement === null) return;
   const isDirectory = placement.where === 'at' && placement.absent.kind === 'directory';
   throw systemError(isDirectory ? Errno.EISDIR : Errno.EROFS);
-}
-
-function isErrno(error: unknown, errno: number): boolean {
-  return error instanceof FileError && error.errno === errno;
 }
 
 function isEntry(path: NativePath, directory: NativePath, name: string): boolean {

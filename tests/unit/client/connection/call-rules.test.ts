@@ -13,6 +13,7 @@ test('only calls without side effects are retryable', () => {
     'environmentConfig/read',
     'fs/canonicalize',
     'fs/getMetadata',
+    'fs/hash',
     'fs/readDirectory',
     'fs/readFile',
     'fs/search',

@@ -73,6 +73,7 @@ describe('attach', () => {
     const { client, process } = await attach(server);
     expect(server.requests('process/attach')[0]!.params).toEqual({
       ref: 'r',
+      name: 'r',
       role: 'viewer',
       takeOver: false,
       screen: false,
@@ -83,6 +84,19 @@ describe('attach', () => {
     server.link.closedProcess('r', 6);
     expect(await reading).toEqual(['lost 1-1', '2:<2>', '3:<3>', '4:<4>', 'exited 5', 'closed 6']);
     expect(process).toMatchObject({ ref: 'r', name: null, role: 'viewer' });
+    await client.close();
+  });
+
+  test('ends with the process: servers limit the number of attachments', async () => {
+    const server = sharingServer();
+    const { client, process } = await attach(server);
+    server.link.exited('r', 1);
+    server.link.closedProcess('r', 2);
+    await all(process.events());
+    expect((await server.untilRequests('process/detach', 1))[0]!.params).toEqual({ processId: 'r' });
+    await process.read();
+    await process.detach();
+    expect(server.requests('process/detach')).toHaveLength(1);
     await client.close();
   });
 
@@ -171,20 +185,22 @@ describe('attach', () => {
     await client.close();
   });
 
-  test('tries a reference first, then a name', async () => {
+  test('asks for a reference or a name', async () => {
     const server = sharingServer();
-    server.answers['process/attach'] = ({ ref }) => {
-      if (ref !== undefined) throw notFound(`unknown process ${ref}`);
-      return attached({ name: 'build' });
+    server.answers['process/attach'] = ({ name }) => {
+      if (name === undefined) throw notFound('unknown process not a name');
+      return attached({ name });
     };
     const client = await server.connect();
     expect(await client.attach('build')).toMatchObject({ ref: 'r', name: 'build' });
     await expect(client.attach('not a name')).rejects.toEqual(
       kind('notFound', { message: expect.stringContaining('unknown process not a name') }),
     );
-    expect(
-      server.requests('process/attach').map(({ params: { ref, name } }) => ref ?? `name ${name}`),
-    ).toEqual(['build', 'name build', 'not a name']);
+    const asked = server.requests('process/attach').map(({ params: { ref, name } }) => ({ ref, name }));
+    expect(asked).toEqual([
+      { ref: 'build', name: 'build' },
+      { ref: 'not a name', name: undefined },
+    ]);
     await client.close();
   });
 

@@ -41,7 +41,7 @@ describe('starting', () => {
     expect(await environment.status()).toEqual({ status: 'pending', error: null });
     expect(environment.readiness).toBeNull();
     expect(environment.startupFinished).toBe(false);
-    await expect(environment.passiveFiles.readFile('file:///x')).rejects.toThrow(
+    await expect(environment.passiveFileSystem.readFile('file:///x')).rejects.toThrow(
       "environment 'box' is not ready",
     );
     expect(connector.attempts).toHaveLength(0);
@@ -246,9 +246,9 @@ describe('services', () => {
     connector.respond = (attempt) => attempt.fail(refused());
     const environment = new RemoteEnvironment('box', connector);
     await expect(environment.backend.start(PARAMS)).rejects.toThrow('connection refused');
-    await expect(environment.files.readFileText('file:///x')).rejects.toThrow('connection refused');
+    await expect(environment.fileSystem.readFileText('file:///x')).rejects.toThrow('connection refused');
     await expect(async () => {
-      for await (const _block of environment.files.readFileStream('file:///x'));
+      for await (const _block of environment.fileSystem.readFileStream('file:///x'));
     }).rejects.toThrow('connection refused');
   });
 
@@ -265,7 +265,7 @@ describe('services', () => {
           return Promise.resolve(`${String(name)} done`);
         },
     });
-    const { files } = environment;
+    const { fileSystem: files } = environment;
     const none: Uint8Array[] = [];
     const walk = { maxDepth: 1, maxDirectories: 1, maxEntries: 1, followDirectorySymlinks: false };
     expect(await files.canonicalize('a')).toBe('canonicalize done');
@@ -300,7 +300,7 @@ describe('services', () => {
 
   it('give each block of a file the full time limit', async () => {
     const connector = new FakeConnector();
-    const { files } = new RemoteEnvironment('box', connector);
+    const { fileSystem: files } = new RemoteEnvironment('box', connector);
     const options = { timeoutMs: 100 };
     const given: unknown[] = [];
     const reading = (async () => {
@@ -337,7 +337,7 @@ describe('services', () => {
         }
       },
     } as unknown as ExecutorFileSystem;
-    for await (const _block of environment.files.readFileStream('file:///x')) {
+    for await (const _block of environment.fileSystem.readFileStream('file:///x')) {
       environment.retire();
       expect(connector.last.client.closed).toBe(false);
       break;
@@ -358,7 +358,7 @@ describe('services', () => {
         },
       };
       connector.last.files = { watch: async () => watch } as unknown as ExecutorFileSystem;
-      const held = await environment.files.watch('file:///x');
+      const held = await environment.fileSystem.watch('file:///x');
       environment.retire();
       expect(connector.last.client.closed).toBe(false);
       if (end === 'close') await held.close();
@@ -372,7 +372,7 @@ describe('services', () => {
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
     connector.last.files = { watch: () => Promise.reject(refused('no')) } as unknown as ExecutorFileSystem;
-    await expect(environment.files.watch('file:///x')).rejects.toThrow('no');
+    await expect(environment.fileSystem.watch('file:///x')).rejects.toThrow('no');
     environment.retire();
     expect(connector.last.client.closed).toBe(true);
   });

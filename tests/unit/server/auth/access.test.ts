@@ -28,7 +28,7 @@ const READING = [
   'capabilityRoots/discoverV1',
   'environmentConfig/read',
   ...['readFile', 'getMetadata', 'canonicalize', 'readDirectory', 'walk', 'open', 'readBlock', 'close'],
-  ...['watchMissing', 'watch', 'unwatch', 'search'],
+  ...['watchMissing', 'watch', 'unwatch', 'search', 'hash'],
 ].map((name) => (name.includes('/') ? name : `fs/${name}`));
 const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'].map(
   (name) => `fs/${name}`,
