@@ -137,7 +137,7 @@ test('settings of private.toml apply, and a wrong one is reported by the command
   expect(await user.run(TEST)).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
-      /^exec-server: the private server ended while it started: maxSessions .*'0' is below 1/,
+      /^exec-server: the private server ended while it started: maxSessions .*the number 0 is below 1/,
     ),
   });
   writeFileSync(join(config, 'private.toml'), 'maxSessions = 7\n');
