@@ -79,7 +79,7 @@ describe('env test', () => {
     ['no server', () => ['ws://127.0.0.1:1'], 1, /cannot reach ws:\/\/127.0.0.1:1: .*ECONNREFUSED/],
     ['no such host', () => ['ws://no-such-host.invalid:1'], 1, /cannot reach ws:\/\/no-such-host.invalid:1/],
     ['no such socket', () => ['unix:///no/socket'], 1, /cannot reach unix:\/\/\/no\/socket: .*ENOENT/],
-    ['ws to a TLS server', () => [secure.replace('wss', 'ws')], 1, /cannot reach ws:/],
+    ['ws to a TLS server', () => [secure.replace('wss', 'ws')], 1, /if the server uses TLS, write wss:/],
     ['wss to a plain server', () => [plain.replace('ws', 'wss')], 1, /does not speak TLS; use ws:/],
     [
       'an unknown name',
