@@ -15,6 +15,7 @@ import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
 import { streams } from './streams.mjs';
 import { terminate } from './terminate.mjs';
+import { viewers } from './viewers.mjs';
 
 /**
  * @typedef {object} Context The parameters of a workload.
@@ -58,6 +59,7 @@ export const WORKLOADS = [
   ...streams,
   ...echo,
   ...stall,
+  ...viewers,
   ...terminate,
   ...fileContents,
   ...fileBlocks,

@@ -26,7 +26,7 @@ function servers(user: CommandUser): number[] {
     encoding: 'utf8',
   });
   const pids = stdout.split('\n').flatMap((line) => /\d+/.exec(line)?.map(Number) ?? []);
-  // The memory behind /proc/PID/environ is overwritten, so the log file tells whose server it is.
+  // The memory behind /proc/PID/environ is overwritten, so the log file shows whose server it is.
   return pids.filter((pid) => {
     const link = spawnSync('readlink', [`/proc/${pid}/fd/2`], { encoding: 'utf8' });
     return link.stdout.startsWith(user.folder);
@@ -47,7 +47,7 @@ test('the first command starts a server that later commands share, and only this
   expect(spawnSync('readlink', [`/proc/${pid}/cwd`], { encoding: 'utf8' }).stdout.trim()).toBe('/');
 });
 
-test('many commands at once start one server', async () => {
+test('commands that run at the same time start one server', async () => {
   const user = newUser();
   const outcomes = await Promise.all(Array.from({ length: 20 }, () => user.run(TEST)));
   for (const outcome of outcomes) expect(outcome).toMatchObject({ code: 0, stderr: '' });
