@@ -1,13 +1,18 @@
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { IdleWatch } from '../../../src/server/idle-watch.ts';
 
-vi.useFakeTimers();
-afterEach(() => vi.clearAllTimers());
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
 
 function watch(timeoutMs: number) {
   const activity = { accepted: 0, isIdle: true };
   const ended = vi.fn();
-  const watching = new IdleWatch(timeoutMs, () => activity, ended, () => Date.now());
+  const watching = new IdleWatch(
+    timeoutMs,
+    () => activity,
+    ended,
+    () => Date.now(),
+  );
   return { activity, ended, watching };
 }
 
