@@ -50,6 +50,8 @@ export interface RunningServer {
   isIdle(): boolean;
   /** Serves one client over a transport that the caller has authenticated. Resolves when the connection is closed. */
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -114,6 +116,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
     url,
     closed: server.closed,
     close: (reason) => server.close(reason),
+    [Symbol.asyncDispose]: () => server.close(),
     reload: () => server.reload(),
     isIdle: () => server.isIdle,
     accept: (transport, principal) => server.accept(transport, principal),
