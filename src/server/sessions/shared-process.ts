@@ -83,6 +83,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly key: string;
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
+  /** Called when the process has closed, before that is reported. */
+  beforeEnd: () => void = () => {};
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
   readonly #directory: Directory;
@@ -287,6 +289,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const end = { seq, reason };
     this.end = end;
     this.endedAtMs = Date.now();
+    this.beforeEnd();
     for (const { stream } of this.#followers()) stream.closed(end);
   }
 
