@@ -75,6 +75,8 @@ function refused(error: RpcError, method: string): ClientError {
       hint: 'use a token that allows it',
     });
   }
+  if (code === RpcErrorCode.processDriven)
+    return new ClientError('conflict', message, { code, data, cause: error });
   if (code !== RpcErrorCode.methodNotFound) {
     const retryable = code === RpcErrorCode.limitExceeded;
     return new ClientError('server', message, { code, data, cause: error, retryable });

@@ -54,7 +54,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     const listener = records.watch(processId, shared);
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
-    recorded = records.starting(processId, spec, {
+    recorded = records.starting({ processId, ref: shared.ref }, spec, {
       sandbox: sandboxType,
       limits: { ...limits.resources, ...limits.run },
     });

@@ -130,6 +130,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return this.manager.summary(this.key);
   }
 
+  /** How many connections are attached, without that of the session. */
+  get attachments(): number {
+    return this.#attached.size;
+  }
+
   /** How many clients follow the process. */
   get attachedCount(): number {
     return this.#attached.size + (this.#home?.sink.attached ? 1 : 0);
