@@ -3,7 +3,12 @@ import { afterAll, describe, expect, test } from 'vitest';
 import type { ExecutorFileSystem, WalkResult } from '../../../../src/client/backend.ts';
 import { ClientError, type ClientErrorKind } from '../../../../src/client/errors.ts';
 import { Files } from '../../../../src/client/files/files.ts';
-import { HASHES_PER_CALL, WALK_MAX_DEPTH, WRITE_WHOLE_MAX_BYTES } from '../../../../src/client/limits.ts';
+import {
+  HASH_PATHS_MAX_LENGTH,
+  HASHES_PER_CALL,
+  WALK_MAX_DEPTH,
+  WRITE_WHOLE_MAX_BYTES,
+} from '../../../../src/client/limits.ts';
 import { LocalEnvironment } from '../../../../src/environment/local-environment.ts';
 import { Scratch } from '../../files/local/scratch.ts';
 
@@ -127,6 +132,10 @@ test('hashes more files than one request may have', async () => {
   );
   expect(calls).toEqual([HASHES_PER_CALL, 1]);
   expect(hashes.at(-1)).toEqual({ path: `/f${HASHES_PER_CALL}`, sha256: 'x', size: 1 });
+  calls.length = 0;
+  const long = `/${'x'.repeat(HASH_PATHS_MAX_LENGTH / 2 - 100)}`;
+  expect(await counting.hashAll([long, long, long])).toHaveLength(3);
+  expect(calls).toEqual([2, 1]);
 });
 
 describe('walk', () => {
