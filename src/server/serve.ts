@@ -369,6 +369,7 @@ export class ExecServer {
       attachedSessions: attached,
       detachedSessions: detached,
       detachedProcesses: this.#services.sessions.detachedProcesses,
+      attachments: this.#services.sessions.directory.attachments,
       queuedRequests: total(({ queued }) => queued),
       runningRequests: total(({ active }) => active),
       outboundBytes: total(({ outboundBytes }) => outboundBytes),
