@@ -1,3 +1,4 @@
+import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import type { FoldBudget } from './fold-budget.ts';
 import {
@@ -7,7 +8,7 @@ import {
   type ScreenStart,
   type TerminalInput,
 } from './headless-terminal.ts';
-import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES } from './limits.ts';
+import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
 import { PendingOutput } from './pending-output.ts';
 import { findScrolledOff } from './scrolled-off.ts';
 import { TerminalModes } from './terminal-modes.ts';
@@ -88,6 +89,7 @@ export class EvictedScreen {
 
   /** Receives output that leaves the log. Copies it. */
   append(bytes: Buffer): void {
+    if (isZero(bytes)) return;
     const { hardBytes } = this.#limits;
     for (let from = 0; from < bytes.length; from += hardBytes) {
       this.#pending.append(bytes.subarray(from, from + hardBytes));
@@ -96,6 +98,7 @@ export class EvictedScreen {
   }
 
   resize(size: TerminalSize): void {
+    if (this.#pending.resizes >= MAX_RESIZES) this.#drop();
     this.#size = size;
     this.#pending.resize(size);
   }
@@ -113,6 +116,7 @@ export class EvictedScreen {
   /** From now on the screen is not exact. */
   loseExactness(): void {
     this.#start = { ...this.#start, exact: false };
+    if (this.#dropped !== null) this.#dropped = { ...this.#dropped, exact: false };
   }
 
   #reduce(): void {
@@ -130,12 +134,7 @@ export class EvictedScreen {
 
   #dropScrolledOff(): boolean {
     const bytes = this.#pending.unresized();
-    if (bytes === null) return false;
-    if (isZero(bytes)) {
-      this.#pending.clear();
-      return true;
-    }
-    if (!this.#scrollsFully) return false;
+    if (bytes === null || !this.#scrollsFully) return false;
     const modes = this.#dropped?.modes.clone() ?? new TerminalModes();
     const visibleFrom = findScrolledOff(bytes, this.#size.rows, modes);
     if (visibleFrom === null || bytes.length - visibleFrom > this.#limits.hardBytes / 2) return false;
@@ -203,9 +202,11 @@ function modesOf(redraw: Buffer): Buffer {
   return modes.toBytes();
 }
 
-/** Terminals ignore the byte 0. */
+/** Terminals ignore zero bytes, which `cat` of a sparse file can print without an end. */
 function isZero(bytes: Buffer): boolean {
-  return bytes[0] === 0 && bytes.at(-1) === 0 && bytes.equals(Buffer.alloc(bytes.length));
+  if (bytes[0] !== 0 || bytes.at(-1) !== 0 || bytes.length > ZEROS.length) return false;
+  return bytes.equals(ZEROS.subarray(0, bytes.length));
 }
 
+const ZEROS = Buffer.alloc(MAX_CHUNK_BYTES);
 const CARRIAGE_RETURN = Buffer.from('\r');

@@ -16,6 +16,10 @@ export class PendingOutput {
     return this.#lengthBefore + this.#length;
   }
 
+  get resizes(): number {
+    return this.#before.filter((input) => !Buffer.isBuffer(input)).length;
+  }
+
   /** Copies the bytes. */
   append(bytes: Buffer): void {
     const needed = this.#length + bytes.length;
