@@ -50,7 +50,7 @@ export class EvictedScreen {
   #scrollsFully = true;
   #folding: readonly TerminalInput[] | null = null;
   #dropped: DroppedOutput | null = null;
-  readonly #pending = new PendingOutput();
+  readonly #pending: PendingOutput;
   #size: TerminalSize;
   #reduceAt: number;
   /** Increases with every {@link replace}, which makes a fold in progress useless. */
@@ -67,6 +67,7 @@ export class EvictedScreen {
     this.#budget = budget;
     this.#enqueue = enqueue;
     this.#size = size;
+    this.#pending = new PendingOutput(limits.hardBytes);
     this.#start = { size, input: [], exact: true };
     this.#reduceAt = limits.softBytes;
   }
@@ -83,7 +84,7 @@ export class EvictedScreen {
     const inputs = [...this.#start.input, ...(this.#folding ?? [])];
     return inputs.reduce(
       (bytes, input) => bytes + (Buffer.isBuffer(input) ? input.length : 0),
-      this.#pending.length,
+      this.#pending.allocatedBytes,
     );
   }
 
@@ -139,7 +140,7 @@ export class EvictedScreen {
     const visibleFrom = findScrolledOff(bytes, this.#size.rows, modes);
     if (visibleFrom === null || bytes.length - visibleFrom > this.#limits.hardBytes / 2) return false;
     this.#dropped = { modes, size: this.#size, exact: true };
-    this.#pending.replaceBefore(visibleFrom, CARRIAGE_RETURN);
+    this.#pending.startLineAt(visibleFrom);
     return true;
   }
 
@@ -209,4 +210,3 @@ function isZero(bytes: Buffer): boolean {
 }
 
 const ZEROS = Buffer.alloc(MAX_CHUNK_BYTES);
-const CARRIAGE_RETURN = Buffer.from('\r');
