@@ -16,6 +16,7 @@ import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
 import { streams } from './streams.mjs';
 import { terminate } from './terminate.mjs';
+import { viewers } from './viewers.mjs';
 
 /**
  * @typedef {object} Context The parameters of a workload.
@@ -60,6 +61,7 @@ export const WORKLOADS = [
   ...echo,
   ...screen,
   ...stall,
+  ...viewers,
   ...terminate,
   ...fileContents,
   ...fileBlocks,

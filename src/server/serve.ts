@@ -47,6 +47,8 @@ export interface RunningServer {
   reload(): Promise<boolean>;
   /** Serves one client over a transport that the caller has authenticated. Resolves when the connection is closed. */
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -111,6 +113,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
     url,
     closed: server.closed,
     close: (reason) => server.close(reason),
+    [Symbol.asyncDispose]: () => server.close(),
     reload: () => server.reload(),
     accept: (transport, principal) => server.accept(transport, principal),
   };
@@ -344,6 +347,7 @@ export class ExecServer {
       attachedSessions: attached,
       detachedSessions: detached,
       detachedProcesses: this.#services.sessions.detachedProcesses,
+      attachments: this.#services.sessions.directory.attachments,
       queuedRequests: total(({ queued }) => queued),
       runningRequests: total(({ active }) => active),
       outboundBytes: total(({ outboundBytes }) => outboundBytes),

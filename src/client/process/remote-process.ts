@@ -14,6 +14,7 @@ import type {
   WaitOptions,
   WriteStatus,
 } from '../backend.ts';
+import { type Activity, ActivityGroup } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
@@ -33,7 +34,7 @@ import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { type LogStart, ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { outputTextOf } from './output.ts';
-import { cannotFollow, unsupported } from './process-errors.ts';
+import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -41,6 +42,8 @@ import { StdinQueue } from './stdin-queue.ts';
 /** The part of a client that a process needs. */
 export interface ProcessHost {
   readonly capabilities: Capabilities;
+  /** Counts what the program waits for. */
+  readonly activity: Activity;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
   /** Returns the open connection; waits during a recovery. */
   usableLink(): Promise<Link>;
@@ -58,9 +61,11 @@ export interface ProcessHost {
 export interface ProcessStart extends LogStart {
   /** The exit code, if the process has exited already. */
   readonly exitCode: number | null;
+  /** False when it is known that the process has no stdin. */
+  readonly hasStdin?: boolean;
 }
 
-const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
+export const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -73,7 +78,10 @@ export class RemoteProcess implements ExecProcess {
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
+  readonly #hasStdin: boolean;
   readonly #changes = new Listeners<[]>();
+  /** Readers and listeners, which keep Node running until the process ends. */
+  readonly #waits: ActivityGroup;
   #sandboxType: SandboxType | null = null;
   #revision: number;
   #started = false;
@@ -92,9 +100,15 @@ export class RemoteProcess implements ExecProcess {
     this.#attachment = attachment;
     this.#revision = start.afterSeq;
     this.#exitCode = start.exitCode;
+    this.#hasStdin = start.hasStdin ?? true;
+    this.#waits = new ActivityGroup(host.activity);
     this.#order = new EventOrder((event) => this.#publish(event), start.afterSeq);
     const read = (afterSeq: number) => this.read({ afterSeq });
-    this.#log = new ProcessEventLog((afterSeq, toSeq) => readRetained(read, afterSeq, toSeq), start);
+    this.#log = new ProcessEventLog(
+      (afterSeq, toSeq) => readRetained(read, afterSeq, toSeq),
+      start,
+      () => this.#waits.begin(),
+    );
     const idPrefix = attachment.own ? '' : `${randomHex()}-`;
     this.#stdin = new StdinQueue(processId, () => host.usableLink(), idPrefix);
   }
@@ -138,7 +152,12 @@ export class RemoteProcess implements ExecProcess {
   }
 
   onChange(listener: () => void): () => void {
-    return this.#changes.add(listener);
+    const remove = this.#changes.add(listener);
+    const end = this.#waits.begin();
+    return () => {
+      remove();
+      end();
+    };
   }
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
@@ -180,7 +199,10 @@ export class RemoteProcess implements ExecProcess {
   }
 
   async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
-    return this.#stdin.write(typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes, options);
+    const input = typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes;
+    const status = await this.#stdin.write(input, options);
+    if (status === 'stdinClosed' && !this.#hasStdin) throw noStdin(this.processId);
+    return status;
   }
 
   async closeStdin(options: CallOptions = {}): Promise<boolean> {
@@ -252,7 +274,7 @@ export class RemoteProcess implements ExecProcess {
     if (this.#detached) return;
     this.#detached = true;
     this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
-    if (this.ref === null || this.#host.unregister(this)) return;
+    if (this.#closed || this.ref === null || this.#host.unregister(this)) return;
     await this.#host.call('process/detach', { processId: this.processId }, options);
   }
 
@@ -324,6 +346,7 @@ export class RemoteProcess implements ExecProcess {
     this.#log.append({ type: 'failed', error });
     this.#revision++;
     this.#changes.emit();
+    this.#waits.end();
   }
 
   #publish(event: OrderedEvent): void {
@@ -335,11 +358,18 @@ export class RemoteProcess implements ExecProcess {
     } else if (event.type === 'closed') {
       this.#closed = true;
       this.#stopTimers();
-      this.#host.unregister(this);
+      this.#leave();
     }
     this.#log.append(event);
     this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
     this.#changes.emit();
+    if (this.#closed) this.#waits.end();
+  }
+
+  /** Ends the attachment to a process that has closed: the server limits their number. Its output stays readable. */
+  #leave(): void {
+    if (this.#host.unregister(this) || this.#attachment.own) return;
+    this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
   }
 
   #scheduleCatchUp(): void {
@@ -360,6 +390,8 @@ export class RemoteProcess implements ExecProcess {
       if (quiet) void this.#catchUpNow(false);
       this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
     }, ms);
+    // In a browser a timer is a number.
+    this.#quietTimer.unref?.();
   }
 
   #stopTimers(): void {

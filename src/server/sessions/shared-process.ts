@@ -83,6 +83,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly key: string;
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
+  /** Called when the process has closed, before that is reported. */
+  beforeEnd: () => void = () => {};
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
   readonly #directory: Directory;
@@ -126,6 +128,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   get summary(): ProcessSummary | undefined {
     return this.manager.summary(this.key);
+  }
+
+  /** How many connections are attached, without that of the session. */
+  get attachments(): number {
+    return this.#attached.size;
   }
 
   /** How many clients follow the process. */
@@ -287,6 +294,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const end = { seq, reason };
     this.end = end;
     this.endedAtMs = Date.now();
+    this.beforeEnd();
     for (const { stream } of this.#followers()) stream.closed(end);
   }
 
@@ -335,21 +343,24 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#announcing = true;
     setImmediate(() => {
       this.#announcing = false;
-      for (const follower of this.#followers()) this.#announce(follower);
+      const attached = this.attachedClients;
+      for (const follower of this.#followers()) this.#announce(follower, attached);
     });
   }
 
   /** A client that does not keep up is notified later, so that changes cannot pile up for it. */
-  #announce(follower: Follower): void {
-    const { sink, processId, roleChange } = follower;
+  #announce(follower: Follower, attached = this.attachedClients): void {
+    const { sink, processId, roleChange, stream } = follower;
     if (!sink.attached || !sink.sharing) return;
+    // The exit and the end come first, also for a connection that attached in this turn.
+    if (roleChange === 'processGone') stream.begin();
     follower.unannounced = sink.saturated;
     if (sink.saturated) return;
     const params: NotificationParamsOf<'process/attachment'> = {
       processId,
       role: roleChange === 'processGone' ? 'none' : this.roleOf(follower),
       ...(roleChange !== null && { reason: roleChange }),
-      attached: this.attachedClients,
+      attached,
       attachedCount: this.attachedCount,
     };
     follower.roleChange = null;
