@@ -163,10 +163,15 @@ function withoutScrolledOff(
   bytes: Buffer,
   rows: number,
 ): Pick<ScreenHistory, 'start' | 'inputs'> {
-  const isUnresized = inputs.every((input) => Buffer.isBuffer(input));
-  const modes = new TerminalModes();
-  const plain = bytes.subarray(0, scrollsFully && isUnresized ? startOfDrawing(bytes) : 0);
-  const visibleFrom = findScrolledOff(plain, rows, modes);
+  if (!scrollsFully || !inputs.every((input) => Buffer.isBuffer(input))) {
+    return { start, inputs: upTo(inputs, bytes.length) };
+  }
+  let modes = new TerminalModes();
+  let visibleFrom = findScrolledOff(bytes, rows, modes);
+  if (visibleFrom === null) {
+    modes = new TerminalModes();
+    visibleFrom = findScrolledOff(bytes.subarray(0, startOfDrawing(bytes)), rows, modes);
+  }
   if (visibleFrom === null) return { start, inputs: upTo(inputs, bytes.length) };
   return {
     start: { ...start, input: [...start.input, modes.toBytes()], exact: true },
