@@ -31,7 +31,7 @@ const { outputFiles } = await build({
   platform: 'node',
   target: 'node20',
   format: 'cjs',
-  external: ['koffi', '@redis/client', 'yaml'],
+  external: ['koffi', '@redis/client', 'yaml', '@xterm/headless', '@xterm/addon-unicode11'],
   supported: { 'dynamic-import': false },
   plugins: [deferredBuiltins],
   minify: true,

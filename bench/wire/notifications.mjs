@@ -50,4 +50,6 @@ function readSlowly(text, processes, answer) {
     process.output(seq, decoded.length, decoded);
   } else if (message.method === 'process/exited') process.exited(seq, message.params.exitCode);
   else if (message.method === 'process/closed') process.ended(seq);
+  else if (message.method === 'process/skipped')
+    process.skipped(message.params.fromSeq, message.params.toSeq);
 }

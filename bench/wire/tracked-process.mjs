@@ -63,6 +63,11 @@ export class TrackedProcess {
     }
   }
 
+  /** A client that does not view another one's process must get every event. */
+  skipped(fromSeq) {
+    this.fail(new Error(`process ${this.id}: event ${fromSeq} was skipped`));
+  }
+
   fail(error) {
     this.#reject(error);
   }

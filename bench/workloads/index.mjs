@@ -16,6 +16,7 @@ import { startup } from './startup.mjs';
 import { streams } from './streams.mjs';
 import { tcp } from './tcp.mjs';
 import { terminate } from './terminate.mjs';
+import { viewers } from './viewers.mjs';
 
 /**
  * @typedef {object} Context The parameters of a workload.
@@ -59,6 +60,7 @@ export const WORKLOADS = [
   ...streams,
   ...echo,
   ...stall,
+  ...viewers,
   ...terminate,
   ...fileContents,
   ...fileBlocks,

@@ -48,6 +48,7 @@ function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
     jti,
     iat: nowSeconds,
     exp,
+    ...(flags.subject !== undefined && { sub: flags.subject }),
     ...(flags.issuer !== undefined && { iss: flags.issuer }),
     ...(flags.audience !== undefined && { aud: flags.audience }),
     ...(Object.keys(limits).length > 0 && { [LIMITS_CLAIM]: limits }),

@@ -23,7 +23,7 @@ import {
   type SessionOptions,
   type TransportSource,
 } from './connection/session-options.ts';
-import { ClientError } from './errors.ts';
+import { ClientError, withCallerStack } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
 import {
@@ -118,9 +118,13 @@ export class ClientCore {
 
   /** Opens the first connection. */
   protected async start({ resumeSessionId, signal }: SessionOptions): Promise<void> {
-    const link = await this.#openLink(resumeSessionId ?? null, signal ?? new AbortController().signal);
-    this.#sessionId = link.sessionId;
-    this.#install(link);
+    try {
+      const link = await this.#openLink(resumeSessionId ?? null, signal ?? new AbortController().signal);
+      this.#sessionId = link.sessionId;
+      this.#install(link);
+    } catch (error) {
+      throw withCallerStack(error);
+    }
   }
 
   /**
@@ -250,6 +254,8 @@ export class ClientCore {
           throw error.end.protocolError ? protocolFailure(method, error.end) : lostCall(method, error.end);
         }
       }
+    } catch (error) {
+      throw withCallerStack(error);
     } finally {
       limit.end();
     }

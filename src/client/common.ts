@@ -9,21 +9,8 @@ export type { SessionOptions, TransportSource } from './connection/session-optio
 export type { TraceContext, TraceSource } from './connection/trace.ts';
 export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
-export {
-  type FileEntry,
-  type FileHash,
-  type FileInfo,
-  type FileKind,
-  type FileSource,
-  Files,
-  type FilesSource,
-  type PathChange,
-  type PathChanges,
-  type PathHash,
-  type PathWatch,
-  type RemoveOptions,
-  type WriteOptions,
-} from './files/files.ts';
+export type * from './files/file-types.ts';
+export { Files, type FilesSource } from './files/files.ts';
 export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
 export {
   type SkippedPath,

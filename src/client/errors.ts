@@ -28,6 +28,10 @@ export type ClientErrorKind =
   | 'spawn'
   /** A path, handle or process does not exist. */
   | 'notFound'
+  /** The program to start, or its interpreter, does not exist. */
+  | 'programNotFound'
+  /** The working directory of a program does not exist. */
+  | 'directoryNotFound'
   /** The system, a sandbox or the token of the connection does not permit it. */
   | 'permissionDenied'
   /** A path is a directory where a file is needed. */
@@ -82,4 +86,13 @@ export class ClientError extends Error {
 /** The message of an error without its hint. */
 export function messageWithoutHint({ message, hint }: ClientError): string {
   return hint === null ? message : message.slice(0, -`; ${hint}`.length);
+}
+
+/**
+ * Replaces the stack of a ClientError by the stack of the current function and its async callers. An error that was created by a message
+ * handler or a timer has no caller in its stack. Call it after an `await`, in a function that its caller awaits.
+ */
+export function withCallerStack(error: unknown): unknown {
+  if (error instanceof ClientError) Error.captureStackTrace?.(error, withCallerStack);
+  return error;
 }

@@ -119,6 +119,9 @@ export const RUN_END_TIMEOUT_MS = 5_000;
 /** Bytes of a file per request: the maximum that servers allow. */
 export const FILE_BLOCK_BYTES = 1024 * 1024;
 
+/** Blocks of one file that are requested or sent before the first is answered: 80 MB/s with a round trip of 50 ms. */
+export const FILE_BLOCKS_IN_FLIGHT = 4;
+
 /** Largest chunk of a streamed body. A longer one violates the protocol. */
 export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 
@@ -176,8 +179,9 @@ export const WATCH_QUEUE_CHANGES = 50_000;
 /** Largest content that is written with one request. Servers accept messages of 64 MiB, and base64 adds a third. */
 export const WRITE_WHOLE_MAX_BYTES = 16 * 1024 * 1024;
 
-/** Files of one request for hashes: the maximum that servers allow. */
+/** Files of one request for hashes, and the characters of their paths: servers allow 1,000, and 4 MiB for the whole request. */
 export const HASHES_PER_CALL = 1_000;
+export const HASH_PATHS_MAX_LENGTH = 2 * 1024 * 1024;
 
 /** Limits of one walk: the maximum that servers allow. */
 export const WALK_MAX_DEPTH = 64;

@@ -28,6 +28,7 @@ export type ProcessErrorCode =
   | 'stdinGone'
   | 'stdinFull'
   | 'notATerminal'
+  | 'terminalTooLarge'
   | 'unknownSignal'
   | 'limitUnavailable'
   | 'shuttingDown';
@@ -40,6 +41,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   startCancelled: 'refused',
   shuttingDown: 'refused',
   notATerminal: 'refused',
+  terminalTooLarge: 'refused',
   limitUnavailable: 'refused',
   emptyArgv: 'invalid',
   policyTooLarge: 'invalid',

@@ -12,9 +12,11 @@ import { OutputLog, type PageBudget, type RetainedChunk } from './output-log.ts'
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
 import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
+import { type RetainedOutput, type Screen, ScreenTracker } from './screen/screen-tracker.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
+import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
 import type { ProcessTree } from './tree/kill-tree.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
@@ -73,12 +75,6 @@ export interface ReadRequest {
   readonly budget?: PageBudget;
 }
 
-/** The size of a terminal in characters. */
-export interface TerminalSize {
-  readonly rows: number;
-  readonly cols: number;
-}
-
 /** How to end a process. */
 export type TerminateMode =
   | { readonly type: 'force' }
@@ -95,6 +91,8 @@ export class ManagedProcess {
   readonly #tailBytes: number;
   readonly #maxChunkBytes: number;
   readonly #stdin: StdinQueue | null;
+  /** Null for a process on pipes. */
+  readonly #screen: ScreenTracker | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
   readonly #denialDetector: DenialDetector | null;
@@ -105,7 +103,6 @@ export class ManagedProcess {
   #exitCode: number | null = null;
   #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
-  #size: TerminalSize | null;
   #closed = false;
   #paused = false;
   #killTimer: NodeJS.Timeout | null = null;
@@ -119,15 +116,17 @@ export class ManagedProcess {
     { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
     size: TerminalSize | null = null,
   ) {
-    this.#size = size;
     this.#child = child;
     this.#denialDetector = denialDetector;
     this.#cleanUp = cleanUp;
     this.#listener = listener;
-    this.#log = new OutputLog(retention);
+    const isTerminal = child.outputs.some((source) => source.name === 'pty');
+    this.#log = new OutputLog(retention, isTerminal ? (bytes) => this.#screen?.evict(bytes) : null);
+    this.#screen = isTerminal
+      ? new ScreenTracker(size ?? DEFAULT_TERMINAL_SIZE, terminalOutput(this.#log))
+      : null;
     this.#tailBytes = retention.tailBytes;
     this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
-    const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
     // In a later microtask, so that the output within the limit is delivered first.
@@ -186,14 +185,10 @@ export class ManagedProcess {
     return this.#log.totalBytes;
   }
 
-  /** The size of its terminal; null without one. */
-  get size(): TerminalSize | null {
-    return this.#size;
-  }
-
-  /** Memory of a closed process: a fixed amount, its output and its write ids. */
+  /** Memory of a closed process: a fixed amount, its output, its screen and its write ids. */
   get retainedBytes(): number {
-    return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + (this.#stdin?.retainedBytes ?? 0);
+    const screenBytes = this.#screen?.retainedBytes ?? 0;
+    return CLOSED_PROCESS_BYTES + this.#log.retainedBytes + screenBytes + (this.#stdin?.retainedBytes ?? 0);
   }
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
@@ -254,8 +249,13 @@ export class ManagedProcess {
     if (this.#exitCode === null) this.#child.signalGroup(signal);
   }
 
+  /** The size of the terminal; null for a process on pipes. */
+  get size(): TerminalSize | null {
+    return this.#screen?.size ?? null;
+  }
+
   resize(rows: number, cols: number): void {
-    if (!this.#child.outputs.some((source) => source.name === 'pty')) {
+    if (this.#screen === null) {
       throw new ProcessError(
         'notATerminal',
         'the process does not run on a terminal; start it with tty to resize it',
@@ -263,7 +263,18 @@ export class ManagedProcess {
     }
     if (this.#closed) return;
     this.#child.resize(rows, cols);
-    this.#size = { rows, cols };
+    this.#screen.resize({ rows, cols });
+  }
+
+  /** Draws the screen of the terminal. The events after its `seq` continue it. */
+  async screen(): Promise<Screen> {
+    if (this.#screen === null) {
+      throw new ProcessError(
+        'notATerminal',
+        'the process does not run on a terminal and has no screen; start it with tty, or read its output',
+      );
+    }
+    return this.#screen.draw();
   }
 
   /**
@@ -429,6 +440,19 @@ export class ManagedProcess {
     if (!endsEarly || maxBytes !== null) return page;
     return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }
+}
+
+/** A terminal has one stream. */
+function terminalOutput(log: OutputLog): RetainedOutput {
+  return {
+    get lastSeq() {
+      return log.nextSeq - 1;
+    },
+    get totalBytes() {
+      return log.totalBytes;
+    },
+    bytesFrom: (offset) => log.bytesFrom('pty', offset),
+  };
 }
 
 /** How a program ended, and the limit that ended it. */

@@ -28,12 +28,15 @@ interface RetainedChunks {
  */
 export class OutputLog {
   readonly #limits: RetentionLimits;
+  readonly #onTerminalEvict: ((bytes: Buffer) => void) | null;
   readonly #streams = new Map<StreamName, RetainedStream>();
   #nextSeq = 1;
   #lastOutputSeq = 0;
 
-  constructor(limits: RetentionLimits) {
+  /** `onTerminalEvict` receives the output of a terminal that is no longer retained. See {@link RetainedStream}. */
+  constructor(limits: RetentionLimits, onTerminalEvict: ((bytes: Buffer) => void) | null = null) {
     this.#limits = limits;
+    this.#onTerminalEvict = onTerminalEvict;
   }
 
   /** The sequence number of the next event. */
@@ -46,6 +49,11 @@ export class OutputLog {
     let bytes = 0;
     for (const stream of this.#streams.values()) bytes += stream.totalBytes;
     return bytes;
+  }
+
+  /** See {@link RetainedStream.bytesFrom}. */
+  bytesFrom(stream: StreamName, offset: number): Buffer {
+    return this.#retained(stream).bytesFrom(offset);
   }
 
   /** Memory of the output that is kept. */
@@ -128,7 +136,7 @@ export class OutputLog {
   #retained(stream: StreamName): RetainedStream {
     let retained = this.#streams.get(stream);
     if (retained === undefined) {
-      retained = new RetainedStream(this.#limits);
+      retained = new RetainedStream(this.#limits, stream === 'pty' ? this.#onTerminalEvict : null);
       this.#streams.set(stream, retained);
     }
     return retained;

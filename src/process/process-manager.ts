@@ -5,13 +5,13 @@ import {
   ManagedProcess,
   type ProcessListener,
   type SandboxHooks,
-  type TerminalSize,
   type TerminateMode,
 } from './managed-process.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { RetentionLimits } from './retained-stream.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
+import type { TerminalSize } from './terminal-size.ts';
 
 /** Limits of one set of processes. */
 export interface ProcessManagerOptions {

@@ -2,6 +2,7 @@ import { childEnvironment, type EnvMetadata, type EnvPolicy } from './env-policy
 import { ProcessError } from './errors.ts';
 import { loginShell } from './login-shell.ts';
 import type { ChildIo, SpawnSpec } from './spawn/spawner.ts';
+import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
 
 /** A program as a caller requests it. */
 export interface ProgramRequest {
@@ -14,14 +15,11 @@ export interface ProgramRequest {
   readonly metadata: EnvMetadata | null;
 }
 
-/** Terminal size when the caller sends none. */
-const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
-
 /** Derives the standard streams from the options of a start. */
 export function ioOf(options: {
   readonly tty: boolean;
   readonly pipeStdin?: boolean | undefined;
-  readonly size?: { readonly rows: number; readonly cols: number } | null | undefined;
+  readonly size?: TerminalSize | null | undefined;
 }): ChildIo {
   if (options.tty) return { kind: 'pty', ...(options.size ?? DEFAULT_TERMINAL_SIZE) };
   return { kind: 'pipe', stdin: options.pipeStdin ? 'open' : 'closed' };

@@ -36,9 +36,14 @@ export class RetainedStream {
   /** The last chunk of which no byte is readable: its sequence number, 0 when there is none, and its end. */
   #evictedSeq = 0;
   #evictedEnd = 0;
+  readonly #onEvict: ((bytes: Buffer) => void) | null;
+  /** How much `#onEvict` has received. */
+  #reportedBytes = 0;
 
-  constructor(limits: RetentionLimits) {
+  /** `onEvict` receives the bytes that leave the stream, head included, in order. They are valid only during the call. */
+  constructor(limits: RetentionLimits, onEvict: ((bytes: Buffer) => void) | null = null) {
     this.#limits = limits;
+    this.#onEvict = onEvict;
     this.#tailFrom = limits.headBytes;
     this.#chunks = new ChunkTable(limits.maxChunks);
   }
@@ -51,6 +56,7 @@ export class RetainedStream {
     this.#totalBytes += bytes.length;
     const tailFrom = this.#totalBytes - tailBytes;
     if (tailFrom > this.#tailFrom) {
+      if (this.#onEvict !== null) this.#reportEvicted(tailFrom, bytes, this.#onEvict);
       this.#tailFrom = tailFrom;
       this.#evictChunks(tailFrom);
     }
@@ -63,6 +69,11 @@ export class RetainedStream {
   /** All bytes of the stream, evicted ones included. */
   get totalBytes(): number {
     return this.#totalBytes;
+  }
+
+  /** A copy of the bytes from an offset on, which were not evicted. */
+  bytesFrom(offset: number): Buffer {
+    return Buffer.from(this.#bytes(offset, this.#totalBytes));
   }
 
   /** Bytes of the head and the tail, and 16 for each chunk. */
@@ -146,6 +157,20 @@ export class RetainedStream {
       this.#evictedEnd = this.#chunks.endAt(0);
       this.#chunks.shift();
     }
+  }
+
+  /** Reports what is before an offset. The last bytes are those being appended, of which only the head is stored yet. */
+  #reportEvicted(before: number, appended: Buffer, report: (bytes: Buffer) => void): void {
+    const storedBytes = this.#totalBytes - appended.length;
+    while (this.#reportedBytes < Math.min(before, storedBytes)) {
+      const part = this.#contiguous(this.#reportedBytes, Math.min(before, storedBytes));
+      this.#reportedBytes += part.length;
+      report(part);
+    }
+    if (before <= storedBytes) return;
+    const from = this.#reportedBytes - storedBytes;
+    this.#reportedBytes = before;
+    report(appended.subarray(from, before - storedBytes));
   }
 
   #appendToHead(bytes: Buffer): void {

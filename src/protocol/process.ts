@@ -18,7 +18,7 @@ import {
   Uint64,
   Uri,
 } from './scalars.ts';
-import { AttachedClient, Lifetime, ProcessName } from './sharing.ts';
+import { AttachedClient, Lifetime, ProcessName, Ref } from './sharing.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
@@ -200,7 +200,7 @@ export const ProcessStartResult = once(() =>
       'The sandbox that the process runs in.',
     ),
     ref: doc(
-      z.optional(z.string()),
+      z.optional(Ref()),
       'The server-wide reference of the process. Present when `initialize` requested `processSharing`.',
     ),
   }),
@@ -389,7 +389,7 @@ export const ProcessListResult = once(() =>
     processes: z.array(
       z.object({
         processId: doc(z.string(), 'The id on this connection: that of its session, or the `ref`.'),
-        ref: doc(z.optional(z.string()), 'The server-wide reference, accepted wherever a `processId` is.'),
+        ref: doc(z.optional(Ref()), 'The server-wide reference, accepted wherever a `processId` is.'),
         name: z.optional(z.string()),
         owner: doc(z.optional(z.string()), "The subject of the owner's token; `local` without one."),
         lifetime: z.optional(z.enum(['session', 'detached'])),

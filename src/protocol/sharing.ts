@@ -14,6 +14,9 @@ export const ProcessName = once(() =>
     ),
 );
 
+/** The server-wide reference of a process, as the server gives it. */
+export const Ref = once(() => z.string().check(z.maxLength(64)));
+
 /** How long a process lives. */
 export const Lifetime = once(() =>
   z.discriminatedUnion('type', [
@@ -98,7 +101,7 @@ export const ProcessAttachResult = once(() =>
       z.string(),
       'The id of the process on this connection. All requests and notifications use it.',
     ),
-    ref: z.string(),
+    ref: Ref(),
     name: z.optional(z.string()),
     role: Role(),
     tty: z.boolean(),

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { Base64, Base64Text, doc, Identifier, Name, Uint16Positive, Uint64 } from './scalars.ts';
+import { Ref } from './sharing.ts';
 
 const StreamId = once(() =>
   doc(Identifier(), 'Chosen by the client. Unique among the TCP streams of its connection.'),
@@ -21,7 +22,7 @@ export const TcpConnectParams = once(() =>
   }),
 );
 export const TcpConnectResult = once(() =>
-  z.object({ address: doc(z.string(), 'The address that the server is connected to.'), port: z.number() }),
+  z.object({ address: doc(Name(), 'The address that the server is connected to.'), port: z.number() }),
 );
 
 export const TcpDataParams = once(() =>
@@ -47,8 +48,8 @@ const WatchId = once(() =>
 const ListeningPort = once(() =>
   z.object({
     port: z.number(),
-    address: doc(z.string(), 'The address that the program listens on.'),
-    ref: doc(z.string(), 'The process whose program, or a descendant of it, listens.'),
+    address: doc(Name(), 'The address that the program listens on.'),
+    ref: doc(Ref(), 'The process whose program, or a descendant of it, listens.'),
     reachable: doc(
       z.boolean(),
       'Whether `tcp/connect` can reach the port. It cannot where the program has its own network.',

@@ -30,10 +30,13 @@ export interface TlsOptions {
 export class UpgradeRefusedError extends Error {
   override readonly name = 'UpgradeRefusedError';
   readonly status: number;
+  /** Where the server redirects to; null when it does not. */
+  readonly location: string | null;
 
-  constructor(status: number) {
+  constructor(status: number, location: string | null = null) {
     super(`the server answered with HTTP ${status}`);
     this.status = status;
+    this.location = location;
   }
 }
 
@@ -71,7 +74,7 @@ export function openWebSocket<T>(
     };
     signal?.addEventListener('abort', abort, { once: true });
     ws.once('unexpected-response', (_request, response) => {
-      refusal = new UpgradeRefusedError(response.statusCode ?? 0);
+      refusal = new UpgradeRefusedError(response.statusCode ?? 0, response.headers.location ?? null);
       ws.terminate();
     });
     ws.once('error', refused);

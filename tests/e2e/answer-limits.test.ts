@@ -21,6 +21,7 @@ let web: WebServer;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'answer-limits-'));
   for (let index = 0; index < 3_000; index++) write(`many/${'x'.repeat(60)}${index}`, '');
+  write('one-line', 'y'.repeat(80_000));
   write('large', 'line\n'.repeat(200 * KIB));
   write('root/SKILL.md', `---\nname: s\ndescription: d\n---\n${'x'.repeat(BODY_BYTES)}`);
   write('home/skills/s/SKILL.md', `---\nname: s\ndescription: ${'d'.repeat(1_000)}\n---\n`);
@@ -105,6 +106,36 @@ const ANSWERS: Readonly<Partial<Record<Method, () => Promise<void>>>> = {
     expect(listed).toEqual(ids);
     await other.close();
   },
+  'process/screen': async () => {
+    await fullScreen('screen');
+    await expect(client.request('process/screen', { processId: 'screen' })).rejects.toMatchObject(TOO_LARGE);
+  },
+  'process/attach': async () => {
+    await fullScreen('attach');
+    const { processes } = await client.call('process/list', {});
+    const { ref } = processes.find(({ processId }) => processId === 'attach')!;
+    const other = await server.connect();
+    await expect(other.request('process/attach', { ref, screen: true })).rejects.toMatchObject(TOO_LARGE);
+    const { processes: listed } = await client.call('process/list', {});
+    expect(listed.find(({ processId }) => processId === 'attach')?.attached).toHaveLength(1);
+    await other.close();
+  },
+  'ports/watch': async () => {
+    const listen = `import socket, sys
+for n in range(900):
+    s = socket.socket(); s.bind(('127.100.100.100', 0)); s.listen(); globals()['s%d' % n] = s
+print('listening', flush=True)
+sys.stdin.read()`;
+    await client.call('process/start', {
+      ...{ processId: 'ports', argv: ['/usr/bin/python3', '-c', listen], cwd: 'file:///', env: {} },
+      ...{ tty: false, pipeStdin: true },
+    });
+    await client.waitFor(
+      ({ method, params }) =>
+        method === 'process/output' && (params as { processId: string }).processId === 'ports',
+    );
+    await refused('ports/watch', { watchId: 'w' });
+  },
   'fs/readFile': () => refused('fs/readFile', { path: uri('large') }),
   'fs/readBlock': async () => {
     await client.call('fs/open', { handleId: 'h', path: uri('large') });
@@ -134,6 +165,23 @@ const ANSWERS: Readonly<Partial<Record<Method, () => Promise<void>>>> = {
     }
   },
 };
+
+/** Answers of `process/screen` cannot be cut. */
+const TOO_LARGE = { code: -32001, message: expect.stringContaining('does not fit into a message') };
+
+/** Starts a program that fills a terminal whose screen is above the limit. */
+async function fullScreen(processId: string): Promise<void> {
+  await client.call('process/start', {
+    ...{
+      processId,
+      argv: ['/usr/bin/head', '-c', '80000', join(folder, 'one-line')],
+      cwd: 'file:///',
+      env: {},
+    },
+    ...{ tty: true, size: { rows: 200, cols: 500 } },
+  });
+  await client.closedProcess(processId);
+}
 
 /** The server alone determines these. */
 const FIXED: readonly Method[] = ['initialize', 'environment/info'];

@@ -9,6 +9,7 @@ import { ExecServerClient } from '../../src/client/client.ts';
 import type { ProcessAttachment } from '../../src/client/sharing.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
 import { startServer, startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
+import { type MessageAction, MessageProxy } from '../support/message-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let server: TestServer;
@@ -79,7 +80,10 @@ describe('two clients', () => {
     expect(his).toMatchObject({ ref: hers.ref, name: 'shared-terminal' });
     await hers.write('one\n');
     await waitFor('the echo', () => he.text().includes('one') && she.text() === he.text());
-    await expect(his.write('two\n')).rejects.toMatchObject({ message: expect.stringContaining('ann') });
+    await expect(his.write('two\n')).rejects.toMatchObject({
+      kind: 'conflict',
+      message: expect.stringContaining('ann'),
+    });
     await expect(bob.attach(hers.ref!, { role: 'driver' })).rejects.toMatchObject({ kind: 'conflict' });
     await his.takeOver();
     expect(his.role).toBe('driver');
@@ -100,6 +104,31 @@ describe('two clients', () => {
     await she.done;
     expectComplete(she.events);
     expect(he.events.at(-1)).toMatchObject({ type: 'failed', error: { kind: 'closed' } });
+  });
+
+  test('see the same screen, and the output after it', async () => {
+    const [ann, bob] = [await connect('ann'), await connect('bob')];
+    const script = 'printf "\\033[2J\\033[Hfirst"; read x; printf "\\033[3;5Hthird"; read x';
+    const hers = await ann.spawn(['sh', '-c', script], { tty: { rows: 10, cols: 40 } });
+    await waitFor('the first screen', async () => (await hers.screen()).text.includes('first'));
+    const his = await bob.attach(hers.ref!, { screen: true });
+    const followed = follow(his);
+    await hers.write('\n');
+    await waitFor('the second screen', async () => (await his.screen()).text.includes('third'));
+    await hers.write('\n');
+    await followed.done;
+    const [first, ...rest] = followed.events;
+    expect(first).toMatchObject({ type: 'screen', screen: { rows: 10, cols: 40, exact: true } });
+    expect(first?.type === 'screen' && first.screen.text.trimEnd()).toBe('first');
+    expectComplete(rest, first?.type === 'screen' ? first.seq : 0);
+    expect(followed.text()).toContain('third');
+    expect(followed.text()).not.toContain('first');
+    const late = follow(await bob.attach(hers.ref!, { screen: true }));
+    await late.done;
+    expect(late.events.map(({ type }) => type).filter((type) => type !== 'exited')).toEqual([
+      'screen',
+      'closed',
+    ]);
   });
 
   test('can be a program and a browser', async () => {
@@ -138,6 +167,9 @@ describe('a detached process', () => {
     const rest = follow(await after.attach(ref!, { afterSeq: seq - 1 }));
     await rest.done;
     expect(rest.events).toEqual([{ type: 'closed', seq }]);
+    const end = follow(await after.attach(ref!, { afterSeq: seq }));
+    await end.done;
+    expect(end.events).toEqual(rest.events);
     await expect(after.attach(ref!, { afterSeq: seq + 1 })).rejects.toMatchObject({ kind: 'invalidInput' });
   });
 
@@ -185,6 +217,43 @@ describe('a detached process', () => {
     expect((await environment.processes.list()).map(({ name }) => name)).toEqual(['local-job']);
     expect(await environment.processes.terminate('local-job')).toBe(true);
     expect(await found.wait()).toMatchObject({ exitCode: 137 });
+  });
+});
+
+describe('a connection that is cut at any message', () => {
+  /** Drives a `cat` over a connection that is cut at one message. Returns the number of messages, or null. */
+  const drive = async (cut: number, action: MessageAction, takenOver: boolean) => {
+    const [starter, other] = [await connect('starter'), await connect('other')];
+    const { ref } = await starter.spawn(['cat'], { detached: true, pipeStdin: true });
+    await starter.close();
+    const proxy = await MessageProxy.open(server.url, ({ connection, index }) =>
+      connection === 0 && index === cut ? action : 'pass',
+    );
+    onTestFinished(() => proxy.close());
+    const client = await connect('driver', proxy.url);
+    const process = await client.attach(ref!, { role: 'driver' });
+    const followed = follow(process);
+    expect(await process.write('one\n')).toBe('accepted');
+    const driver = takenOver ? await other.attach(ref!, { takeOver: true }) : process;
+    if (takenOver) {
+      await waitFor('the new role', () => process.role === 'viewer');
+      await expect(process.write('refused\n')).rejects.toMatchObject({ kind: 'conflict' });
+      await driver.write('two\n');
+    }
+    await driver.closeStdin();
+    await followed.done;
+    expect(followed.text()).toBe(takenOver ? 'one\ntwo\n' : 'one\n');
+    expectComplete(followed.events);
+    if (takenOver) expect(roles(followed.changes)).toEqual(['viewer takenOver']);
+    return proxy.log.length;
+  };
+  const HANDSHAKE = 3;
+
+  test.each([false, true])('writes once and misses nothing; taken over meanwhile: %s', async (takenOver) => {
+    const messages = await drive(-1, 'pass', takenOver);
+    expect(messages).toBeGreaterThan(HANDSHAKE + 6);
+    for (let cut = HANDSHAKE; cut < messages; cut++)
+      for (const action of ['swallow', 'last'] as const) await drive(cut, action, takenOver);
   });
 });
 

@@ -103,7 +103,9 @@ describe('run', () => {
   });
 
   test('rejects when the program does not exist', async () => {
-    await expect(run(client.backend, ['/no/such/program'])).rejects.toMatchObject({ kind: 'server' });
+    await expect(run(client.backend, ['/no/such/program'])).rejects.toMatchObject({
+      kind: 'programNotFound',
+    });
   });
 });
 

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -58,6 +59,15 @@ test.each([
     const other = await server.connect();
     const { dataBase64 } = await other.call('fs/readFile', { path: uri('alive') });
     expect(Buffer.from(dataBase64, 'base64').toString()).toBe('yes');
+    // The hash of a file on the dead mount ends when its time is up.
+    const { files } = await other.call('fs/hash', {
+      paths: [uri('dead', 'x'), uri('alive')],
+      timeoutMs: 100,
+    });
+    expect(files).toEqual([
+      { error: { code: -32603, message: 'the file was not hashed within 100 ms' } },
+      { sha256: createHash('sha256').update('yes').digest('hex'), size: 3 },
+    ]);
     await other.close();
     await stuck.drop();
     await hanging;

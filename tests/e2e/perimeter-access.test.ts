@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -14,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
 import { ensureReference, startReference } from '../../scripts/reference.mjs';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 import { webServer } from '../support/web-servers.ts';
@@ -206,6 +208,27 @@ test('a read-only token for a directory reads there and can do nothing else', as
   }
   expect(readFileSync(join(allowed, 'inner/file'), 'utf8')).toBe('inside');
   expect(existsSync(join(allowed, 'inner/new'))).toBe(false);
+});
+
+test('files are uploaded and downloaded with a token that is limited to a directory', async () => {
+  const { server, sign } = await signedServer();
+  const allowed = realpathSync(mkdtempSync(join(folder, 'transfer-')));
+  mkdirSync(join(folder, 'site/inner'), { recursive: true });
+  writeFileSync(join(folder, 'site/inner/page'), 'text');
+  const authToken = await sign('--scope', 'files', '--path', allowed);
+  const client = await ExecServerClient.connect({ url: server.url, authToken });
+  onTestFinished(() => client.close());
+  const sent = await client.files.upload(join(folder, 'site'), join(allowed, 'site'));
+  expect(sent).toMatchObject({ files: 1, directories: 2, verified: 'sha256', atomic: true });
+  expect(readdirSync(join(allowed, 'site/inner'))).toEqual(['page']);
+  const received = await client.files.download(join(allowed, 'site'), join(folder, 'back'));
+  expect(received).toMatchObject({ files: 1, verified: 'sha256' });
+  expect(readFileSync(join(folder, 'back/inner/page'), 'utf8')).toBe('text');
+  const outside = client.files.upload(join(folder, 'site'), join(folder, 'elsewhere'));
+  await expect(outside).rejects.toMatchObject({
+    message: expect.stringContaining(join(folder, 'elsewhere')),
+  });
+  expect(existsSync(join(folder, 'elsewhere'))).toBe(false);
 });
 
 test('a token with fewer rights cannot resume a session, even with its id', async () => {

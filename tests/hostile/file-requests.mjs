@@ -214,7 +214,7 @@ export const FILE_REQUESTS = {
     {
       name: 'the most files with the longest paths',
       requests: () => [
-        { paths: Array(1_000).fill(`file:///${'%41'.repeat(4_000)}`) },
+        { paths: Array(1_000).fill(`file:///${'%41'.repeat(1_300)}`) },
         { paths: Array(1_000).fill('file:///etc/hostname') },
       ],
       answer: 'result',

@@ -43,6 +43,8 @@ function between(before, after) {
 
 const lost = () => process.exit(process.connected ? 1 : 0);
 process.once('disconnect', () => process.exit(0));
+// The parent may have disconnected while the modules were loaded.
+if (!process.connected) process.exit(0);
 
 /** Opens a session and returns a function that sends a small request. */
 async function openSession() {

@@ -79,8 +79,8 @@ scenarios('failing links', (scenario) => {
   scenario('the response to a write is lost', async (world) => {
     const { tap } = world;
     const run = await world.codex();
-    const questions = 'read a; echo "first <$a>"; read b; echo "second <$b>"; exit 4';
-    const started = await run.exec(questions, { tty: true, yield_time_ms: 250 });
+    const script = 'read a; echo "first <$a>"; read b; echo "second <$b>"; exit 4';
+    const started = await run.exec(script, { tty: true, yield_time_ms: 250 });
     expect(started).toMatchObject(RUNNING);
     tap.loseNextAnswerTo('process/write');
     const first = await run.writeStdin(started.sessionId, 'one\n');

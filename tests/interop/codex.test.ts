@@ -37,9 +37,9 @@ scenarios('commands', (scenario, kind) => {
   scenario('a terminal program that prompts twice', async (world) => {
     const { tap } = world;
     const run = await world.codex();
-    const questions =
+    const script =
       'test -t 0 && stty size; printf "name? "; read x; echo "hello <$x>"; read y; echo "bye <$y>"; exit 4';
-    const started = await run.exec(questions, { tty: true, yield_time_ms: 250 });
+    const started = await run.exec(script, { tty: true, yield_time_ms: 250 });
     expect(started).toMatchObject(RUNNING);
     await tap.printed('name? ');
     const first = await run.writeStdin(started.sessionId, 'bob\n');

@@ -43,7 +43,10 @@ export function controlTests(fixture: ProcessFixture): void {
 
     test('is at end of file from the start when none was requested', async () => {
       const process = await start('cat; echo end; read go');
-      expect(await process.write('x')).toBe('stdinClosed');
+      await expect(process.write('x')).rejects.toMatchObject({
+        kind: 'invalidInput',
+        hint: expect.stringContaining('pipeStdin'),
+      });
       expect(outputOf(await collect(process))).toBe('end\n');
     });
 
@@ -162,15 +165,17 @@ export function controlTests(fixture: ProcessFixture): void {
       expect(outputOf(await collect(process))).toBe('/elsewhere|laid over\n');
     });
 
-    test.each<[string, Partial<StartParams>, number]>([
-      ['a program that does not exist', { argv: ['/no/such/program'] }, -32603],
-      ['no program', { argv: [] }, -32602],
-      ['a directory that does not exist', { cwd: 'file:///no/such/directory' }, -32603],
-      ['a directory that is no URI', { cwd: '/tmp' }, -32602],
-      ['a directory of another system', { cwd: 'file:///C:/x' }, -32602],
-      ['a thread id that is none', { metadata: { threadId: 'x' } }, -32602],
-    ])('refuses %s', async (_name, params, code) => {
-      await expect(start('', params)).rejects.toMatchObject({ name: 'ClientError', kind: 'server', code });
+    // The reference does not say what is missing.
+    const missingDirectory = extensions ? 'directoryNotFound' : 'programNotFound';
+    test.each<[string, Partial<StartParams>, string, number]>([
+      ['a program that does not exist', { argv: ['/no/such/program'] }, 'programNotFound', -32603],
+      ['no program', { argv: [] }, 'server', -32602],
+      ['a directory that does not exist', { cwd: 'file:///no/such/directory' }, missingDirectory, -32603],
+      ['a directory that is no URI', { cwd: '/tmp' }, 'server', -32602],
+      ['a directory of another system', { cwd: 'file:///C:/x' }, 'server', -32602],
+      ['a thread id that is none', { metadata: { threadId: 'x' } }, 'server', -32602],
+    ])('refuses %s', async (_name, params, kind, code) => {
+      await expect(start('', params)).rejects.toMatchObject({ name: 'ClientError', kind, code });
     });
 
     test('refuses an id in use, without side effects', async () => {

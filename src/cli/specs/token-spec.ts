@@ -31,7 +31,14 @@ export const SIGNED_FLAGS = {
     value: 'LIST',
     group: 'Signed tokens',
     description:
-      'What it allows, separated by commas: exec (programs), files (read and write) or read-only (files), net (http), metrics (/metrics). Default: everything',
+      'What it allows, separated by commas: exec (programs), files (read and write) or read-only (files), net (http, tcp), observe (view the processes of all owners), metrics (/metrics). Default: everything but observe',
+  },
+  subject: {
+    type: 'string',
+    value: 'TEXT',
+    group: 'Signed tokens',
+    description:
+      'The sub claim: the owner of what the client starts. Tokens with the same subject share their processes. Default: none, each token is an owner of its own',
   },
   path: {
     type: 'string',

@@ -67,6 +67,16 @@ const MAY_HAVE_HAPPENED = 'the operation may have taken effect; check before you
 
 function refused(error: RpcError, method: string): ClientError {
   const { code, data, message } = error;
+  if (code === RpcErrorCode.forbidden) {
+    return new ClientError('permissionDenied', message, {
+      code,
+      data,
+      cause: error,
+      hint: 'use a token that allows it',
+    });
+  }
+  if (code === RpcErrorCode.processDriven)
+    return new ClientError('conflict', message, { code, data, cause: error });
   if (code !== RpcErrorCode.methodNotFound) {
     const retryable = code === RpcErrorCode.limitExceeded;
     return new ClientError('server', message, { code, data, cause: error, retryable });

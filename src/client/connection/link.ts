@@ -223,7 +223,7 @@ export class Link {
     if (!(error instanceof ConnectionClosedError)) return error;
     if (this.#end?.protocolError) {
       // A single garbled message does not prove that this is not an exec-server.
-      return protocolError(`\`initialize\` was not answered: ${this.#end.reason}`, { retryable: true });
+      return notAnExecServer(this.#end.reason, { retryable: true });
     }
     return new ClientError(
       'disconnected',
@@ -349,7 +349,21 @@ async function openTransport(options: LinkSettings, signal: AbortSignal): Promis
   }
 }
 
+/** The peer does not answer `initialize` as a server does. */
+function notAnExecServer(
+  reason: string,
+  details: { readonly retryable: boolean; readonly cause?: unknown },
+): ClientError {
+  return new ClientError('protocol', `\`initialize\` got no valid answer: ${reason}`, {
+    ...details,
+    hint: 'check that the address is an exec-server and that no proxy alters messages',
+  });
+}
+
 function refusedSession(error: RpcError): ClientError {
+  if (error.code === RpcErrorCode.methodNotFound) {
+    return notAnExecServer(printable(error.message), { retryable: false, cause: error });
+  }
   const attached = error.code === RpcErrorCode.sessionAttached;
   const unknown = error.message.startsWith('unknown session id');
   return new ClientError('server', `the server refused the session: ${error.message}`, {

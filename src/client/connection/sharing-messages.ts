@@ -10,13 +10,12 @@ export interface Attached {
   readonly role: ProcessRole;
   readonly nextSeq: number;
   readonly exitCode: number | null;
-  readonly closed: boolean;
   readonly screen: ProcessScreen | null;
 }
 
 /** Parses the result of `process/attach`. Throws ClientError when it is invalid. */
 export function readAttached(result: unknown): Attached {
-  const { processId, ref, name, role, nextSeq, exitCode, closed, screen } = members(result);
+  const { processId, ref, name, role, nextSeq, exitCode, screen } = members(result);
   if (typeof processId !== 'string' || typeof ref !== 'string' || !isRole(role) || !isSeq(nextSeq))
     throw protocolError('the result of `process/attach` lacks an id, a role or `nextSeq`');
   return {
@@ -26,7 +25,6 @@ export function readAttached(result: unknown): Attached {
     role,
     nextSeq,
     exitCode: isExitCode(exitCode) ? exitCode : null,
-    closed: closed === true,
     screen: screen === undefined || screen === null ? null : readScreen(screen),
   };
 }

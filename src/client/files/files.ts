@@ -1,7 +1,6 @@
 import type {
   CallOptions,
   ExecutorFileSystem,
-  FileChange,
   FileOptions,
   SearchOptions,
   SearchResult,
@@ -9,82 +8,22 @@ import type {
   WatchOptions,
 } from '../backend.ts';
 import { ClientError } from '../errors.ts';
-import { HASHES_PER_CALL, WRITE_WHOLE_MAX_BYTES } from '../limits.ts';
+import { HASH_PATHS_MAX_LENGTH, HASHES_PER_CALL, WRITE_WHOLE_MAX_BYTES } from '../limits.ts';
 import { fileUriOf, type PathLike, toNativePath } from '../paths.ts';
 import { bytesOf } from './file-content.ts';
 import { errnoOf, failedWith, namingPath, withPath } from './file-errors.ts';
+import type {
+  FileEntry,
+  FileHash,
+  FileInfo,
+  FileKind,
+  FileSource,
+  PathHash,
+  PathWatch,
+  RemoveOptions,
+  WriteOptions,
+} from './file-types.ts';
 import { type WalkEntry, type WalkTreeOptions, walkTree } from './walk-tree.ts';
-
-/** What the content of a file can be given as. */
-export type FileSource = string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-export type FileKind = 'file' | 'directory' | 'other';
-
-/** An entry of a directory. Links have the kind of their target. */
-export interface FileEntry {
-  /** A name that is not UTF-8 contains U+FFFD. `walk` has its exact path. */
-  readonly name: string;
-  readonly path: string;
-  readonly kind: FileKind;
-}
-
-/** Describes a file or directory; for a link its target. */
-export interface FileInfo {
-  readonly path: string;
-  readonly kind: FileKind;
-  /** Whether the path itself is a symbolic link. */
-  readonly isSymlink: boolean;
-  readonly size: number;
-  readonly modifiedAt: Date;
-  /** Null where the file system does not record it. */
-  readonly createdAt: Date | null;
-}
-
-/** The SHA-256 of a file, in hexadecimal digits. */
-export interface FileHash {
-  readonly sha256: string;
-  readonly size: number;
-}
-
-/** The hash of one of several files, or why there is none. */
-export type PathHash = { readonly path: string } & (
-  | (FileHash & { readonly error?: undefined })
-  | { readonly error: ClientError }
-);
-
-export interface WriteOptions extends FileOptions {
-  /** Whether missing parent directories are created. Default true. */
-  readonly parents?: boolean;
-  /**
-   * With true, readers see the old file or the complete new one, which is a new inode with the same mode. With false the file is
-   * written in place. By default streams and content above 16 MiB are written atomically where the executor can, other content in
-   * place.
-   */
-  readonly atomic?: boolean;
-}
-
-export interface RemoveOptions extends SymlinkOptions {
-  /** Needed for a directory that is not empty. Default false. */
-  readonly recursive?: boolean;
-  /** With true a path that does not exist is no error. Default false. */
-  readonly force?: boolean;
-}
-
-/** A change of a watched path, with a native path. */
-export interface PathChange {
-  readonly path: string;
-  readonly kind: FileChange['kind'];
-}
-
-/** Changes in order. `overflow` means that some are missing: read the tree again. */
-export interface PathChanges {
-  readonly changes: readonly PathChange[];
-  readonly overflow: boolean;
-}
-
-/** Watches a path for one consumer. Leaving the loop, `close` and `await using` end it. */
-export interface PathWatch extends AsyncIterable<PathChanges>, AsyncDisposable {
-  close(): Promise<void>;
-}
 
 /** Where {@link Files} come from. */
 export interface FilesSource {
@@ -320,8 +259,8 @@ export class Files {
     const all = [...paths];
     const uris = await Promise.all(all.map((path) => this.uriOf(path, options)));
     const hashes: PathHash[] = [];
-    for (let start = 0; start < uris.length; start += HASHES_PER_CALL) {
-      const part = uris.slice(start, start + HASHES_PER_CALL);
+    while (hashes.length < uris.length) {
+      const part = firstPart(uris, hashes.length);
       for (const outcome of await this.fileSystem.hash(part, options)) {
         const uri = uris[hashes.length]!;
         const path = toNativePath(uri);
@@ -392,6 +331,19 @@ export class Files {
       work(await this.uriOf(source, options), await this.uriOf(destination, options)),
     );
   }
+}
+
+/** As many paths from `start` on as fit one request. */
+function firstPart(uris: readonly string[], start: number): string[] {
+  const part: string[] = [];
+  for (let length = 0; part.length < HASHES_PER_CALL; ) {
+    const uri = uris[start + part.length];
+    if (uri === undefined) break;
+    length += uri.length;
+    if (part.length > 0 && length > HASH_PATHS_MAX_LENGTH) break;
+    part.push(uri);
+  }
+  return part;
 }
 
 const EXDEV = 18;

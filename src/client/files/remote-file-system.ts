@@ -21,7 +21,7 @@ import { bytesParam, receivedBytes } from '../connection/bytes.ts';
 import { asFileError } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { ClientError } from '../errors.ts';
-import { FILE_BLOCK_BYTES } from '../limits.ts';
+import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../limits.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
 import { type WatchClient, watchRemotely } from './remote-file-watch.ts';
 import { trimSandbox } from './sandbox-context.ts';
@@ -61,12 +61,14 @@ export class RemoteFileSystem implements ExecutorFileSystem {
 
   async *readFileStream(path: string, options: FileOptions = {}): AsyncGenerator<Uint8Array, void> {
     const file = await this.#open(path, 'read', options);
+    const reads: ReturnType<RemoteFile['read']>[] = [];
     try {
-      for (let offset = 0, eof = false; !eof; ) {
-        const block = await file.read(offset);
-        if (block.bytes.length > 0) yield block.bytes;
-        offset += block.bytes.length;
-        eof = block.eof;
+      // A small file takes one request. The client reads ahead in a large one, because each request takes a round trip.
+      for (let offset = 0, ahead = 1; ; ahead = Math.min(2 * ahead, FILE_BLOCKS_IN_FLIGHT)) {
+        for (; reads.length < ahead; offset += FILE_BLOCK_BYTES) reads.push(handled(file.read(offset)));
+        const { bytes, eof } = await reads.shift()!;
+        if (bytes.length > 0) yield bytes;
+        if (eof) return;
       }
     } finally {
       void file.abandon();
@@ -173,10 +175,15 @@ export class RemoteFileSystem implements ExecutorFileSystem {
       const file = await this.#open(path, atomic ? 'atomicReplace' : 'replace', options);
       try {
         let offset = 0;
+        const writes: Promise<void>[] = [];
+        // A server in this process gets the block itself, which is valid only until the next one is requested.
+        const maxWrites = this.#client.carriesBytes ? 1 : FILE_BLOCKS_IN_FLIGHT;
         for await (const block of blocksOf(content, options.signal)) {
-          await file.write(offset, block);
+          writes.push(handled(file.write(offset, block)));
           offset += block.length;
+          if (writes.length === maxWrites) await writes.shift();
         }
+        await Promise.all(writes);
       } catch (error) {
         await file.abandon();
         throw error;
@@ -271,7 +278,7 @@ class RemoteFile {
   async read(offset: number): Promise<{ readonly bytes: Uint8Array; readonly eof: boolean }> {
     const { chunk, eof } = await this.#call('fs/readBlock', { offset, len: FILE_BLOCK_BYTES });
     const bytes = decoded(chunk, this.#path);
-    if (bytes.length > FILE_BLOCK_BYTES || (bytes.length === 0 && !eof)) {
+    if (bytes.length > FILE_BLOCK_BYTES || (bytes.length < FILE_BLOCK_BYTES && !eof)) {
       throw new ClientError(
         'invalidData',
         `invalid message from the server: a block of ${bytes.length} bytes of ${this.#path}`,
@@ -328,6 +335,12 @@ function hashOutcome({ sha256, size, error }: ResultOf<'fs/hash'>['files'][numbe
   }
   if (typeof sha256 === 'string' && typeof size === 'number') return { sha256, size };
   throw new ClientError('protocol', 'invalid message from the server: a file without a hash');
+}
+
+/** A failure that comes before the caller awaits the work is not an unhandled rejection. */
+function handled<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
 }
 
 /** Servers follow links by default, so only false is sent. */

@@ -2,6 +2,7 @@ import type { ExecutorFileSystem, FileOptions, WalkOptions, WalkResult } from '.
 import { ClientError } from '../errors.ts';
 import { WALK_MAX_DEPTH, WALK_MAX_DIRECTORIES, WALK_MAX_ENTRIES } from '../limits.ts';
 import { toNativePath } from '../paths.ts';
+import { namingPath } from './file-errors.ts';
 
 /** An entry below a directory. */
 export interface WalkEntry {
@@ -48,7 +49,7 @@ export async function* walkTree(
   };
   const report = ({ errors }: WalkResult) => {
     for (const { path, message } of errors) {
-      const error = new ClientError('server', `cannot list ${toNativePath(path)}: ${message}`);
+      const error = namingPath('list', path, new ClientError('server', message)) as ClientError;
       if (onError === undefined) throw error;
       onError(error);
     }

@@ -81,8 +81,6 @@ async function attachOn(
 function asAttachError(error: unknown): ClientError {
   const failure = asClientError(error, 'process/attach');
   const { code, data, message } = failure;
-  if (code === RpcErrorCode.processDriven)
-    return new ClientError('conflict', message, { code, data, cause: error });
   if (code !== RpcErrorCode.notFound) return failure;
   const hint = 'list the processes with `client.processes.list()`';
   return new ClientError('notFound', message, { code, data, cause: error, hint });

@@ -94,7 +94,10 @@ export class EventOrder {
   merge(page: ReadPage, position: ReadPosition | null = null): void {
     if (page.failure !== null) throw new InconsistentPageError(page.failure);
     const target = page.nextSeq - 1;
-    if (this.#ended || target <= this.#lastSeq) return;
+    if (this.#ended) return;
+    // Every reader gets the end, even one that begins after it.
+    if (page.closed && target === this.#startSeq) this.#advance({ type: 'closed', seq: target });
+    if (target <= this.#lastSeq) return;
     const events = this.#sized(this.#completed(page, position?.exitSeq), position);
     for (const seq of [...this.#pending.keys()]) if (seq <= target) this.#forget(seq);
     for (const event of events) if (!this.#ended) this.#advance(event);

@@ -16,3 +16,10 @@ export function cannotFollow(processId: string, error: unknown): ClientError {
 export function unsupported(what: string, hint: string): ClientError {
   return new ClientError('unsupported', `the server cannot ${what}`, { hint });
 }
+
+/** A write to a process that was started without stdin. */
+export function noStdin(processId: string): ClientError {
+  return new ClientError('invalidInput', `process ${processId} has no stdin to write to`, {
+    hint: 'start it with `pipeStdin: true`, with `input` or on a terminal',
+  });
+}

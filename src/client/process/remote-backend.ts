@@ -1,13 +1,14 @@
 import type { CallOptions, ExecBackend, ExecProcess, StartOptions, StartParams } from '../backend.ts';
-import { asClientError, lostCall } from '../connection/call-errors.ts';
+import { lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStarted } from '../connection/server-messages.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, withCallerStack } from '../errors.ts';
 import { Attachment } from './attachment.ts';
 import { type ClientHost, processHost } from './process-host.ts';
 import type { NetworkHooks } from './process-routes.ts';
-import { type ProcessHost, RemoteProcess } from './remote-process.ts';
+import { FROM_THE_BEGINNING, type ProcessHost, RemoteProcess } from './remote-process.ts';
+import { startError } from './start-errors.ts';
 
 /** Starts processes on a server. */
 export class RemoteBackend implements ExecBackend {
@@ -41,6 +42,8 @@ export class RemoteBackend implements ExecBackend {
         if (link.end !== null) continue;
         return await this.#startOn(link, params, options, limit);
       }
+    } catch (error) {
+      throw withCallerStack(error);
     } finally {
       limit.end();
     }
@@ -60,7 +63,10 @@ export class RemoteBackend implements ExecBackend {
     }
     const { routes } = this.#host;
     const attachment = Attachment.ofStart(params);
-    const process = new RemoteProcess(this.#processHost, params.processId, attachment);
+    const process = new RemoteProcess(this.#processHost, params.processId, attachment, {
+      ...FROM_THE_BEGINNING,
+      hasStdin: params.tty || params.pipeStdin === true,
+    });
     routes.register(process, attachment, hooks);
     let wanted = true;
     const starting = this.#send(link, process, params);
@@ -91,7 +97,7 @@ export class RemoteBackend implements ExecBackend {
       // Events of another process with the same id may have arrived in the meantime.
       process.abandon();
       this.#host.routes.unregister(process);
-      throw asClientError(error, 'process/start');
+      throw startError(error, params);
     }
   }
 

@@ -33,7 +33,7 @@ import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { type LogStart, ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { outputTextOf } from './output.ts';
-import { cannotFollow, unsupported } from './process-errors.ts';
+import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -58,9 +58,11 @@ export interface ProcessHost {
 export interface ProcessStart extends LogStart {
   /** The exit code, if the process has exited already. */
   readonly exitCode: number | null;
+  /** False when it is known that the process has no stdin. */
+  readonly hasStdin?: boolean;
 }
 
-const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
+export const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -73,6 +75,7 @@ export class RemoteProcess implements ExecProcess {
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
+  readonly #hasStdin: boolean;
   readonly #changes = new Listeners<[]>();
   #sandboxType: SandboxType | null = null;
   #revision: number;
@@ -92,6 +95,7 @@ export class RemoteProcess implements ExecProcess {
     this.#attachment = attachment;
     this.#revision = start.afterSeq;
     this.#exitCode = start.exitCode;
+    this.#hasStdin = start.hasStdin ?? true;
     this.#order = new EventOrder((event) => this.#publish(event), start.afterSeq);
     const read = (afterSeq: number) => this.read({ afterSeq });
     this.#log = new ProcessEventLog((afterSeq, toSeq) => readRetained(read, afterSeq, toSeq), start);
@@ -180,7 +184,10 @@ export class RemoteProcess implements ExecProcess {
   }
 
   async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
-    return this.#stdin.write(typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes, options);
+    const input = typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes;
+    const status = await this.#stdin.write(input, options);
+    if (status === 'stdinClosed' && !this.#hasStdin) throw noStdin(this.processId);
+    return status;
   }
 
   async closeStdin(options: CallOptions = {}): Promise<boolean> {
@@ -252,7 +259,7 @@ export class RemoteProcess implements ExecProcess {
     if (this.#detached) return;
     this.#detached = true;
     this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
-    if (this.ref === null || this.#host.unregister(this)) return;
+    if (this.#closed || this.ref === null || this.#host.unregister(this)) return;
     await this.#host.call('process/detach', { processId: this.processId }, options);
   }
 
@@ -335,11 +342,17 @@ export class RemoteProcess implements ExecProcess {
     } else if (event.type === 'closed') {
       this.#closed = true;
       this.#stopTimers();
-      this.#host.unregister(this);
+      this.#leave();
     }
     this.#log.append(event);
     this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
     this.#changes.emit();
+  }
+
+  /** Ends the attachment to a process that has closed: the server limits their number. Its output stays readable. */
+  #leave(): void {
+    if (this.#host.unregister(this) || this.#attachment.own) return;
+    this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
   }
 
   #scheduleCatchUp(): void {

@@ -122,14 +122,12 @@ export class RemoteProcesses implements SharedProcesses {
 
   /** Follows a process from the answer to its attach on. */
   #follow(attached: Attached, afterSeq: number): RemoteProcess {
-    const { processId, nextSeq, exitCode, closed, screen } = attached;
+    const { processId, exitCode, screen } = attached;
     const { routes } = this.#host;
     const attachment = routes.attachmentOf(processId) ?? Attachment.of(attached);
     attachment.answered(attached);
-    // The event `closed` always comes, so that every reader ends.
-    const lastSeq = closed ? nextSeq - 2 : nextSeq - 1;
     const process = new RemoteProcess(this.#processHost, processId, attachment, {
-      afterSeq: Math.min(screen?.seq ?? afterSeq, lastSeq),
+      afterSeq: screen?.seq ?? afterSeq,
       screen: screen && { type: 'screen', seq: screen.seq, screen },
       exitCode,
     });

@@ -1,7 +1,7 @@
 import type { ExecBackend, ExecProcess, ProcessState, StartParams, WaitOptions } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import { checkBytes } from '../connection/option-checks.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, withCallerStack } from '../errors.ts';
 import { RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
 import { type ProgramInput, writeInput } from './input.ts';
 import { OutputCollector, type RunResult } from './output-collector.ts';
@@ -36,7 +36,8 @@ export function run(
     const params = isArgv(program)
       ? await startParams(describedBy(backend), program, options, deadline)
       : program;
-    return backend.start(params, startOptions(options, deadline));
+    // Awaited, so that stack traces show the caller.
+    return await backend.start(params, startOptions(options, deadline));
   });
 }
 
@@ -48,7 +49,7 @@ export function runProgram(
 ): Promise<RunResult> {
   return runStarted(options, async (deadline) => {
     const params = await startParams(host, command, options, deadline);
-    return host.backend.start(params, startOptions(options, deadline));
+    return await host.backend.start(params, startOptions(options, deadline));
   });
 }
 
@@ -73,6 +74,8 @@ export async function wait(process: ExecProcess, options: WaitOptions = {}): Pro
     const work = until === 'closed' ? workOf(process) : undefined;
     const [state] = await limit.race(Promise.all([ended, work]));
     return state;
+  } catch (error) {
+    throw withCallerStack(error);
   } finally {
     stop();
     limit.end();

@@ -5,7 +5,7 @@ import { CallLimit } from '../connection/call-limit.ts';
 import { CallRetries } from '../connection/call-rules.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStatus } from '../connection/server-messages.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, withCallerStack } from '../errors.ts';
 import { MAX_UNANSWERED_WRITES } from '../limits.ts';
 
 interface Input {
@@ -77,6 +77,8 @@ export class StdinQueue {
     void this.#send();
     try {
       return { status: await limit.race(answer), repeated: input.repeated };
+    } catch (error) {
+      throw withCallerStack(error);
     } finally {
       limit.end();
       this.#inputs.splice(this.#inputs.indexOf(input), 1);

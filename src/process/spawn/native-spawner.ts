@@ -2,6 +2,7 @@ import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { ResourceLimiter } from '../resources/resource-limiter.ts';
+import type { TerminalSize } from '../terminal-size.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
 import { RemovalList } from '../tree/removal-list.ts';
@@ -211,8 +212,6 @@ export class NativeSpawner implements Spawner {
 }
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
-type TerminalSize = { readonly rows: number; readonly cols: number };
-
 const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
 const NOTHING: readonly InheritedDescriptor[] = [];
 const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };

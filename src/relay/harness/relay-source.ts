@@ -197,8 +197,8 @@ function asClientError(error: unknown): ClientError {
 }
 
 function hintFor({ status, code }: RegistryError): string | null {
-  if (status === 401 || status === 403)
-    return 'check the token: it is wrong, expired or for another environment';
+  if (status === 401) return 'check the token: it is wrong, expired or revoked';
+  if (status === 403) return 'use a harness token of this environment';
   if (status === 404) return 'check the environment id and the registry URL';
   return code === 'environment_offline'
     ? 'check that the executor runs: it is not connected to the relay'

@@ -118,6 +118,7 @@ export class ConnectionProcesses {
     { role, takeOver }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver'>,
     nextSeq: number | null,
   ): Follower {
+    if (process.process === null) throw this.#gone(process);
     const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
     if (role === 'driver') {
       this.#requireMayDrive(process);
@@ -169,6 +170,10 @@ export class ConnectionProcesses {
       (id === undefined ? null : this.#directory.endOf(this.#reader, { ref: id })) ??
       (name === undefined ? null : this.#directory.endOf(this.#reader, { name }));
     throw notFound(ended?.message ?? unknown(id, name));
+  }
+
+  #gone({ ref }: SharedProcess): Error {
+    return notFound(this.#directory.endOf(this.#reader, { ref })?.message ?? unknown(ref, undefined));
   }
 
   #withId(id: string, sessionId: string | undefined): SharedProcess | undefined {

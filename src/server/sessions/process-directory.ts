@@ -69,13 +69,17 @@ export class ProcessDirectory {
   /** The first removed first. */
   readonly #ended = new Map<string, EndedProcess>();
   #started = 0;
+  #closing = false;
 
   constructor(spawner: Spawner, detachedOptions: (owner: string) => ProcessManagerOptions) {
     this.#spawner = spawner;
     this.#detachedOptions = detachedOptions;
   }
 
-  /** Gives a process its reference. It is listed when its start begins. Throws ProcessError when its name or id is in use. */
+  /**
+   * Gives a process its reference. It is listed when its start begins. Throws ProcessError when its name or id is in use, and for a
+   * detached process while the server shuts down.
+   */
   enter(session: StartingSession, { processId, name, lifetime, dialect }: EnteringProcess): SharedProcess {
     const { owner } = session;
     const processes = this.#ownerProcesses(owner);
@@ -85,7 +89,10 @@ export class ProcessDirectory {
         `the name ${name} is in use by the running process ${processes.names.get(name)!.ref}; choose another, or terminate that process`,
       );
     }
-    // The id of a session's own process is checked by its manager.
+    // The manager of a session's own processes checks the same.
+    if (lifetime === 'detached' && this.#closing) {
+      throw new ProcessError('shuttingDown', 'the server is shutting down; no program can be started');
+    }
     if (lifetime === 'detached' && session.shared.has(processId)) {
       throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
     }
@@ -129,8 +136,9 @@ export class ProcessDirectory {
     );
   }
 
-  /** The managers of the detached processes. */
-  get detached(): ProcessManager[] {
+  /** Refuses further detached processes, and returns the managers of those that exist. */
+  close(): ProcessManager[] {
+    this.#closing = true;
     return [...this.#owners.values()].filter((owner) => owner.hasDetached).map(({ detached }) => detached);
   }
 

@@ -139,7 +139,7 @@ export class SessionRegistry {
   async close(signal: number | null, graceMs: number): Promise<void> {
     this.#closing = true;
     const sessions = [...this.#sessions.values()];
-    const managers = [...sessions.map(({ processes }) => processes), ...this.directory.detached];
+    const managers = [...sessions.map(({ processes }) => processes), ...this.directory.close()];
     if (signal !== null) for (const processes of managers) processes.signalAll(signal);
     const grace = new AbortController();
     // Every process adds a listener; the sessions bound their number.

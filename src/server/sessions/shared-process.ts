@@ -335,21 +335,24 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#announcing = true;
     setImmediate(() => {
       this.#announcing = false;
-      for (const follower of this.#followers()) this.#announce(follower);
+      const attached = this.attachedClients;
+      for (const follower of this.#followers()) this.#announce(follower, attached);
     });
   }
 
   /** A client that does not keep up is notified later, so that changes cannot pile up for it. */
-  #announce(follower: Follower): void {
-    const { sink, processId, roleChange } = follower;
+  #announce(follower: Follower, attached = this.attachedClients): void {
+    const { sink, processId, roleChange, stream } = follower;
     if (!sink.attached || !sink.sharing) return;
+    // The exit and the end come first, also for a connection that attached in this turn.
+    if (roleChange === 'processGone') stream.begin();
     follower.unannounced = sink.saturated;
     if (sink.saturated) return;
     const params: NotificationParamsOf<'process/attachment'> = {
       processId,
       role: roleChange === 'processGone' ? 'none' : this.roleOf(follower),
       ...(roleChange !== null && { reason: roleChange }),
-      attached: this.attachedClients,
+      attached,
       attachedCount: this.attachedCount,
     };
     follower.roleChange = null;

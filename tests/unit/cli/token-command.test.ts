@@ -65,7 +65,7 @@ test('writes the token to a file that only the owner can read, and does not prin
   expect(readFileSync(out, 'utf8').trim()).toBe(written);
 });
 
-test('a signed token is valid for an hour and for every scope by default', () => {
+test('a signed token is valid for an hour and unlimited by default', () => {
   const { token, id, expires } = signed();
   expect(verify(token!)).toMatchObject({ tokenId: id, limits: {} });
   expect(expires).toBe(new Date(NOW_MS + 3_600_000).toISOString());
@@ -76,11 +76,12 @@ test('a signed token is valid for an hour and for every scope by default', () =>
 test('a signed token has the claims that the flags ask for', () => {
   const { token, id } = signed(
     ...['--scope', 'files', '--path', '/srv/data', '--environment', 'build', '--id', 'robot'],
-    ...['--issuer', 'me', '--audience', 'you', '--expires-in', '30d'],
+    ...['--subject', 'ana', '--issuer', 'me', '--audience', 'you', '--expires-in', '30d'],
   );
   expect(id).toBe('robot');
   expect(verify(token!)).toMatchObject({
     tokenId: 'robot',
+    owner: 'ana',
     limits: { scopes: ['files'], path: '/srv/data', environment: 'build' },
     expiresAtMs: NOW_MS + 30 * 86_400_000,
   });

@@ -159,10 +159,10 @@ export const startParams = (processId = 'p') => ({
 });
 
 /** Starts a process `p` on a new fake server. */
-export async function startedProcess() {
+export async function startedProcess(options: { readonly pipeStdin?: boolean } = {}) {
   const server = new FakeServer();
   const client = await server.connect();
-  return { server, client, process: await client.backend.start(startParams()) };
+  return { server, client, process: await client.backend.start({ ...startParams(), ...options }) };
 }
 
 /** A page of `process/read` with output of these sequence numbers. */

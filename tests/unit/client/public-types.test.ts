@@ -1,5 +1,6 @@
 import { expectTypeOf, test } from 'vitest';
 import {
+  type AttachOptions,
   type Capabilities,
   type ClientError,
   type ClientState,
@@ -8,9 +9,11 @@ import {
   type ExecProcess,
   ExecServerClient,
   type ProcessEvent,
+  type ProcessInfo,
   type ReadPage,
   type RunResult,
   run,
+  type SharedProcesses,
   type TransportSource,
 } from '../../../src/client/index.ts';
 import { stdioCommand } from '../../../src/client/stdio.ts';
@@ -61,6 +64,15 @@ test('connects by URL or over transports', () => {
   });
   // @ts-expect-error: neither a URL nor a transport.
   expectTypeOf(ExecServerClient.connect).toBeCallableWith({ clientName: 'me' });
+});
+
+test('attaches to processes and lists them', () => {
+  expectTypeOf<Client['attach']>().returns.resolves.toEqualTypeOf<ExecProcess>();
+  expectTypeOf<Client['attach']>().parameter(1).toEqualTypeOf<AttachOptions | undefined>();
+  expectTypeOf<Client['processes']>().toEqualTypeOf<SharedProcesses>();
+  expectTypeOf<ProcessInfo['state']>().toEqualTypeOf<'starting' | 'running' | 'exited' | 'closed'>();
+  expectTypeOf<ExecProcess['role']>().toEqualTypeOf<'viewer' | 'driver' | 'none'>();
+  expectTypeOf<ExecProcess['screen']>().returns.resolves.toHaveProperty('redraw').toEqualTypeOf<Uint8Array>();
 });
 
 test('distinguishes events by their type', () => {

@@ -16,6 +16,7 @@ const codes: Record<ProcessErrorCode, number> = {
   shuttingDown: -32600,
   limitUnavailable: -32600,
   notATerminal: -32600,
+  terminalTooLarge: -32600,
   emptyArgv: -32602,
   policyTooLarge: -32602,
   invalidShellSnapshot: -32602,

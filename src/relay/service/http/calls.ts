@@ -75,7 +75,10 @@ export class Calls {
       throw new RequestError(401, 'unauthorized', `the token is ${claims.problem}`, claims.tokenId);
     }
     if (claims.role !== role || claims.environmentId !== environmentId) {
-      const reason = `the token does not have the role ${role} for this environment`;
+      const reason =
+        claims.role === role
+          ? `the token is for the environment ${claims.environmentId}, not for ${environmentId}`
+          : `the token has the role ${claims.role}, not ${role}`;
       throw new RequestError(403, 'forbidden', reason, claims.id);
     }
     return claims;

@@ -1,7 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { RemoteFileSystem } from '../../../../src/client/files/remote-file-system.ts';
-import { FILE_BLOCK_BYTES } from '../../../../src/client/limits.ts';
+import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../../../../src/client/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeFileServer } from '../fake-file-server.ts';
 
@@ -198,13 +198,30 @@ describe('readFileStream', () => {
     expect(server.params('fs/readBlock')).toEqual([
       { handleId, offset: 0, len: FILE_BLOCK_BYTES },
       { handleId, offset: FILE_BLOCK_BYTES, len: FILE_BLOCK_BYTES },
+      { handleId, offset: 2 * FILE_BLOCK_BYTES, len: FILE_BLOCK_BYTES },
     ]);
     expect(server.params('fs/close')).toEqual([{ handleId }]);
+  });
+
+  test('reads ahead of the reader by a limited number of blocks', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.answer('fs/readBlock', { chunk: base64(FILE_BLOCK_BYTES), eof: false });
+    const blocks = files.readFileStream(FILE);
+    const requested: number[] = [];
+    for (let read = 0; read < 4; read++) {
+      await blocks.next();
+      requested.push(server.params('fs/readBlock').length - read);
+    }
+    expect(requested).toEqual([1, 2, FILE_BLOCKS_IN_FLIGHT, FILE_BLOCKS_IN_FLIGHT]);
+    await blocks.return();
+    expect(server.params('fs/close')).toHaveLength(1);
   });
 
   test.each([
     ['too large', { chunk: base64(FILE_BLOCK_BYTES + 1), eof: false }],
     ['empty and not the last', { chunk: '', eof: false }],
+    ['too short and not the last', { chunk: base64(FILE_BLOCK_BYTES - 1), eof: false }],
     ['not base64', { chunk: '*', eof: true }],
   ])('rejects a block that is %s with invalidData', async (_name, block) => {
     const { server, files } = setUp();
@@ -303,6 +320,29 @@ describe('replaceFile', () => {
       [2 * FILE_BLOCK_BYTES, 6],
     ]);
     expect(server.params('fs/close')).toHaveLength(1);
+  });
+
+  test('sends a limited number of blocks before the first is answered', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    const answer = server.hold('fs/writeBlock');
+    const writing = files.replaceFile(FILE, chunks(20 * FILE_BLOCK_BYTES));
+    await vi.waitFor(() => expect(server.params('fs/writeBlock')).toHaveLength(FILE_BLOCKS_IN_FLIGHT));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(server.params('fs/writeBlock')).toHaveLength(FILE_BLOCKS_IN_FLIGHT);
+    expect(server.params('fs/close')).toEqual([]);
+    answer({});
+    await writing;
+    expect(server.params('fs/writeBlock')).toHaveLength(20);
+  });
+
+  test('discards the new file when one of several blocks is refused', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/writeBlock', new ClientError('server', 'No space left on device', { code: -32603 }));
+    const writing = files.replaceFile(FILE, chunks(3 * FILE_BLOCK_BYTES));
+    await expect(writing).rejects.toThrow('No space left on device');
+    expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
   });
 
   test('opens the file for writing in place without atomic', async () => {

@@ -87,6 +87,19 @@ describe('attach', () => {
     await client.close();
   });
 
+  test('ends with the process: servers limit the number of attachments', async () => {
+    const server = sharingServer();
+    const { client, process } = await attach(server);
+    server.link.exited('r', 1);
+    server.link.closedProcess('r', 2);
+    await all(process.events());
+    expect((await server.untilRequests('process/detach', 1))[0]!.params).toEqual({ processId: 'r' });
+    await process.read();
+    await process.detach();
+    expect(server.requests('process/detach')).toHaveLength(1);
+    await client.close();
+  });
+
   test('misses no event that arrives together with the answer', async () => {
     const server = sharingServer({ nextSeq: 2, seqs: [1] });
     server.answers['process/read'] = () => SILENCE;

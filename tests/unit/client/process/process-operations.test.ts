@@ -129,7 +129,7 @@ describe('write', () => {
   });
 
   test('resends unanswered writes in order, with the same ids and before newer ones', async () => {
-    const { server, client, process } = await startedProcess();
+    const { server, client, process } = await startedProcess({ pipeStdin: true });
     server.answers['process/write'] = ({ writeId }) => (writeId === '1' ? { status: 'accepted' } : SILENCE);
     server.answers['process/closeStdin'] = () => SILENCE;
     const failing = client.call('fs/remove', { path: 'file:///x' });

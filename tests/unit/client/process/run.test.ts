@@ -158,7 +158,7 @@ test('stops writing when the program does not accept input', async () => {
   const server = new FakeServer();
   server.answers['process/write'] = () => ({ status: 'stdinClosed' });
   const client = await server.connect();
-  const process = await client.backend.start(params);
+  const process = await client.backend.start({ ...params, pipeStdin: true });
   const talking = communicate(process, Buffer.alloc(1_000_000));
   await server.untilRequests('process/write', 1);
   server.link.exited('p', 1);

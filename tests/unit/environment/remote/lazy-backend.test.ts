@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { run } from '../../../../src/client/process/run.ts';
 import type { Connector } from '../../../../src/environment/remote/connection.ts';
 import { RemoteEnvironment } from '../../../../src/environment/remote/remote-environment.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer } from '../../client/fake-server.ts';
 
 /** An environment on `server`, whose programs exit immediately. */
@@ -42,5 +43,23 @@ it('requests the working directory of an executor that does not send it in the h
   const environment = environmentOf(server);
   await run(environment.backend, ['pwd']);
   expect(server.requests('process/start')[0]?.params.cwd).toBe('file:///reported');
+  await environment.dispose();
+});
+
+it('connects to attach to a process, and keeps the connection until the process has ended', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = { capabilities: { processSharing: true } };
+  server.answers['process/attach'] = ({ ref }) => ({ processId: ref, ref, role: 'viewer', nextSeq: 1 });
+  server.answers['process/detach'] = () => ({});
+  server.answers['process/list'] = () => ({ processes: [{ processId: 'r', ref: 'r', name: 'build' }] });
+  const environment = environmentOf(server);
+  const process = await environment.attach('r');
+  expect((await environment.processes.get('build')).ref).toBe('r');
+  environment.retire();
+  expect(server.link.closed).toBeNull();
+  server.link.exited('r', 1);
+  server.link.closedProcess('r', 2);
+  await process.wait();
+  await waitFor('the end of the connection', () => server.link.closed);
   await environment.dispose();
 });

@@ -1,0 +1,174 @@
+import type { TerminalSize } from '../terminal-size.ts';
+import { forEachSequence } from './escape-sequences.ts';
+import { EVICTION_LIMITS, EvictedScreen, type EvictionLimits, type ScreenHistory } from './evicted-screen.ts';
+import { FoldBudget } from './fold-budget.ts';
+import { type DrawnScreen, drawScreen, type TerminalInput } from './headless-terminal.ts';
+import { MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
+import { upTo } from './pending-output.ts';
+import { findScrolledOff } from './scrolled-off.ts';
+import { TerminalModes } from './terminal-modes.ts';
+
+/** The retained output of a terminal. Offsets count from the beginning of the output. */
+export interface RetainedOutput {
+  /** The sequence number of the last event. */
+  readonly lastSeq: number;
+  readonly totalBytes: number;
+  /** A copy of the output from an offset on, which was not evicted yet. */
+  bytesFrom(offset: number): Buffer;
+}
+
+/** The screen of a terminal after the event `seq`. */
+export interface Screen extends Omit<DrawnScreen, 'scrollsFully'> {
+  readonly seq: number;
+}
+
+/**
+ * Draws the screen of a terminal when it is asked for: from the retained output, and from what the evicted output left behind. Until
+ * then it only collects evicted output.
+ */
+export class ScreenTracker {
+  readonly #output: RetainedOutput;
+  readonly #evicted: EvictedScreen;
+  #evictedBytes = 0;
+  /** Resizes at their offset, which were not evicted. */
+  readonly #resizes: { readonly offset: number; readonly size: TerminalSize }[] = [];
+  #size: TerminalSize;
+  /** The last screen that was drawn, as the start for the next. */
+  #last: { readonly offset: number; readonly screen: DrawnScreen } | null = null;
+  /** Settles after the jobs so far. Each job uses a headless terminal of its own, so they wait for each other. */
+  #jobs: Promise<unknown> = Promise.resolve();
+  /** The drawing that has not begun, which answers all callers until it does. */
+  #next: Promise<Screen> | null = null;
+
+  constructor(
+    size: TerminalSize,
+    output: RetainedOutput,
+    limits: EvictionLimits = EVICTION_LIMITS,
+    budget: FoldBudget = SERVER_BUDGET,
+  ) {
+    this.#size = size;
+    this.#output = output;
+    this.#evicted = new EvictedScreen(size, (job) => void this.#enqueue(job), limits, budget);
+  }
+
+  get size(): TerminalSize {
+    return this.#size;
+  }
+
+  /** Memory besides the retained output. */
+  get retainedBytes(): number {
+    return this.#evicted.retainedBytes + (this.#last?.screen.redraw.length ?? 0);
+  }
+
+  /** The terminal has another size from here on. */
+  resize(size: TerminalSize): void {
+    this.#size = size;
+    const offset = this.#output.totalBytes;
+    if (this.#resizes.at(-1)?.offset === offset) this.#resizes.pop();
+    this.#resizes.push({ offset, size });
+    if (this.#resizes.length <= MAX_RESIZES) return;
+    this.#resizes.shift();
+    this.#evicted.loseExactness();
+  }
+
+  /** Receives output that leaves the log, in order. Valid only during the call. */
+  evict(bytes: Buffer): void {
+    const from = this.#evictedBytes;
+    const end = from + bytes.length;
+    this.#evictedBytes = end;
+    let at = from;
+    if (this.#last !== null && this.#last.offset < end) {
+      this.#evicted.replace(this.#last.screen);
+      at = this.#last.offset;
+      this.#last = null;
+      while ((this.#resizes[0]?.offset ?? end) < at) this.#resizes.shift();
+    }
+    for (let next = this.#resizes[0]; next !== undefined && next.offset < end; next = this.#resizes[0]) {
+      this.#evicted.append(bytes.subarray(at - from, next.offset - from));
+      this.#evicted.resize(next.size);
+      at = next.offset;
+      this.#resizes.shift();
+    }
+    this.#evicted.append(bytes.subarray(at - from));
+  }
+
+  /** Draws the screen as it is now, or a moment later when other screens of this terminal are being drawn. */
+  draw(): Promise<Screen> {
+    this.#next ??= this.#enqueue(() => {
+      this.#next = null;
+      return this.#draw();
+    });
+    return this.#next;
+  }
+
+  async #draw(): Promise<Screen> {
+    const { lastSeq, totalBytes } = this.#output;
+    const history = this.#history();
+    const bytes = Buffer.concat(history.inputs.filter((input) => Buffer.isBuffer(input)));
+    const end = forEachSequence(bytes, () => true);
+    const { start, inputs } = withoutScrolledOff(history, bytes.subarray(0, end), this.#size.rows);
+    const screen = await drawScreen(start, inputs);
+    // The client completes an unfinished sequence with the output that follows.
+    const unfinished = bytes.subarray(end);
+    this.#remember(totalBytes - unfinished.length, screen);
+    return { ...screen, seq: lastSeq, redraw: Buffer.concat([screen.redraw, unfinished]) };
+  }
+
+  #history(): ScreenHistory {
+    if (this.#last === null) {
+      const history = this.#evicted.history;
+      return { ...history, inputs: [...history.inputs, ...this.#retained(this.#evictedBytes)] };
+    }
+    const { offset, screen } = this.#last;
+    return {
+      start: { size: screen.size, input: [screen.redraw], exact: screen.exact },
+      inputs: this.#retained(offset),
+      scrollsFully: screen.scrollsFully,
+    };
+  }
+
+  /** The retained output from an offset on, and the resizes since then. */
+  #retained(from: number): TerminalInput[] {
+    const bytes = this.#output.bytesFrom(from);
+    const inputs: TerminalInput[] = [];
+    let at = from;
+    for (const { offset, size } of this.#resizes) {
+      if (offset < from) continue;
+      inputs.push(bytes.subarray(at - from, offset - from), size);
+      at = offset;
+    }
+    return [...inputs, bytes.subarray(at - from)];
+  }
+
+  #remember(offset: number, screen: DrawnScreen): void {
+    const isRetained = offset >= this.#evictedBytes && screen.redraw.length <= MAX_REDRAW_BYTES;
+    // A resize in the middle of a sequence would come twice.
+    const isResizedBehind = this.#resizes.some((resize) => resize.offset > offset);
+    if (isRetained && !isResizedBehind) this.#last = { offset, screen };
+  }
+
+  #enqueue<T>(job: () => Promise<T>): Promise<T> {
+    const done = this.#jobs.then(job);
+    this.#jobs = done.catch(() => undefined);
+    return done;
+  }
+}
+
+/** All terminals of a process of the operating system share its cores. */
+const SERVER_BUDGET = new FoldBudget();
+
+/** Replaces output that scrolled off by the modes that it set. `bytes` is the output of the history, up to an unfinished sequence. */
+function withoutScrolledOff(
+  { start, inputs, scrollsFully }: ScreenHistory,
+  bytes: Buffer,
+  rows: number,
+): Pick<ScreenHistory, 'start' | 'inputs'> {
+  const modes = new TerminalModes();
+  const isUnresized = inputs.every((input) => Buffer.isBuffer(input));
+  const visibleFrom = scrollsFully && isUnresized ? findScrolledOff(bytes, rows, modes) : null;
+  if (visibleFrom === null) return { start, inputs: upTo(inputs, bytes.length) };
+  return {
+    start: { ...start, input: [...start.input, modes.toBytes()], exact: true },
+    inputs: [Buffer.from('\r'), bytes.subarray(visibleFrom)],
+  };
+}

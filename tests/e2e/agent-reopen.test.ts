@@ -1,0 +1,68 @@
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { AgentExec } from '../../src/agent/index.ts';
+import { ExecServerClient } from '../../src/client/client.ts';
+import { startServerProcess } from '../../src/testing/index.ts';
+import {
+  connectWhenThere,
+  ENVIRONMENT,
+  startExecutorProgram,
+  startProgram,
+  TestRelay,
+} from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const AGENT_USER = fileURLToPath(new URL('../fixtures/agent-user.mjs', import.meta.url));
+
+interface Machine {
+  /** Options with which a program connects. */
+  readonly options: unknown;
+  connect(): Promise<ExecServerClient>;
+}
+
+async function behindWebSocket(): Promise<Machine> {
+  const server = await startServerProcess();
+  onTestFinished(() => server.close());
+  const options = { url: server.url };
+  return { options, connect: () => ExecServerClient.connect(options) };
+}
+
+async function behindRelay(): Promise<Machine> {
+  const relay = await TestRelay.open();
+  const executor = startExecutorProgram(relay);
+  onTestFinished(() => executor.stop().finally(() => relay.close()));
+  await (await connectWhenThere(relay)).close();
+  const auth = relay.token('harness');
+  return {
+    options: { registryUrl: relay.harnessUrl, environmentId: ENVIRONMENT, auth },
+    connect: () => relay.connect(),
+  };
+}
+
+test.each([
+  ['a websocket', behindWebSocket],
+  ['a relay', behindRelay],
+])('a session continues in a new program after the first one was killed, over %s', async (_, open) => {
+  const machine = await open();
+  const cmd = `printf 'name? '; read name; echo "hello $name"`;
+  const args = [AGENT_USER, cmd, JSON.stringify(machine.options)];
+  const killed = startProgram(process.execPath, args, { env: {} });
+  onTestFinished(() => void killed.process.kill('SIGKILL'));
+  const line = await waitFor('the session', () => /^\{.*\}$/m.exec(killed.stdout())?.[0]);
+  const { ref, output } = JSON.parse(line!) as { ref: string; output: string };
+  expect(output).toContain('name?');
+  killed.process.kill('SIGKILL');
+  await killed.exited;
+
+  const client = await machine.connect();
+  onTestFinished(() => client.close());
+  const { backend, processes } = client;
+  const shell = { name: 'sh', path: '/bin/sh' };
+  const exec = new AgentExec({ targets: [{ id: 'box', backend, processes, shell, cwd: 'file:///' }] });
+  const sessionId = await exec.reopen(ref, { callId: 'call-2' });
+  expect(exec.list()).toMatchObject([{ itemId: 'call-2', ref, cwd: 'file:///' }]);
+  const answer = await exec.writeStdin({ session_id: sessionId, chars: 'bob\n', yield_time_ms: 10_000 });
+  expect(answer).toMatchObject({ exitCode: 0, sessionId: null, ref: null });
+  expect(answer.structured.output).toMatch(/^name\? bob\r\nhello bob\r\n$/);
+  await exec.close();
+});

@@ -1,0 +1,431 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
+import type { TransferError } from '../../src/client/files/transfer-result.ts';
+import { startServerProcess } from '../../src/testing/index.ts';
+import { type ConnectedClient, overProxy, overWebSocket } from '../support/connected-clients.ts';
+import { memoryOf } from '../support/machine.ts';
+import { overRelay } from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const MEGABYTE = 1024 * 1024;
+let folder: string;
+beforeEach(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'client-files-')));
+});
+afterEach(() => rmSync(folder, { recursive: true, maxRetries: 5 }));
+
+const at = (path: string) => join(folder, path);
+const write = (path: string, content: string | Uint8Array = path) => writeFileSync(at(path), content);
+const read = (path: string) => readFileSync(at(path), 'utf8');
+const sha256 = (content: string | Uint8Array) => createHash('sha256').update(content).digest('hex');
+
+/** Everything below a directory, names as bytes, with the content of files. */
+function tree(path: string | Buffer): Record<string, unknown> {
+  const entries = readdirSync(path, { withFileTypes: true, encoding: 'buffer' });
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const inner = Buffer.concat([Buffer.from(path), Buffer.from('/'), entry.name]);
+      return [
+        entry.name.toString('latin1'),
+        entry.isDirectory() ? tree(inner) : readFileSync(inner, 'latin1'),
+      ];
+    }),
+  );
+}
+
+describe.each<[string, () => Promise<ConnectedClient>]>([
+  ['a websocket', () => overWebSocket()],
+  ['a relay', () => overRelay()],
+])('files over %s', (_name, open) => {
+  let connected: ConnectedClient;
+  let files: ExecServerClient['files'];
+  beforeAll(async () => {
+    connected = await open();
+    files = connected.client.files;
+  });
+  afterAll(() => connected.close());
+
+  test('takes native paths, file: URIs and URL objects', async () => {
+    await files.write(at('new/deep/a b#1.txt'), 'text');
+    const uri = pathToFileURL(at('new/deep/a b#1.txt'));
+    expect(await files.readText(uri.href)).toBe('text');
+    expect(Buffer.from(await files.read(uri)).toString()).toBe('text');
+    expect(await files.list(at('new/deep'))).toEqual([
+      { name: 'a b#1.txt', path: at('new/deep/a b#1.txt'), kind: 'file' },
+    ]);
+    expect(await files.stat(at('new'))).toMatchObject({
+      path: at('new'),
+      kind: 'directory',
+      isSymlink: false,
+    });
+    expect(await files.exists(at('new'))).toBe(true);
+    expect(await files.exists(at('none'))).toBe(false);
+    expect(await files.exists(at('new/deep/a b#1.txt/x'))).toBe(false);
+    const { size, modifiedAt } = await files.stat(uri);
+    expect([size, modifiedAt.getTime()]).toEqual([4, Math.trunc(lstatSync(uri).mtimeMs)]);
+  });
+
+  test('relative paths are relative to the default directory of the server', async () => {
+    const { cwd } = await connected.client.call('environment/info', null);
+    expect(pathToFileURL(await files.realPath('.')).href).toBe(cwd);
+    expect((await files.list()).map(({ name }) => name)).toEqual(readdirSync(new URL(cwd!)).sort());
+  });
+
+  test('copies, moves and removes', async () => {
+    write('file', 'x');
+    await files.copy(at('file'), at('copy'));
+    await files.move(at('copy'), at('moved'));
+    await files.makeDirectory(at('dir/inner'));
+    await files.copy(at('dir'), at('dir2'));
+    await expect(files.remove(at('dir'))).rejects.toMatchObject({
+      message: `cannot remove ${at('dir')}: the directory is not empty; pass recursive: true to remove everything in it`,
+    });
+    await files.remove(at('dir'), { recursive: true });
+    await files.remove(at('dir2/inner'));
+    await files.remove(at('none'), { force: true });
+    expect(tree(folder)).toEqual({ file: 'x', moved: 'x', dir2: {} });
+  });
+
+  test.each<[string, (at: (path: string) => string) => Promise<unknown>, string, string]>([
+    [
+      'reading a missing file',
+      (at) => files.read(at('none')),
+      'notFound',
+      'cannot read FOLDER/none: No such file',
+    ],
+    [
+      'reading a directory',
+      (at) => files.readText(at('dir')),
+      'isDirectory',
+      'cannot read FOLDER/dir: it is a',
+    ],
+    ['streaming a directory', (at) => files.readStream(at('dir')).next(), 'isDirectory', 'FOLDER/dir'],
+    ['reading below a file', (at) => files.read(at('file/x')), 'notDirectory', 'cannot read FOLDER/file/x'],
+    ['writing to a directory', (at) => files.write(at('dir'), 'x'), 'isDirectory', 'cannot write FOLDER/dir'],
+    [
+      'a parent that is a file',
+      (at) => files.write(at('file/x'), 'x'),
+      'notDirectory',
+      'cannot write FOLDER/file/x',
+    ],
+    [
+      'a missing parent',
+      (at) => files.write(at('a/b'), 'x', { parents: false }),
+      'notFound',
+      'cannot write FOLDER/a/b',
+    ],
+    ['listing a file', (at) => files.list(at('file')), 'notDirectory', 'cannot list FOLDER/file'],
+    [
+      'an existing directory',
+      (at) => files.makeDirectory(at('dir'), { parents: false }),
+      'exists',
+      'cannot create the directory FOLDER/dir: File exists',
+    ],
+    ['removing a missing file', (at) => files.remove(at('none')), 'notFound', 'cannot remove FOLDER/none'],
+    ['hashing a directory', (at) => files.hash(at('dir')), 'isDirectory', 'cannot hash FOLDER/dir'],
+    [
+      'walking a missing directory',
+      (at) => files.walk(at('none')).next(),
+      'notFound',
+      'cannot walk FOLDER/none',
+    ],
+    ['watching a missing path', (at) => files.watch(at('none')), 'notFound', 'cannot watch FOLDER/none'],
+    [
+      'searching a missing path',
+      (at) => files.search(at('none'), 'x'),
+      'notFound',
+      'cannot search FOLDER/none',
+    ],
+    ['a name with a newline', (at) => files.read(at('a\nb')), 'notFound', 'cannot read "FOLDER/a\\nb"'],
+    [
+      'moving a missing file',
+      (at) => files.move(at('none'), at('x')),
+      'notFound',
+      'cannot move FOLDER/none to FOLDER/x',
+    ],
+    // The kernel creates no files there, not even for root.
+    [
+      'a forbidden place',
+      () => files.write('/sys/kernel/new', 'x'),
+      'permissionDenied',
+      'cannot write /sys/kernel/new',
+    ],
+    ['a URI of another kind', () => files.read('file://x?y'), 'invalidInput', 'file://x?y'],
+  ])('the error of %s has a kind and names the path', async (_case, act, kind, message) => {
+    write('file', 'x');
+    mkdirSync(at('dir'));
+    const text = message.replaceAll('FOLDER', folder);
+    await expect(act(at)).rejects.toMatchObject({
+      name: 'ClientError',
+      kind,
+      message: expect.stringContaining(text),
+    });
+  });
+
+  test('walks, searches and hashes', async () => {
+    mkdirSync(at('dir/.hidden'), { recursive: true });
+    write('dir/one', 'first\nsecond\n');
+    write('dir/.hidden/two', 'second');
+    const walked = async (options = {}) => {
+      const found: string[] = [];
+      for await (const { path } of files.walk(at('dir'), options)) found.push(path.slice(folder.length + 5));
+      return found;
+    };
+    expect(await walked()).toEqual(['.hidden', 'one', '.hidden/two']);
+    expect(await walked({ maxDepth: 1 })).toEqual(['.hidden', 'one']);
+    expect(await walked({ hidden: false })).toEqual(['.hidden', 'one']);
+    expect((await files.search(at('dir'), 'sec.nd')).matches).toEqual([
+      { path: at('dir/one'), line: 2, column: 1, text: 'second' },
+    ]);
+    expect(await files.hash(at('dir/one'))).toEqual({ sha256: sha256('first\nsecond\n'), size: 13 });
+    const hashes = await files.hashAll([at('dir/one'), at('none')]);
+    expect(hashes).toMatchObject([
+      { path: at('dir/one'), size: 13 },
+      { path: at('none'), error: { kind: 'notFound', message: expect.stringContaining(at('none')) } },
+    ]);
+  });
+
+  test('a watch reports native paths until it is disposed of', async () => {
+    mkdirSync(at('dir'));
+    const watch = await files.watch(at('dir'), { debounceMs: 1 });
+    write('dir/new');
+    const changes = watch[Symbol.asyncIterator]();
+    const { value } = await changes.next();
+    expect(value).toMatchObject({ changes: [{ path: at('dir/new'), kind: 'created' }], overflow: false });
+    await watch[Symbol.asyncDispose]();
+    expect(await changes.next()).toMatchObject({ done: true });
+  });
+
+  test('odd names survive an upload and a download', async () => {
+    const names = [
+      'a\nb',
+      'é€😀',
+      ' ',
+      '%41',
+      '#?&',
+      '-rf',
+      '...',
+      'C:',
+      '\\',
+      Buffer.from([0xff, 0x0a, 0x80]),
+    ];
+    mkdirSync(at('odd/dir\n'), { recursive: true });
+    for (const name of names)
+      writeFileSync(Buffer.concat([Buffer.from(`${at('odd')}/`), Buffer.from(name)]), 'x');
+    write('odd/dir\n/inner', '');
+    const sent = await files.upload(at('odd'), at('up'));
+    expect(sent).toMatchObject({ files: 11, directories: 2, bytes: 10, verified: 'sha256', skipped: [] });
+    expect(tree(at('up'))).toEqual(tree(at('odd')));
+    const received = await files.download(at('up'), at('down'));
+    expect(received).toMatchObject({ files: 11, directories: 2, bytes: 10, verified: 'sha256', skipped: [] });
+    expect(tree(at('down'))).toEqual(tree(at('odd')));
+  });
+
+  test('links to files are followed; links to directories, loops and special files are skipped and named', async () => {
+    mkdirSync(at('source/dir'), { recursive: true });
+    write('source/file', 'x');
+    for (const [name, target] of [
+      ['to-file', 'file'],
+      ['to-dir', 'dir'],
+      ['to-top', '.'],
+      ['loop', 'loop'],
+      ['nowhere', 'none'],
+    ]) {
+      symlinkSync(target!, at(`source/${name}`));
+    }
+    await promisify(execFile)('mkfifo', [at('source/fifo')]);
+    const sent = await files.upload(at('source'), at('up'));
+    expect([...sent.skipped].sort((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
+      { path: at('source/fifo'), reason: 'neither a file nor a directory' },
+      { path: at('source/loop'), reason: 'a symbolic link that leads nowhere' },
+      { path: at('source/nowhere'), reason: 'a symbolic link that leads nowhere' },
+      { path: at('source/to-dir'), reason: 'a symbolic link to a directory' },
+      { path: at('source/to-top'), reason: 'a symbolic link to a directory' },
+    ]);
+    expect(sent).toMatchObject({ files: 2, directories: 2, followedLinks: [at('source/to-file')] });
+    expect(tree(at('up'))).toEqual({ dir: {}, file: 'x', 'to-file': 'x' });
+
+    const received = await files.download(at('source'), at('down'));
+    expect([...received.skipped].sort((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
+      { path: at('source/fifo'), reason: 'neither a file nor a directory' },
+      { path: at('source/to-dir'), reason: 'a symbolic link to a directory' },
+      { path: at('source/to-top'), reason: 'a symbolic link to a directory' },
+    ]);
+    expect(received).toMatchObject({ files: 2, directories: 2, followedLinks: [at('source/to-file')] });
+    expect(tree(at('down'))).toEqual({ dir: {}, file: 'x', 'to-file': 'x' });
+    const looped: string[] = [];
+    for await (const { kind } of files.walk(at('source'), { followSymlinks: true })) looped.push(kind);
+    expect(looped.length).toBeLessThan(10);
+  });
+
+  test('an upload replaces a file and keeps its mode; a failed one keeps the old file', async () => {
+    write('local', 'new');
+    writeFileSync(at('target'), 'old', { mode: 0o755 });
+    const progress: number[] = [];
+    await files.upload(at('local'), at('target'), {
+      onProgress: ({ fileBytes }) => progress.push(fileBytes),
+    });
+    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o755]);
+    expect(progress).toEqual([3, 3]);
+    truncateSync(at('local'), 8 * MEGABYTE);
+    const giveUp = new AbortController();
+    const aborted = files.upload(at('local'), at('target'), {
+      signal: giveUp.signal,
+      onProgress: () => giveUp.abort(),
+    });
+    await expect(aborted).rejects.toMatchObject({ kind: 'aborted', result: { files: 0 } });
+    expect(read('target')).toBe('new');
+    await waitFor('the end of the temporary file', () => readdirSync(folder).length === 2);
+  });
+
+  test('a download replaces a file and keeps its mode; a failed one keeps the old file', async () => {
+    write('remote', 'new');
+    writeFileSync(at('target'), 'old', { mode: 0o600 });
+    symlinkSync('target', at('link'));
+    await files.download(at('remote'), at('link'));
+    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o600]);
+    expect(lstatSync(at('link')).isSymbolicLink()).toBe(true);
+    truncateSync(at('remote'), 8 * MEGABYTE);
+    const giveUp = new AbortController();
+    const aborted = files.download(at('remote'), at('target'), {
+      signal: giveUp.signal,
+      onProgress: () => giveUp.abort(),
+    });
+    await expect(aborted).rejects.toMatchObject({ kind: 'aborted', result: { files: 0 } });
+    expect(read('target')).toBe('new');
+    expect(readdirSync(folder).sort()).toEqual(['link', 'remote', 'target']);
+  });
+
+  test('a directory transfer that fails says which files were transferred', async () => {
+    mkdirSync(at('source/b'), { recursive: true });
+    write('source/a', 'a');
+    write('source/b/c', 'c');
+    mkdirSync(at('target/b/c'), { recursive: true });
+    const failed = (await files.upload(at('source'), at('target')).catch((error) => error)) as TransferError;
+    expect(failed).toMatchObject({ name: 'ClientError', kind: 'isDirectory', transferred: [at('source/a')] });
+    expect(failed.message).toMatch(
+      /^cannot upload to .*\/target\/b\/c: .* \(1 file was transferred before\)$/,
+    );
+    const back = await files.download(at('source'), at('target')).catch((error) => error);
+    expect(back).toMatchObject({ kind: 'isDirectory', transferred: [at('source/a')] });
+    expect(read('target/a')).toBe('a');
+    for (const missing of [files.upload(at('none'), at('x')), files.download(at('none'), at('x'))]) {
+      await expect(missing).rejects.toMatchObject({
+        kind: 'notFound',
+        message: expect.stringContaining(at('none')),
+      });
+    }
+  });
+});
+
+/** Transfers a file in a process of its own, and reports by how many bytes the process grew. */
+const TRANSFER = `
+  import { ExecServerClient } from ${JSON.stringify(new URL('../../dist/client/index.js', import.meta.url).href)};
+  const [url, method, from, to] = process.argv.slice(1);
+  const client = await ExecServerClient.connect({ url });
+  await client.files.exists('/');
+  const before = process.resourceUsage().maxRSS;
+  const { bytes, verified } = await client.files[method](from, to);
+  console.log(JSON.stringify({ bytes, verified, grown: (process.resourceUsage().maxRSS - before) * 1024 }));
+  await client.close();
+`;
+
+test('100 MB are transferred both ways in bounded memory, with the hash compared', async () => {
+  const server = await startServerProcess();
+  try {
+    write('large', '');
+    truncateSync(at('large'), 100 * MEGABYTE);
+    const before = memoryOf(server.process.pid!, 'VmHWM');
+    for (const [method, from, to] of [
+      ['upload', 'large', 'up'],
+      ['download', 'up', 'down'],
+    ] as const) {
+      const args = ['--input-type=module', '-e', TRANSFER, server.url, method, at(from), at(to)];
+      const { stdout } = await promisify(execFile)(process.execPath, args);
+      const { bytes, verified, grown } = JSON.parse(stdout) as Record<string, number>;
+      expect([bytes, verified]).toEqual([100 * MEGABYTE, 'sha256']);
+      expect(grown).toBeLessThan(128 * MEGABYTE);
+    }
+    expect(memoryOf(server.process.pid!, 'VmHWM') - before).toBeLessThan(128 * MEGABYTE);
+    expect(sha256(readFileSync(at('down')))).toBe(sha256(readFileSync(at('large'))));
+  } finally {
+    await server.close();
+  }
+});
+
+describe('transfers on a lost connection', () => {
+  test('a file starts again when the connection is restored', async () => {
+    const link = await overProxy();
+    try {
+      write('large', Buffer.alloc(6 * MEGABYTE, 'content '));
+      for (const method of ['upload', 'download'] as const) {
+        let drops = 0;
+        const result = await link.client.files[method](at('large'), at(method), {
+          onProgress: ({ fileBytes }) => {
+            if (fileBytes === 3 * MEGABYTE && drops++ === 0) link.proxy.drop();
+          },
+        });
+        expect(result).toMatchObject({ files: 1, bytes: 6 * MEGABYTE, verified: 'sha256' });
+        expect(drops).toBeGreaterThan(1);
+        expect(sha256(readFileSync(at(method)))).toBe(sha256(readFileSync(at('large'))));
+      }
+      await waitFor('the end of temporary files', () => readdirSync(folder).length === 3);
+    } finally {
+      await link.close();
+    }
+  });
+
+  test('a transfer fails when the connection is not restored, and keeps the old file', async () => {
+    const link = await overProxy();
+    const client = await ExecServerClient.connect({ url: link.proxy.url, recoveryWindowMs: 1 });
+    try {
+      write('large', Buffer.alloc(6 * MEGABYTE));
+      write('target', 'old');
+      const failing = client.files.upload(at('large'), at('target'), {
+        onProgress: ({ fileBytes }) => {
+          if (fileBytes === 3 * MEGABYTE) link.proxy.interrupt();
+        },
+      });
+      await expect(failing).rejects.toMatchObject({
+        kind: 'brokenPipe',
+        message: expect.stringContaining(`cannot upload to ${at('target')}`),
+        transferred: [],
+      });
+      expect(read('target')).toBe('old');
+      await waitFor('the end of the temporary file', () => readdirSync(folder).length === 2);
+    } finally {
+      await client.close();
+      await link.close();
+    }
+  });
+});
+
+test('an error of a missing file shows the line of the caller', async () => {
+  const { client, close } = await overWebSocket();
+  try {
+    const caller = async () => await client.files.readText(at('none'));
+    await expect(caller()).rejects.toSatisfy((error: Error) => error.stack!.includes('client-files.test.ts'));
+    expect(existsSync(at('none'))).toBe(false);
+  } finally {
+    await close();
+  }
+});

@@ -1,0 +1,359 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ATTACHMENTS_PER_CONNECTION, ATTACHMENTS_PER_PROCESS } from '../../../../src/server/limits.ts';
+import { settled } from './registry-fixture.ts';
+import { createSharing } from './sharing-fixture.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.UTC(2026, 0, 1) });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const RETENTION_MS = 30_000;
+
+/** A process of one client, and another client that views it. */
+async function viewed(options: { tailBytes?: number; nextSeq?: number; sharing?: boolean } = {}) {
+  const sharing = createSharing({ closedProcessRetentionMs: RETENTION_MS });
+  const owner = sharing.connect('owner', { sharing: options.sharing ?? true });
+  const viewer = sharing.connect('viewer');
+  const { process, child } = await sharing.run(owner, 'p', options);
+  viewer.attach(process, options);
+  await settled();
+  const write = (...texts: string[]) => {
+    for (const text of texts) child.stdout.write(text);
+  };
+  return { ...sharing, owner, viewer, process, child, write, events: () => viewer.peer.events(process.ref) };
+}
+
+describe('a viewer', () => {
+  test('gets every event of the process', async () => {
+    const { owner, events, write, child } = await viewed();
+    write('a', 'b');
+    child.finish(0);
+    expect(events()).toEqual(['a', 'b', 'exit', 'closed']);
+    expect(owner.peer.events('p')).toEqual(['a', 'b', 'exit', 'closed']);
+  });
+
+  test('gets nothing before the response to its request', async () => {
+    const { viewer, process, write, connect } = await viewed();
+    const late = connect('late');
+    late.attach(process, { nextSeq: 1 });
+    write('a');
+    expect(late.peer.messages).toEqual([]);
+    expect(viewer.peer.events(process.ref)).toEqual(['a']);
+    await settled();
+    expect(late.peer.events(process.ref)).toEqual(['a']);
+  });
+
+  test('gets nothing while its connection is saturated, and nothing is paused', async () => {
+    const { viewer, events, write, child } = await viewed();
+    viewer.setSaturated(true);
+    write('a', 'b');
+    expect([events(), child.stdout.paused]).toEqual([[], false]);
+  });
+
+  test('continues with what is retained', async () => {
+    const { viewer, events, write } = await viewed();
+    viewer.setSaturated(true);
+    write('a', 'b');
+    viewer.setSaturated(false);
+    write('c');
+    expect(events()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('skips to new output when a part of what it missed is gone', async () => {
+    const { viewer, events, write } = await viewed({ tailBytes: 2 });
+    write('a');
+    viewer.setSaturated(true);
+    write('b', 'c', 'd');
+    viewer.setSaturated(false);
+    write('e');
+    expect(events()).toEqual(['a', '[2-4]', 'e']);
+  });
+
+  test('gets the exit and the end after a gap', async () => {
+    const { viewer, events, write, child } = await viewed({ tailBytes: 2 });
+    viewer.setSaturated(true);
+    write('a', 'b', 'c');
+    child.exit(0);
+    write('d', 'e', 'f');
+    child.endStreams();
+    expect(events()).toEqual([]);
+    viewer.setSaturated(false);
+    expect(events()).toEqual(['[1-3]', 'exit', '[5-7]', 'closed']);
+  });
+
+  test('that asks for all output gets the gap first, then what is retained', async () => {
+    const { process, connect, write } = await viewed({ tailBytes: 2 });
+    write('a', 'b', 'c', 'd');
+    const late = connect('late');
+    late.attach(process, { nextSeq: 1 });
+    write('e');
+    await settled();
+    write('f');
+    expect(late.peer.events(process.ref)).toEqual(['[1-3]', 'd', 'e', 'f']);
+  });
+
+  test('stops in the middle of retained output when its connection is saturated', async () => {
+    const { process, connect, write } = await viewed();
+    write('a', 'b', 'c');
+    const late = connect('late');
+    const { peer } = late;
+    const { sendBulk } = peer;
+    peer.sendBulk = (frame) => {
+      sendBulk.call(peer, frame);
+      peer.saturated = peer.events(process.ref).length >= 2;
+    };
+    late.attach(process, { nextSeq: 1 });
+    await settled();
+    expect(peer.events(process.ref)).toEqual(['a', 'b']);
+    peer.sendBulk = sendBulk;
+    late.setSaturated(false);
+    expect(peer.events(process.ref)).toEqual(['a', 'b', 'c']);
+  });
+
+  test.each(['before', 'after'])('that attaches right %s the end gets it', async (when) => {
+    const { process, connect, child, write } = await viewed();
+    write('a');
+    const late = connect('late');
+    if (when === 'after') child.finish(3);
+    late.attach(process, { nextSeq: 1 });
+    if (when === 'before') child.finish(3);
+    await settled();
+    expect(late.peer.events(process.ref)).toEqual(['a', 'exit', 'closed']);
+  });
+
+  test('that attaches right before the process is forgotten gets its end, and that it is gone', async () => {
+    const { process, connect, child, write } = await viewed();
+    write('a');
+    child.finish(3);
+    const late = connect('late');
+    late.attach(process, { nextSeq: 1 });
+    vi.advanceTimersByTime(RETENTION_MS);
+    await settled();
+    expect(late.peer.events(process.ref)).toEqual(['[1-1]', 'exit', 'closed']);
+    expect(late.peer.roles(process.ref)).toEqual(['none processGone']);
+    expect(() => late.attach(process)).toThrow(
+      `process ${process.ref} exited with code 3 and closed at 2026-01-01T00:00:00.000Z; its output was removed at 2026-01-01T00:00:30.000Z`,
+    );
+  });
+
+  test('whose connection is saturated gets the end of a process that is gone', async () => {
+    const { viewer, process, events, child, write } = await viewed();
+    viewer.setSaturated(true);
+    write('a');
+    child.finish(0);
+    vi.advanceTimersByTime(RETENTION_MS);
+    await settled();
+    expect(viewer.peer.roles(process.ref)).toEqual(['viewer']);
+    viewer.setSaturated(false);
+    expect(events()).toEqual(['[1-1]', 'exit', 'closed']);
+    expect(viewer.peer.roles(process.ref)).toEqual(['viewer', 'none processGone']);
+    expect(process.attachedCount).toBe(0);
+  });
+
+  test('gets the end of a process that is killed with its session', async () => {
+    const { registry, owner, process, connect, events, viewer } = await viewed();
+    const late = connect('late');
+    late.attach(process);
+    registry.end(owner.session);
+    late.attach(process);
+    await settled();
+    await settled();
+    for (const { peer } of [viewer, late]) {
+      expect(peer.events(process.ref)).toEqual(['exit', 'closed']);
+      expect(peer.roles(process.ref).at(-1)).toBe('none processGone');
+    }
+    expect(events()).toHaveLength(2);
+  });
+});
+
+describe('the program', () => {
+  test('waits for its driver and not for a viewer', async () => {
+    const { owner, viewer, process, child } = await viewed();
+    viewer.setSaturated(true);
+    expect(child.stdout.paused).toBe(false);
+    owner.setSaturated(true);
+    expect(child.stdout.paused).toBe(true);
+    owner.setSaturated(false);
+    viewer.setSaturated(false);
+    viewer.attach(process, { role: 'driver', takeOver: true });
+    owner.setSaturated(true);
+    expect(child.stdout.paused).toBe(false);
+    viewer.setSaturated(true);
+    expect(child.stdout.paused).toBe(true);
+    viewer.disconnect();
+    expect(child.stdout.paused).toBe(true);
+    owner.disconnect();
+    expect(child.stdout.paused).toBe(false);
+  });
+
+  test('waits for a session that would not understand a gap, whoever drives', async () => {
+    const { owner, viewer, process, child, write } = await viewed({ sharing: false });
+    viewer.attach(process, { role: 'driver', takeOver: true });
+    owner.setSaturated(true);
+    write('a');
+    expect(child.stdout.paused).toBe(true);
+    owner.setSaturated(false);
+    await settled();
+    expect(owner.peer.events('p')).toEqual(['a']);
+    expect(owner.peer.roles('p')).toEqual([]);
+  });
+
+  test('loses nothing for a viewer that becomes the driver while it is behind', async () => {
+    const { viewer, process, child, write, events } = await viewed();
+    viewer.setSaturated(true);
+    write('a', 'b');
+    viewer.attach(process, { role: 'driver', takeOver: true });
+    write('c');
+    expect(child.stdout.paused).toBe(true);
+    viewer.setSaturated(false);
+    expect(events()).toEqual(['a', 'b', 'c']);
+  });
+});
+
+describe('the driver', () => {
+  test('is the session, unless an attached connection drives', async () => {
+    const { owner, viewer, process, connect } = await viewed();
+    const other = connect('other');
+    expect(() => viewer.attach(process, { role: 'driver' })).toThrow(
+      expect.objectContaining({ code: -32011, message: expect.stringContaining('by the client `owner`') }),
+    );
+    const follower = viewer.attach(process, { role: 'driver', takeOver: true });
+    expect(process.roleOf(follower)).toBe('driver');
+    expect(() => other.attach(process, { role: 'driver' })).toThrow('by the client `viewer`');
+    viewer.attach(process, { role: 'viewer' });
+    expect(process.attachedClients[0]).toEqual({ client: 'owner', role: 'driver' });
+    owner.disconnect();
+    other.attach(process, { role: 'driver' });
+    expect(process.attachedClients).toEqual([
+      { client: 'other', role: 'driver' },
+      { client: 'viewer', role: 'viewer' },
+    ]);
+  });
+
+  test('can be taken back by the session', async () => {
+    const { owner, viewer, process } = await viewed();
+    viewer.attach(process, { role: 'driver', takeOver: true });
+    expect(() => owner.processes.find('p', 'write')).toThrow('driven by the client `viewer`');
+    await owner.processes.find('p', 'signal');
+    owner.attach(process, { role: 'driver', takeOver: true });
+    await owner.processes.find('p', 'write');
+    await settled();
+    expect(viewer.peer.roles(process.ref)).toEqual(['viewer', 'viewer takenOver']);
+  });
+
+  test('is exactly one when two clients fight, and each is notified once per turn', async () => {
+    const { owner, viewer, process, connect } = await viewed();
+    const rival = connect('rival');
+    rival.attach(process);
+    await settled();
+    const notified = [owner, viewer, rival].map(({ peer }) => peer.messages.length);
+    for (let round = 0; round < 50; round++) {
+      for (const client of [viewer, rival]) {
+        client.attach(process, { role: 'driver', takeOver: true });
+        expect(process.attachedClients.filter(({ role }) => role === 'driver')).toHaveLength(1);
+      }
+    }
+    await settled();
+    expect([owner, viewer, rival].map(({ peer }, index) => peer.messages.length - notified[index]!)).toEqual([
+      1, 1, 1,
+    ]);
+    expect(viewer.peer.roles(process.ref).at(-1)).toBe('viewer takenOver');
+    expect(rival.peer.roles(process.ref).at(-1)).toMatch(/^driver/);
+    await expect(rival.processes.find(process.ref, 'write')).resolves.toBeDefined();
+  });
+
+  test('is reported to a session that comes back', async () => {
+    const { registry, owner, viewer, process, connect } = await viewed();
+    owner.disconnect();
+    viewer.attach(process, { role: 'driver' });
+    registry.resume(owner.session.id);
+    const back = connect('owner', { session: owner.session });
+    await settled();
+    expect(back.peer.roles('p')).toEqual(['viewer']);
+    viewer.disconnect();
+    await settled();
+    expect(back.peer.roles('p')).toEqual(['viewer', 'driver driverLeft']);
+  });
+});
+
+describe('notifications', () => {
+  test('of one turn are sent as one; none is queued for a client that does not keep up', async () => {
+    const { viewer, process, connect } = await viewed();
+    viewer.setSaturated(true);
+    for (let round = 0; round < 100; round++) {
+      const other = connect('other');
+      other.attach(process);
+      other.disconnect();
+      await settled();
+    }
+    expect(viewer.peer.roles(process.ref)).toEqual(['viewer']);
+    viewer.setSaturated(false);
+    expect(viewer.peer.roles(process.ref)).toEqual(['viewer', 'viewer']);
+  });
+
+  test('name at most 64 clients, with names of 64 characters, and count all', async () => {
+    const { process, connect, owner } = await viewed();
+    for (let index = 0; index < 100; index++) connect('x'.repeat(1_000)).attach(process);
+    await settled();
+    const { attached, attachedCount } = owner.peer.messages.at(-1)!.params as {
+      attached: { client: string }[];
+      attachedCount: number;
+    };
+    expect([attached.length, attachedCount]).toEqual([64, 102]);
+    expect(attached.at(-1)!.client).toBe(`${'x'.repeat(64)}…`);
+  });
+});
+
+describe('attachments', () => {
+  test('leave nothing after a thousand attaches and detaches', async () => {
+    const { process, connect, viewer } = await viewed();
+    const other = connect('other');
+    for (let round = 0; round < 1_000; round++) {
+      other.attach(process, { role: round % 2 === 0 ? 'driver' : 'viewer', takeOver: true });
+      if (round % 3 === 0) other.attach(process);
+      other.processes.detach(process.ref);
+    }
+    expect(process.attachedClients).toEqual([
+      { client: 'owner', role: 'driver' },
+      { client: 'viewer', role: 'viewer' },
+    ]);
+    viewer.processes.dispose();
+    expect(process.attachedCount).toBe(1);
+  });
+
+  test('are limited for each process', async () => {
+    const { process, connect } = await viewed();
+    for (let index = 1; index < ATTACHMENTS_PER_PROCESS; index++) connect('many').attach(process);
+    expect(() => connect('more').attach(process)).toThrow(expect.objectContaining({ code: -32001 }));
+  });
+
+  test('are limited for each connection, and free again when a process is gone', async () => {
+    const { connect, run } = createSharing({ closedProcessRetentionMs: RETENTION_MS });
+    const [owner, viewer] = [connect('owner'), connect('viewer')];
+    for (let index = 0; index < ATTACHMENTS_PER_CONNECTION; index++) {
+      const { process, child } = await run(owner, `p${index}`);
+      viewer.attach(process);
+      if (index === 0) child.finish(0);
+    }
+    const { process } = await run(owner, 'more');
+    expect(() => viewer.attach(process)).toThrow(expect.objectContaining({ code: -32001 }));
+    vi.advanceTimersByTime(RETENTION_MS);
+    await settled();
+    viewer.attach(process);
+  });
+
+  test('are recorded, with the client that was taken over', async () => {
+    const { process, viewer, records } = await viewed();
+    viewer.attach(process, { role: 'driver', takeOver: true });
+    viewer.processes.detach(process.ref);
+    expect(records).toEqual([
+      ['attach', process.ref, { role: 'viewer', takenOverFrom: null }],
+      ['attach', process.ref, { role: 'driver', takenOverFrom: 'owner' }],
+      ['detach', process.ref, {}],
+    ]);
+  });
+});
