@@ -200,6 +200,10 @@ export class AgentExec {
     await Promise.all(this.#ends.values());
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   async #start(call: Launch, turnId: string | null): Promise<{ session: Session; release: () => void }> {
     await approve(call);
     this.#assertOpen('exec_command');

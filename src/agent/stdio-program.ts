@@ -78,6 +78,10 @@ export class StdioProgram {
     await this.process.terminate(mode, { timeoutMs: 2 * STDIO_EXIT_WAIT_MS }).catch(() => false);
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #closedInTime(): Promise<boolean> {
     return new Promise((resolve) => {
       const over = () => this.process.state.closed || this.process.state.failure !== null;

@@ -54,8 +54,8 @@ export function unlessAborted<T>(
   });
 }
 
-/** Resolves after the time, or as soon as the signal aborts. */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+/** Resolves after the time, or as soon as the signal aborts. With `unref` the timer does not keep Node running. */
+export function sleep(ms: number, signal: AbortSignal, { unref = false } = {}): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const finish = () => {
@@ -64,6 +64,8 @@ export function sleep(ms: number, signal: AbortSignal): Promise<void> {
       resolve();
     };
     const timer = setTimeout(finish, ms);
+    // In a browser a timer is a number.
+    if (unref) timer.unref?.();
     const stop = onAbort(signal, finish);
   });
 }

@@ -1,9 +1,11 @@
 import { onAbort } from './abort.ts';
 
-/** Makes the reasons of the signal of a {@link TimeLimit}. */
-interface TimeLimitReasons {
+/** Options of a {@link TimeLimit}. */
+interface TimeLimitOptions {
   /** The reason when the time is up. By default a TimeoutError, as of `AbortSignal.timeout`. */
   readonly timeUp?: () => unknown;
+  /** Whether the timer lets Node exit. */
+  readonly unref?: boolean;
   /** The reason when another signal aborts first. By default the reason of that signal. */
   readonly aborted?: (reason: unknown) => unknown;
 }
@@ -22,7 +24,7 @@ export class TimeLimit {
   constructor(
     ms: number | null,
     signals: readonly AbortSignal[] = [],
-    { timeUp = timeoutError, aborted = (reason) => reason }: TimeLimitReasons = {},
+    { timeUp = timeoutError, aborted = (reason) => reason, unref = false }: TimeLimitOptions = {},
   ) {
     const controller = new AbortController();
     this.signal = controller.signal;
@@ -38,6 +40,8 @@ export class TimeLimit {
       return;
     }
     const timer = setTimeout(expire, ms);
+    // In a browser a timer is a number.
+    if (unref) timer.unref?.();
     this.#stops.push(() => clearTimeout(timer));
   }
 

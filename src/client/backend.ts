@@ -274,6 +274,8 @@ export interface FileChanges {
  */
 export interface FileWatch extends AsyncIterable<FileChanges> {
   close(): Promise<void>;
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**

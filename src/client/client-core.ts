@@ -8,6 +8,7 @@ import type {
   ResultOf,
 } from '../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
+import { Activity } from './connection/activity.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
@@ -52,6 +53,7 @@ export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
 
 /** A session with a server that survives lost connections. Independent of how connections are opened. */
 export class ClientCore {
+  readonly #activity = new Activity();
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
   /** Lists the processes of the server and attaches to them, whichever client started them. */
@@ -60,9 +62,9 @@ export class ClientCore {
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
-  readonly #bodies = new HttpBodies();
+  readonly #bodies: HttpBodies;
   /** TCP connections from the server's network. */
-  protected readonly tcp: TcpStreams = new TcpStreams(this);
+  protected readonly tcp: TcpStreams = new TcpStreams(this, this.#activity);
   readonly #policyRequests: PolicyRequests;
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
@@ -94,6 +96,7 @@ export class ClientCore {
       recoveryWindowMs:
         durationOrNone('recoveryWindowMs', recoveryWindowMs, Number.POSITIVE_INFINITY) ?? RECOVERY_WINDOW_MS,
       maxMessageBytes: options.maxMessageBytes ?? MAX_MESSAGE_BYTES,
+      activity: this.#activity,
       clientName: options.clientName ?? 'exec-server-client',
       detachedSessionTtlMs: durationOrNone('detachedSessionTtlMs', detachedSessionTtlMs, UNLIMITED_TTL),
       trace: options.trace,
@@ -110,9 +113,11 @@ export class ClientCore {
       call: (method, params, callOptions) => core.call(method, params, callOptions),
       usableLink: (signal) => core.#usableLink(signal),
       routes: this.#routes,
+      activity: this.#activity,
     };
     this.backend = new RemoteBackend(host);
     this.processes = new RemoteProcesses(host);
+    this.#bodies = new HttpBodies(this.#activity);
     this.http = new RemoteHttp(this, this.#bodies);
   }
 
@@ -222,7 +227,12 @@ export class ClientCore {
       listeners = new Listeners();
       this.#notifications.set(method, listeners);
     }
-    return listeners.add(listener as (params: unknown) => void);
+    const remove = listeners.add(listener as (params: unknown) => void);
+    const end = this.#activity.begin();
+    return () => {
+      remove();
+      end();
+    };
   }
 
   /**
@@ -297,7 +307,7 @@ export class ClientCore {
     for (;;) {
       if (this.#state === 'closed' || this.#state === 'failed') throw this.#failure ?? closedByOwner();
       if (this.#state === 'connected' && this.#link !== null) return this.#link;
-      await this.#nextChange(signal);
+      await this.#activity.during(this.#nextChange(signal));
     }
   }
 
@@ -335,6 +345,7 @@ export class ClientCore {
   /** Makes a link the current one. The link may already have ended. */
   #install(link: Link): void {
     this.#link = link;
+    link.unref();
     this.#linkSince = performance.now();
     this.#answeredBefore = link.answered;
     this.#environmentInfo = link.environmentInfo;
@@ -374,10 +385,14 @@ export class ClientCore {
 
   async #recover(end: LinkEnd, pauseMs: number): Promise<void> {
     const { recoveryWindowMs, resumable } = this.#options;
-    const limit = new CallLimit('the recovery', {
-      signal: this.#closing.signal,
-      timeoutMs: recoveryWindowMs,
-    });
+    const limit = new CallLimit(
+      'the recovery',
+      {
+        signal: this.#closing.signal,
+        timeoutMs: recoveryWindowMs,
+      },
+      { kind: 'timeout', unref: true },
+    );
     try {
       if (!resumable) throw lostConnection(end);
       if (this.#protocolErrors >= MAX_PROTOCOL_ERRORS) throw lostConnection(end);

@@ -20,7 +20,7 @@ export type ClientErrorKind =
   | 'aborted'
   /** Too many calls are unanswered. */
   | 'overloaded'
-  /** The client was closed by its owner. */
+  /** The client was closed by its owner, or has detached from the process. */
   | 'closed'
   /** The server lacks a capability that the call needs. */
   | 'unsupported'
@@ -48,7 +48,7 @@ export type ClientErrorKind =
   | 'brokenPipe'
   /** Output of a process is lost: the server no longer retains it. */
   | 'outputLost'
-  /** Another writer has changed what the call depends on, or it exists already. */
+  /** Another client drives the process, another writer has changed what the call depends on, or it exists already. */
   | 'conflict'
   /** A file of this machine could not be read or written. */
   | 'storage';

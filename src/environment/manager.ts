@@ -174,6 +174,10 @@ export class EnvironmentManager {
     await Promise.all(all.map((each) => each?.dispose()));
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
   #connectorFor(transport: EnvironmentTransport): Connector {
     return this.#options.connectorFor?.(transport) ?? createConnector(transport, this.#options);
   }

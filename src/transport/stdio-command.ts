@@ -1,5 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { Socket } from 'node:net';
 import { type Readable, Writable } from 'node:stream';
 import { withTimeout } from '../base/with-timeout.ts';
 import { COMMAND_END_TIMEOUT_MS, COMMAND_STATUS_TIMEOUT_MS, STDERR_LINE_MAX_BYTES } from './limits.ts';
@@ -85,6 +86,13 @@ class StdioCommandTransport implements Transport {
 
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
     return this.#stdio.sendPart(part, last, released);
+  }
+
+  /** A program whose stdin ends because Node exits ends by itself. */
+  unref(): void {
+    const { stdin, stdout, stderr } = this.#child;
+    this.#child.unref();
+    for (const pipe of [stdin, stdout, stderr]) if (pipe instanceof Socket) pipe.unref();
   }
 
   setReceiving(receiving: boolean): void {

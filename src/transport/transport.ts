@@ -86,6 +86,8 @@ export interface Transport {
   confirmReceived?(sentBeforeMs: number, confirmed: () => void): void;
   /** The peer has sent a valid `initialize`: lifts the stricter limits for new peers, where there are any. */
   peerInitialized?(): void;
+  /** From now on the open connection does not keep Node running. Absent where it never does. */
+  unref?(): void;
   /** Stops or resumes receiving messages, which creates back-pressure for the peer. */
   setReceiving(receiving: boolean): void;
   /**

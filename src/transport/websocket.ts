@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { connect } from 'node:net';
+import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
@@ -86,6 +86,8 @@ export class WebSocketTransport implements Transport {
   /** Null on the client's end. */
   readonly #stream: FrameStream | null;
   readonly #unfinished: UnfinishedMessages | null;
+  /** The socket of a client, if it is known. */
+  readonly #socket: CountingStream | null;
   readonly #keepalive: Keepalive;
   /** Small messages that are sent at the end of this turn. */
   #batch: (string | Uint8Array)[] = [];
@@ -105,6 +107,7 @@ export class WebSocketTransport implements Transport {
     const isServer = 'stream' in underlying;
     this.#stream = isServer ? underlying.stream : null;
     this.#unfinished = isServer ? underlying.unfinished : null;
+    this.#socket = isServer ? null : underlying.socket;
     if (!isServer) ws.pause();
     ws.on('error', (error) => {
       this.#failure ??= error.message;
@@ -166,6 +169,10 @@ export class WebSocketTransport implements Transport {
 
   confirmReceived(sentBeforeMs: number, confirmed: () => void): void {
     this.#keepalive.confirmReceived(sentBeforeMs, confirmed);
+  }
+
+  unref(): void {
+    if (this.#socket instanceof Socket) this.#socket.unref();
   }
 
   setReceiving(receiving: boolean): void {

@@ -195,6 +195,7 @@ test('environmentTarget runs commands in an environment', async () => {
   expect(target).toEqual({
     id: 'local',
     backend: environment.backend,
+    processes: environment.processes,
     shell: { name: expect.any(String), path: expect.stringMatching(/^\//) },
     cwd: pathToFileURL(process.cwd()).href,
   });

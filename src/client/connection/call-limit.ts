@@ -10,16 +10,19 @@ export class CallLimit {
   readonly signal: AbortSignal | undefined;
   readonly #limit: TimeLimit | null = null;
 
-  /** `timeUp` sets the kind and hint of the timeout error. Throws ClientError for a timeout that is not a number from 0. */
+  /** `timeUp` sets the kind and hint of the timeout error. With `unref` the timer does not keep Node running. Throws ClientError for a timeout that is not a number from 0. */
   constructor(
     what: string,
     options: CallOptions,
-    timeUp: { readonly kind: ClientErrorKind; readonly hint?: string } = { kind: 'timeout' },
+    timeUp: { readonly kind: ClientErrorKind; readonly hint?: string; readonly unref?: boolean } = {
+      kind: 'timeout',
+    },
   ) {
     const { signal, timeoutMs } = options;
     if (signal === undefined && timeoutMs === undefined) return;
     checkDuration('timeoutMs', timeoutMs);
     this.#limit = new TimeLimit(timeoutMs ?? null, signal === undefined ? [] : [signal], {
+      unref: timeUp.unref ?? false,
       aborted: (cause) => new ClientError('aborted', `${what} was aborted`, { cause }),
       timeUp: () => {
         const { kind, hint } = timeUp;

@@ -7,6 +7,7 @@ import { CloseCode, type CloseReason, type Transport } from '../../transport/tra
 import type { EnvironmentInfo } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
+import type { Activity } from './activity.ts';
 import { CallLimit } from './call-limit.ts';
 import { type DroppedProcess, protocolError, readInitializeResult } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
@@ -19,6 +20,8 @@ export interface LinkSettings {
   readonly initializeTimeoutMs: number;
   readonly maxMessageBytes: number;
   readonly clientName: string;
+  /** Counts the calls that wait for an answer. */
+  readonly activity: Activity;
   readonly detachedSessionTtlMs: number | undefined;
   /** Returns the trace of a call; called when the call is sent. */
   readonly trace: TraceSource | undefined;
@@ -49,6 +52,8 @@ export interface LinkEnd {
 /** One physical connection: a transport, its pending calls, and the session that was opened or resumed on it. */
 export class Link {
   readonly #connection: RpcConnection;
+  readonly #transport: Transport;
+  readonly #activity: Activity;
   readonly #events: LinkEvents;
   readonly #trace: TraceSource | undefined;
   /** Ids of the server's requests that are not answered yet. */
@@ -63,6 +68,8 @@ export class Link {
 
   private constructor(transport: Transport, options: LinkSettings, events: LinkEvents) {
     this.#events = events;
+    this.#transport = transport;
+    this.#activity = options.activity;
     this.#trace = options.trace;
     const { maxMessageBytes } = options;
     this.#connection = new RpcConnection(transport, {
@@ -149,6 +156,7 @@ export class Link {
     } = {},
   ): Promise<unknown> {
     if (this.#end !== null) throw new LinkEndedError(this.#end, false);
+    const answered = this.#activity.begin();
     try {
       const { signal, cleanup: reserved = false, received } = options;
       const trace = sendableTrace(this.#trace);
@@ -166,7 +174,14 @@ export class Link {
         throw error;
       }
       throw new LinkEndedError(this.#end, true);
+    } finally {
+      answered();
     }
+  }
+
+  /** From now on only calls and other waits keep Node running, not the connection. */
+  unref(): void {
+    this.#transport.unref?.();
   }
 
   /** Ends the link immediately, like a lost connection. */
@@ -177,7 +192,7 @@ export class Link {
   /** Closes the link with a close handshake. Resolves when it is closed. */
   async close(): Promise<void> {
     this.#connection.close({ code: CloseCode.normal, reason: 'the client is closed' });
-    await this.#closed;
+    await this.#activity.during(this.#closed);
   }
 
   async #initialize(

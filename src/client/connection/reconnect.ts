@@ -11,6 +11,7 @@ export function reconnectBackoff(jitter: () => number = shorteningJitter): Backo
 /**
  * Retries until an attempt succeeds, an error is final, or the signal aborts. After an abort it rejects with the
  * last error, which explains more than a timeout. Waits `pauseMs` before the first attempt.
+ * The pauses do not keep Node running.
  */
 export async function attemptUntil<T>(
   attempt: (signal: AbortSignal) => Promise<T>,
@@ -20,7 +21,7 @@ export async function attemptUntil<T>(
 ): Promise<T> {
   let last: unknown;
   for (let delayMs = pauseMs; ; delayMs = backoff.next()) {
-    await sleep(delayMs, signal);
+    await sleep(delayMs, signal, { unref: true });
     if (signal.aborted) throw last ?? signal.reason;
     try {
       return await attempt(signal);

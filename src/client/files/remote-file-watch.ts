@@ -139,6 +139,10 @@ class WatchQueue implements FileWatch {
     return this.#closing;
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<FileChanges, void> {
     try {
       for (;;) {

@@ -1,4 +1,5 @@
 import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
+import { Activity } from '../connection/activity.ts';
 import { ChunkQueue } from '../connection/chunk-queue.ts';
 import { ClientError } from '../errors.ts';
 import { BODY_QUEUE_MAX_CHUNKS, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
@@ -17,10 +18,16 @@ interface BodyDelta {
  * arrived.
  */
 export class HttpBodies {
+  readonly #activity: Activity;
   readonly #bodies = new Map<string, HttpBody>();
   /** Bytes that wait for readers. */
   #waitingBytes = 0;
   #nextId = 1;
+
+  /** An open body counts as activity. */
+  constructor(activity = new Activity()) {
+    this.#activity = activity;
+  }
 
   /** Returns an id that no other request of the client has. */
   newId(): string {
@@ -28,12 +35,16 @@ export class HttpBodies {
   }
 
   open(requestId: string): HttpBody {
+    const end = this.#activity.begin();
     const body = new HttpBody(
       (bytes) => {
         this.#waitingBytes += bytes;
         return this.#waitingBytes <= BODY_QUEUES_MAX_BYTES;
       },
-      () => this.#bodies.delete(requestId),
+      () => {
+        this.#bodies.delete(requestId);
+        end();
+      },
     );
     this.#bodies.set(requestId, body);
     return body;

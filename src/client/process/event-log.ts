@@ -42,9 +42,16 @@ export class ProcessEventLog {
   #lastSeq: number;
   #bytes = 0;
   #exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
+  readonly #begin: () => () => void;
   readonly #waiting = new Set<() => void>();
 
-  constructor(refill: Refill, start: LogStart = { afterSeq: 0, screen: null }) {
+  /** `begin` is called when a reader starts to wait; its result, when the wait is over. */
+  constructor(
+    refill: Refill,
+    start: LogStart = { afterSeq: 0, screen: null },
+    begin: () => () => void = () => () => {},
+  ) {
+    this.#begin = begin;
     this.#refill = refill;
     this.start = start;
     this.#evictedThroughSeq = start.afterSeq;
@@ -107,8 +114,16 @@ export class ProcessEventLog {
 
   /** Calls back once, at the next event. Returns a function that cancels it. */
   onNext(wake: () => void): () => void {
-    this.#waiting.add(wake);
-    return () => this.#waiting.delete(wake);
+    const end = this.#begin();
+    const next = () => {
+      end();
+      wake();
+    };
+    this.#waiting.add(next);
+    return () => {
+      end();
+      this.#waiting.delete(next);
+    };
   }
 
   get #firstPosition(): number {

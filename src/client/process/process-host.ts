@@ -1,4 +1,5 @@
 import type { CallOptions, EnvironmentInfo } from '../backend.ts';
+import type { Activity } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { requestAttach } from './attach-requests.ts';
@@ -10,6 +11,7 @@ export interface ClientHost extends Pick<ProcessHost, 'capabilities' | 'call'> {
   /** The server's description of itself. */
   info(options: CallOptions): Promise<EnvironmentInfo>;
   readonly routes: ProcessRoutes;
+  readonly activity: Activity;
   /** Returns the open connection; waits during a recovery. */
   usableLink(signal?: AbortSignal): Promise<Link>;
 }
@@ -20,6 +22,7 @@ export function processHost(host: ClientHost): ProcessHost {
     get capabilities() {
       return host.capabilities;
     },
+    activity: host.activity,
     call: (method, params, options) => host.call(method, params, options),
     usableLink: () => host.usableLink(),
     unregister: (process) => host.routes.unregister(process),

@@ -14,6 +14,7 @@ import type {
   WaitOptions,
   WriteStatus,
 } from '../backend.ts';
+import { type Activity, ActivityGroup } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
@@ -41,6 +42,8 @@ import { StdinQueue } from './stdin-queue.ts';
 /** The part of a client that a process needs. */
 export interface ProcessHost {
   readonly capabilities: Capabilities;
+  /** Counts what the program waits for. */
+  readonly activity: Activity;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
   /** Returns the open connection; waits during a recovery. */
   usableLink(): Promise<Link>;
@@ -77,6 +80,8 @@ export class RemoteProcess implements ExecProcess {
   readonly #stdin: StdinQueue;
   readonly #hasStdin: boolean;
   readonly #changes = new Listeners<[]>();
+  /** Readers and listeners, which keep Node running until the process ends. */
+  readonly #waits: ActivityGroup;
   #sandboxType: SandboxType | null = null;
   #revision: number;
   #started = false;
@@ -96,9 +101,14 @@ export class RemoteProcess implements ExecProcess {
     this.#revision = start.afterSeq;
     this.#exitCode = start.exitCode;
     this.#hasStdin = start.hasStdin ?? true;
+    this.#waits = new ActivityGroup(host.activity);
     this.#order = new EventOrder((event) => this.#publish(event), start.afterSeq);
     const read = (afterSeq: number) => this.read({ afterSeq });
-    this.#log = new ProcessEventLog((afterSeq, toSeq) => readRetained(read, afterSeq, toSeq), start);
+    this.#log = new ProcessEventLog(
+      (afterSeq, toSeq) => readRetained(read, afterSeq, toSeq),
+      start,
+      () => this.#waits.begin(),
+    );
     const idPrefix = attachment.own ? '' : `${randomHex()}-`;
     this.#stdin = new StdinQueue(processId, () => host.usableLink(), idPrefix);
   }
@@ -142,7 +152,12 @@ export class RemoteProcess implements ExecProcess {
   }
 
   onChange(listener: () => void): () => void {
-    return this.#changes.add(listener);
+    const remove = this.#changes.add(listener);
+    const end = this.#waits.begin();
+    return () => {
+      remove();
+      end();
+    };
   }
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
@@ -331,6 +346,7 @@ export class RemoteProcess implements ExecProcess {
     this.#log.append({ type: 'failed', error });
     this.#revision++;
     this.#changes.emit();
+    this.#waits.end();
   }
 
   #publish(event: OrderedEvent): void {
@@ -347,6 +363,7 @@ export class RemoteProcess implements ExecProcess {
     this.#log.append(event);
     this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
     this.#changes.emit();
+    if (this.#closed) this.#waits.end();
   }
 
   /** Ends the attachment to a process that has closed: the server limits their number. Its output stays readable. */
@@ -373,6 +390,8 @@ export class RemoteProcess implements ExecProcess {
       if (quiet) void this.#catchUpNow(false);
       this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
     }, ms);
+    // In a browser a timer is a number.
+    this.#quietTimer.unref?.();
   }
 
   #stopTimers(): void {

@@ -1,6 +1,7 @@
 import { base64ByteLength } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { CallOptions } from '../backend.ts';
+import { Activity } from '../connection/activity.ts';
 import { receivedBytes } from '../connection/bytes.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
@@ -31,14 +32,17 @@ export interface TcpTarget {
 /** The TCP streams of one client. They belong to its connection: when that is lost, they fail. */
 export class TcpStreams {
   readonly #client: TcpClient;
+  readonly #activity: Activity;
   readonly #streams = new Map<string, TcpStream>();
   readonly #largeWrites = { free: TCP_LARGE_WRITES };
   /** Streams whose call is unanswered. The call itself fails when the connection is lost, or is sent after a recovery. */
   readonly #opening = new Set<TcpStream>();
   #nextId = 1;
 
-  constructor(client: TcpClient) {
+  /** An open stream counts as activity. */
+  constructor(client: TcpClient, activity = new Activity()) {
     this.#client = client;
+    this.#activity = activity;
   }
 
   /** Opens a TCP connection from the server. Rejects with ClientError. */
@@ -52,9 +56,11 @@ export class TcpStreams {
     }
     const streamId = `tcp-${this.#nextId++}`;
     const windowBytes = this.#windowBytes();
-    const stream = new TcpStream(streamId, windowBytes, this.#client, this.#largeWrites, () =>
-      this.#streams.delete(streamId),
-    );
+    const end = this.#activity.begin();
+    const stream = new TcpStream(streamId, windowBytes, this.#client, this.#largeWrites, () => {
+      this.#streams.delete(streamId);
+      end();
+    });
     // Before the call: data may arrive together with the result.
     this.#streams.set(streamId, stream);
     this.#opening.add(stream);

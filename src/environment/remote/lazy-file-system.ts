@@ -134,4 +134,8 @@ class HeldWatch implements FileWatch {
     this.#release();
     await this.#watch.close();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }

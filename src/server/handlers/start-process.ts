@@ -1,7 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
-import type { ProcessListener } from '../../process/managed-process.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
 import type { RetentionLimits } from '../../process/retained-stream.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
@@ -51,10 +50,11 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   try {
     const quota = quotas.enterProcess(owner, descriptorsOf(launch));
     launch.releaseQuota = quota.release;
-    const listener = records.watch(processId, processListener(shared, launch));
+    shared.beforeEnd = () => releaseLaunch(launch);
+    const listener = records.watch(processId, shared);
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
-    recorded = records.starting(processId, spec, {
+    recorded = records.starting({ processId, ref: shared.ref }, spec, {
       sandbox: sandboxType,
       limits: { ...limits.resources, ...limits.run },
     });
@@ -200,17 +200,6 @@ function serveNetwork({ network, services, start: { processId } }: Launch): void
 function releaseLaunch({ network, releaseQuota }: Launch): void {
   releaseQuota();
   network?.close();
-}
-
-function processListener(shared: ProcessListener, launch: Launch): ProcessListener {
-  return {
-    output: (seq, stream, bytes) => shared.output(seq, stream, bytes),
-    exited: (...event) => shared.exited(...event),
-    closed: (...event) => {
-      releaseLaunch(launch);
-      shared.closed(...event);
-    },
-  };
 }
 
 /** Resolves when earlier file changes are done and the start is recorded. Null when there is nothing to wait for. */

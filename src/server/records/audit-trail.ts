@@ -52,8 +52,8 @@ export class ConnectionAuditTrail {
   }
 
   /** Resolves when the start is recorded, which must precede the start itself. Rejects with RpcError when it cannot be recorded. */
-  starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> {
-    return this.#record({ event: 'start', processId, ...describeStart(spec), policy });
+  starting({ processId, ref }: ProcessIds, spec: SpawnSpec, policy: StartPolicy): Promise<void> {
+    return this.#record({ event: 'start', processId, ref, ...describeStart(spec), policy });
   }
 
   startFailed(processId: string, error: Error): void {
@@ -120,6 +120,12 @@ export class ConnectionAuditTrail {
     const common = { connection: this.#connection, session: this.#session, who: this.#who };
     return this.#log.append({ event, ...common, ...rest }, priority);
   }
+}
+
+/** The ids of a process: the one that its client chose, and the server-wide reference. */
+export interface ProcessIds {
+  readonly processId: string;
+  readonly ref: string;
 }
 
 /** The sandbox and limits of a program. */

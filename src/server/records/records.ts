@@ -13,7 +13,7 @@ import type { Handlers } from '../../rpc/router.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import type { ConnectionAuditTrail, NetworkFailure, StartPolicy } from './audit-trail.ts';
+import type { ConnectionAuditTrail, NetworkFailure, ProcessIds, StartPolicy } from './audit-trail.ts';
 import type { auditedHandlers } from './audited-handlers.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
@@ -180,9 +180,9 @@ export class ConnectionRecords {
   }
 
   /** Records a start. The start must wait for the promise, if there is one. Throws or rejects with RpcError when it cannot be recorded. */
-  starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
+  starting(ids: ProcessIds, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
     this.requireWritable();
-    return this.#auditTrail?.starting(processId, spec, policy) ?? null;
+    return this.#auditTrail?.starting(ids, spec, policy) ?? null;
   }
 
   started(): void {

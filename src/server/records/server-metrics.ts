@@ -9,6 +9,8 @@ export interface ServerState {
   readonly detachedSessions: number;
   /** Closed processes that detached sessions keep beyond their retention time. */
   readonly detachedProcesses: { readonly processes: number; readonly bytes: number };
+  /** Connections that are attached to processes, counted for each process. */
+  readonly attachments: number;
   /** Requests that are queued, and those that run. */
   readonly queuedRequests: number;
   readonly runningRequests: number;
@@ -158,6 +160,9 @@ export class ServerMetrics {
     );
     metrics.gauge('exec_server_detached_output_bytes', 'Memory of these processes.', () =>
       one(state().detachedProcesses.bytes),
+    );
+    metrics.gauge('exec_server_attachments', 'Connections attached to processes of other sessions.', () =>
+      one(state().attachments),
     );
     metrics.gauge('exec_server_processes_active', 'Programs whose output has not ended.', () =>
       one(this.#running),

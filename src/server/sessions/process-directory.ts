@@ -125,6 +125,13 @@ export class ProcessDirectory {
     return owner === null ? this.#byRef.values() : (this.#owners.get(owner)?.listed ?? []);
   }
 
+  /** Connections that are attached to processes, counted for each process. */
+  get attachments(): number {
+    let count = 0;
+    for (const process of this.#byRef.values()) count += process.attachments;
+    return count;
+  }
+
   /** How a process that is gone ended, if the reader could have read it. */
   endOf(reader: Reader, wanted: { readonly ref: string } | { readonly name: string }): ProcessError | null {
     const ended = 'ref' in wanted ? this.#ended.get(wanted.ref) : this.#lastNamed(wanted.name, reader.owner);

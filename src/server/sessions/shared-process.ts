@@ -83,6 +83,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly key: string;
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
+  /** Called when the process has closed, before that is reported. */
+  beforeEnd: () => void = () => {};
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
   readonly #directory: Directory;
@@ -126,6 +128,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   get summary(): ProcessSummary | undefined {
     return this.manager.summary(this.key);
+  }
+
+  /** How many connections are attached, without that of the session. */
+  get attachments(): number {
+    return this.#attached.size;
   }
 
   /** How many clients follow the process. */
@@ -287,6 +294,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const end = { seq, reason };
     this.end = end;
     this.endedAtMs = Date.now();
+    this.beforeEnd();
     for (const { stream } of this.#followers()) stream.closed(end);
   }
 

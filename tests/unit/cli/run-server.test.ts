@@ -53,7 +53,16 @@ class FakeHost implements Host {
   /** Lets the server come up. */
   up(url: string | null = 'ws://127.0.0.1:4000'): void {
     const { close, reload } = this;
-    this.#comeUp({ url, closed: this.#closed, close, reload, accept: vi.fn() });
+    const dispose = async () => {};
+    this.#comeUp({
+      url,
+      closed: this.#closed,
+      close,
+      reload,
+      accept: vi.fn(),
+      isIdle: () => false,
+      [Symbol.asyncDispose]: dispose,
+    });
   }
 
   printed(stream: 'stdout' | 'stderr' = 'stdout'): string {

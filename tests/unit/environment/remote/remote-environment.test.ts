@@ -353,6 +353,7 @@ describe('services', () => {
       await environment.waitUntilReady();
       const watch: FileWatch = {
         close: async () => {},
+        [Symbol.asyncDispose]: async () => {},
         async *[Symbol.asyncIterator]() {
           yield { changes: [], overflow: false };
         },

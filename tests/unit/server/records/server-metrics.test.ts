@@ -7,6 +7,7 @@ const STATE = {
   attachedSessions: 0,
   detachedSessions: 0,
   detachedProcesses: { processes: 2, bytes: 300 },
+  attachments: 0,
   queuedRequests: 0,
   runningRequests: 0,
   outboundBytes: 0,

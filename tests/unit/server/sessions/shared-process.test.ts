@@ -310,7 +310,7 @@ describe('notifications', () => {
 
 describe('attachments', () => {
   test('leave nothing after a thousand attaches and detaches', async () => {
-    const { process, connect, viewer } = await viewed();
+    const { process, connect, viewer, directory } = await viewed();
     const other = connect('other');
     for (let round = 0; round < 1_000; round++) {
       other.attach(process, { role: round % 2 === 0 ? 'driver' : 'viewer', takeOver: true });
@@ -321,8 +321,9 @@ describe('attachments', () => {
       { client: 'owner', role: 'driver' },
       { client: 'viewer', role: 'viewer' },
     ]);
+    expect(directory.attachments).toBe(1);
     viewer.processes.dispose();
-    expect(process.attachedCount).toBe(1);
+    expect([process.attachedCount, directory.attachments]).toEqual([1, 0]);
   });
 
   test('are limited for each process', async () => {
