@@ -9,6 +9,7 @@ import { memory } from './memory.mjs';
 import { relay } from './relay.mjs';
 import { requests } from './requests.mjs';
 import { sandbox } from './sandbox.mjs';
+import { screen } from './screen.mjs';
 import { shellState } from './shell-state.mjs';
 import { stall } from './stall.mjs';
 import { starts } from './starts.mjs';
@@ -59,6 +60,7 @@ export const WORKLOADS = [
   ...shellState,
   ...streams,
   ...echo,
+  ...screen,
   ...stall,
   ...viewers,
   ...terminate,
