@@ -32,7 +32,7 @@ export interface CommandResult {
 }
 
 /** Headings of the help, in this order. */
-export const GROUPS = ['Servers', 'Relays', 'Tools'] as const;
+export const GROUPS = ['Environments', 'Servers', 'Relays', 'Tools'] as const;
 
 /** A command of the program. Its code is loaded when it runs, and its description when help or completion needs it. */
 export interface Command {
@@ -49,6 +49,27 @@ export interface Command {
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
+  {
+    name: 'env',
+    group: 'Environments',
+    summary: 'Name and test machines',
+    spec: async () => (await import('./specs/environment-specs.ts')).ENV,
+    run: async (argv, host) => (await import('./env-command.ts')).envCommand(argv, host),
+  },
+  {
+    name: 'use',
+    group: 'Environments',
+    summary: 'Choose an environment',
+    spec: async () => (await import('./specs/environment-specs.ts')).USE,
+    run: async (argv, host) => (await import('./use-command.ts')).useCommand(argv, host),
+  },
+  {
+    name: 'proxy',
+    group: 'Environments',
+    summary: 'Serve ssh connections',
+    spec: async () => (await import('./specs/environment-specs.ts')).PROXY,
+    run: async (argv, host) => (await import('./proxy-command.ts')).proxyCommand(argv, host),
+  },
   {
     name: 'serve',
     group: 'Servers',
@@ -122,9 +143,11 @@ export const COMMANDS: readonly Command[] = [
   },
 ];
 
-/** What the scripts of shells call. It is in no list, because people do not type it. */
+/** What scripts of shells and other commands call. They are in no list, because people do not type them. */
 const HIDDEN: Readonly<Record<string, Command['run']>> = {
   __complete: async (argv, host) => (await import('./completion-command.ts')).completeCommand(argv, host),
+  '__private-server': async (argv, host) =>
+    (await import('./private-server/serve-privately.ts')).privateServerCommand(argv, host),
 };
 
 /** Returns the command with this name or alias. */

@@ -1,6 +1,6 @@
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { candidatesFor } from './completion.ts';
+import { candidatesFor, type NameSource } from './completion.ts';
 import { SCRIPTS } from './completion-scripts.ts';
 import { UsageError } from './failures.ts';
 import { parseFlags } from './flags.ts';
@@ -26,10 +26,24 @@ export function completionCommand(argv: readonly string[]): CommandResult {
  * about paths, then one line for each word, with a tab before its description. It prints nothing about errors: a script has no place
  * for them.
  */
-export async function completeCommand(argv: readonly string[], _host: Host): Promise<CommandResult> {
-  const { words, paths } = await candidatesFor(argv.slice(1), async () => []);
+export async function completeCommand(argv: readonly string[], { env }: Host): Promise<CommandResult> {
+  const { words, paths } = await candidatesFor(argv.slice(1), namesOf(env));
   const lines = words.map(({ word, description }) => `${word}\t${shortened(description)}\n`);
   return printed(`${paths}\n${lines.join('')}`);
+}
+
+/** The environments, where a command takes one. A file that cannot be read has none. */
+function namesOf(env: NodeJS.ProcessEnv): NameSource {
+  return async (kind) => {
+    if (kind !== 'ENV') return [];
+    const { readEnvironments } = await import('./environments/environments-file.ts');
+    const { codexEnvironments } = await import('./environments/codex-environments.ts');
+    const own = await readEnvironments(env).catch(() => ({ environments: [] }));
+    const ofCodex = await codexEnvironments(env).catch(() => []);
+    const named = own.environments.map(({ id, url }) => ({ word: id, description: url }));
+    const others = ofCodex.map(({ id, address }) => ({ word: id, description: address }));
+    return [{ word: 'local', description: 'The private server of this machine' }, ...named, ...others];
+  };
 }
 
 /** The first sentence, on one line. */

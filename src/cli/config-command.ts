@@ -9,6 +9,7 @@ import { programHelp } from './help.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 import { inspectSettings, type Settings } from './settings.ts';
+import { table } from './table.ts';
 
 /** Prints every setting, its value and its source. */
 export function configCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
@@ -52,7 +53,7 @@ function settingsTable({ config, sources }: Settings, problems: readonly Error[]
       option.env,
     ];
   });
-  return align([['KEY', 'VALUE', 'SOURCE', 'VARIABLE'], ...rows]);
+  return table([['KEY', 'VALUE', 'SOURCE', 'VARIABLE'], ...rows]);
 }
 
 /** `{"file": path or null, "settings": {key: {value, source, detail, variable, problem?}}, "problems": [text]}` */
@@ -77,11 +78,4 @@ function problemOf(key: string, problems: readonly Error[]): ConfigError | null 
 /** JSON has no infinite numbers. */
 function jsonValue(value: ConfigValue): ConfigValue {
   return value === Number.POSITIVE_INFINITY ? 'none' : value;
-}
-
-function align(rows: readonly (readonly string[])[]): string {
-  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows
-    .map((row) => `${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}\n`)
-    .join('');
 }

@@ -13,7 +13,7 @@ export async function readConfigFile(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<ConfigInputs['toml']> {
   const named = flag ?? (env.EXEC_SERVER_CONFIG || null);
-  const path = named ?? userConfigPath(env);
+  const path = named ?? userConfigFile(env, 'config.toml');
   if (path === null) return null;
   const text = readText(path, named === null);
   if (text === null) return null;
@@ -28,13 +28,16 @@ export async function readConfigFile(
   }
 }
 
-/** The path of the user's own settings file; null for a user without a home directory. */
-export function userConfigPath(env: Readonly<Record<string, string | undefined>>): string | null {
+/** The path of a file of the user for this program; null for a user without a home directory. */
+export function userConfigFile(
+  env: Readonly<Record<string, string | undefined>>,
+  name: string,
+): string | null {
   const xdg = env.XDG_CONFIG_HOME;
   // The XDG base directory specification says to ignore relative paths.
-  if (xdg && isAbsolute(xdg)) return join(xdg, 'exec-server', 'config.toml');
+  if (xdg && isAbsolute(xdg)) return join(xdg, 'exec-server', name);
   const home = env.HOME || systemHome();
-  return home === null ? null : join(home, '.config', 'exec-server', 'config.toml');
+  return home === null ? null : join(home, '.config', 'exec-server', name);
 }
 
 /** Far above any real file. Keeps `--config /dev/zero` from filling the memory. */

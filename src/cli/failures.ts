@@ -47,14 +47,16 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
     return { text: `exec-server${command}: ${message}${hint}`, exitCode: EXIT_CODES.usage.code };
   }
   const exitCode = EXIT_CODES.failure.code;
-  if (error instanceof RunError || error instanceof StartError)
+  // The client library is not loaded for its class.
+  const isExplained = error instanceof Error && error.name === 'ClientError';
+  if (isExplained || error instanceof RunError || error instanceof StartError)
     return { text: `exec-server: ${message}`, exitCode };
   const stack = debug && error instanceof Error ? `\n${error.stack}` : '';
   return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
 }
 
 /** The message already says what to type. */
-const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server.* --help' lists .*)$/;
+const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server [^']*' lists .*)$/;
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

@@ -7,7 +7,8 @@ export function nextSteps(
 ): string {
   const isProtected = wsAuth !== 'none' || tlsClientCa !== '';
   return `
-Ready: clients connect to the URL above. Stop it with Ctrl-C.
+Ready. Stop it with Ctrl-C. In another terminal:
+  exec-server env test ${url}
 ${isProtected ? PROTECTED : url.startsWith('unix:') ? PRIVATE : OPEN}`;
 }
 

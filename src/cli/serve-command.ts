@@ -1,7 +1,8 @@
+import type { RunningServer } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
-import { parseServerArguments } from './server-arguments.ts';
+import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 
 /** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */
 export async function serveCommand(
@@ -15,6 +16,15 @@ export async function serveCommand(
     const { printSettings } = await import('./config-command.ts');
     return printSettings(args, host);
   }
+  return serveArguments(args, host, (server) => server);
+}
+
+/** Serves what the arguments ask for. `started` gets the server before its URL is printed. */
+export async function serveArguments(
+  args: ServerArguments,
+  host: Host,
+  started: (server: Promise<RunningServer>) => Promise<RunningServer>,
+): Promise<CommandResult> {
   reportIgnored(args.warnings, host);
   planThreadPool(host.env);
   hideOwnEnvironment();
@@ -27,7 +37,8 @@ export async function serveCommand(
     import('../server/serve.ts'),
   ]);
   const exitCode = await runServer(settings, args, host, {
-    ...server,
+    serve: (config) => started(server.serve(config)),
+    serveStdio: server.serveStdio,
     beforeRequests: () => startThreadPool(host.env),
   });
   return { text: '', exitCode };

@@ -16,7 +16,6 @@ import type { ExecServerConfig } from './config/config.ts';
  * | busy poll | the event loop does not sleep between the requests of a fast client | busy-poll.ts |
  * | page cache | the event loop opens and reads cached files itself; sandbox plans check cached files the same way | page-cache-file-system.ts, cached-calls.ts |
  * | file threads | large walks and small files are done by threads with blocking calls | threaded-file-system.ts, file-threads.ts |
- * | hash thread | a thread hashes large files | hash-thread.ts, local/hash-file.ts |
  * | shared write slot | the event loop hands a small write to a file thread in shared memory and waits for it briefly | shared-write-slot.ts |
  * | sandbox pool | the next sandbox for a policy is built before it is needed | sandbox-pool.ts |
  */
@@ -47,20 +46,21 @@ export function fastPathsFor(
   };
 }
 
-const NO_FAST_PATHS: FastPaths = {
-  files: LOCAL_FILE_SYSTEM,
-  openCached: () => null,
-  prebuildSandboxes: false,
-  busyPoll: null,
-  prepare: async () => {},
-};
-
 // One of each per process, because the servers of a process share its event loop, its CPUs and its memory. A server has only those
 // that fastPathsFor gives it.
 const BUSY_POLL = new BusyPoll();
 const cachedCalls = lazyCachedCalls();
 const THREADED_FILES = threadedFileSystem(new LazyFileThreads());
 const CACHED_FILES = pageCacheFileSystem(THREADED_FILES, cachedCalls);
+
+const NO_FAST_PATHS: FastPaths = {
+  // The thread that hashes is no fast path: without it a large file would take the time of the event loop.
+  files: { ...LOCAL_FILE_SYSTEM, hash: THREADED_FILES.hash },
+  openCached: () => null,
+  prebuildSandboxes: false,
+  busyPoll: null,
+  prepare: async () => {},
+};
 
 const openCached: SandboxCalls['openCached'] = (path, links) => cachedCalls()?.openPath(path, links) ?? null;
 

@@ -151,3 +151,8 @@ export const ENDED_PROCESS_RECORDS = 4_096;
 
 /** How long the output of a detached process stays readable after it has closed, if the request does not say. */
 export const DEFAULT_DETACHED_RETENTION_MS = 3_600_000;
+
+/** An idle server ends at most a quarter of `idleTimeoutMs` late. */
+export const IDLE_CHECKS_PER_TIMEOUT = 4;
+/** The longest time between two checks whether a server is idle. */
+export const MAX_IDLE_CHECK_MS = 5_000;

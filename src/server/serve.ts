@@ -25,6 +25,7 @@ import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './co
 import { configOf } from './config/resolve.ts';
 import { environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
+import { IdleWatch } from './idle-watch.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
@@ -45,6 +46,8 @@ export interface RunningServer {
   close(reason?: string): Promise<void>;
   /** Reloads certificates, revoked tokens and the audit log file. Resolves to false when none of them is configured. */
   reload(): Promise<boolean>;
+  /** Whether there is no connection, no session and no process whose output is kept. */
+  isIdle(): boolean;
   /** Serves one client over a transport that the caller has authenticated. Resolves when the connection is closed. */
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
   /** The same as {@link close}. */
@@ -115,6 +118,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
     close: (reason) => server.close(reason),
     [Symbol.asyncDispose]: () => server.close(),
     reload: () => server.reload(),
+    isIdle: () => server.isIdle,
     accept: (transport, principal) => server.accept(transport, principal),
   };
 }
@@ -149,6 +153,8 @@ export class ExecServer {
   #search: Promise<ContentSearch> | null = null;
   #tcpConnector: Promise<TcpConnector> | null = null;
   #closing: Promise<void> | null = null;
+  #idleWatch: IdleWatch | null = null;
+  #accepted = 0;
 
   /** Throws ConfigError for an unknown name or an invalid value. */
   constructor(
@@ -233,6 +239,7 @@ export class ExecServer {
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
+    this.#endWhenIdle();
     // A program that can reach this machine through its proxy must not control the server that sandboxes it.
     if (address.kind === 'websocket') this.#services.proxies.serverPorts.add(Number(new URL(url).port));
     if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
@@ -241,6 +248,20 @@ export class ExecServer {
       });
     }
     return url;
+  }
+
+  /** Whether there is no connection, no session and no process whose output is kept. */
+  get isIdle(): boolean {
+    const { counts, directory } = this.#services.sessions;
+    const hasProcesses = directory.list(null)[Symbol.iterator]().next().done !== true;
+    return this.#connections.size + counts.attached + counts.detached === 0 && !hasProcesses;
+  }
+
+  #endWhenIdle(): void {
+    const { idleTimeoutMs } = this.#config;
+    if (idleTimeoutMs === Number.POSITIVE_INFINITY) return;
+    const activity = () => ({ accepted: this.#accepted, isIdle: this.isIdle });
+    this.#idleWatch = new IdleWatch(idleTimeoutMs, activity, () => void this.close('the server is idle'));
   }
 
   /**
@@ -305,6 +326,7 @@ export class ExecServer {
     const records = this.#records.connection(principal);
     const connection = new ClientConnection(transport, this.#services, principal, records);
     this.#connections.add(connection);
+    this.#accepted++;
     // A caller may bring its own transport after shutdown has begun.
     if (this.#closing !== null) connection.close(goingAway(SHUTTING_DOWN));
     // The list may have been reloaded since the token was verified.
@@ -362,6 +384,7 @@ export class ExecServer {
   }
 
   async #shutDown(reason: string): Promise<void> {
+    this.#idleWatch?.close();
     this.#listener?.drain();
     await this.endSessions();
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));

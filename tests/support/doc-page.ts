@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { endPrivateServer } from './private-server.ts';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
@@ -60,11 +61,17 @@ class DocRunner {
   readonly #ports: ReadonlyMap<string, string>;
   readonly #servers: ChildProcess[] = [];
 
+  /** Commands start their private server here. */
+  get #runtime(): string {
+    return join(this.#folder, 'run');
+  }
+
   private constructor(page: string, ports: ReadonlyMap<string, string>) {
     this.#page = page;
     this.#ports = ports;
     mkdirSync(join(this.#folder, 'bin'));
     mkdirSync(join(this.#folder, 'home'));
+    mkdirSync(this.#runtime);
     mkdirSync(join(this.#folder, 'node_modules'));
     symlinkSync(ROOT, join(this.#folder, 'node_modules', 'exec-server'));
     for (const name of ['examples', 'dist']) symlinkSync(join(ROOT, name), join(this.#folder, name));
@@ -101,6 +108,7 @@ class DocRunner {
         await once(server, 'close');
       }
     }
+    await endPrivateServer(this.#runtime);
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
@@ -165,7 +173,12 @@ class DocRunner {
     const home = join(this.#folder, 'home');
     return spawn(program, args, {
       cwd: this.#folder,
-      env: { PATH: `${join(this.#folder, 'bin')}:${PATH}`, HOME: home, LANG: 'C.UTF-8' },
+      env: {
+        PATH: `${join(this.#folder, 'bin')}:${PATH}`,
+        HOME: home,
+        XDG_RUNTIME_DIR: this.#runtime,
+        LANG: 'C.UTF-8',
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
       // A process group of its own, which ends as a whole.
       detached: true,

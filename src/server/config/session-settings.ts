@@ -122,6 +122,16 @@ export const SESSION_SETTINGS = {
     description:
       'How long the output of a detached process (`lifetime`) may stay readable after it has closed. A request asks for 1 h unless it says otherwise. The three limits above apply too.',
   },
+  idleTimeoutMs: {
+    group: 'Sessions and processes',
+    type: 'duration',
+    default: Number.POSITIVE_INFINITY,
+    min: 10,
+    max: WEEK,
+    none: true,
+    description:
+      'End a server with a listener after this long without a connection, a session and a process whose output is kept. `none` keeps it.',
+  },
   shutdownGracePeriodMs: {
     group: 'Sessions and processes',
     type: 'duration',

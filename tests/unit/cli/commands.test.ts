@@ -35,7 +35,7 @@ describe.each(COMMANDS)('$name', (command) => {
   test('has examples of itself whose flags exist', async () => {
     const { examples, flags } = await command.spec();
     for (const { line } of examples) {
-      const [name, ...words] = line.split(' > ')[0]!.split(' ');
+      const [name, ...words] = line.split(/ [<>] /)[0]!.split(' ');
       expect(name).toBe(command.name);
       parseFlags(command.name, words, flags);
     }

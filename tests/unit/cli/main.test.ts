@@ -138,7 +138,7 @@ test.skipIf(spawnSync('script', ['--version']).error !== undefined)(
       shown += text;
     });
     await expect.poll(() => shown, { timeout: 10_000 }).toContain('--ws-token-file token');
-    expect(shown).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\r\n\r\nReady: /);
+    expect(shown).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\r\n\r\nReady\. /);
     expect(shown).toContain('There is no password');
     const exited = once(child, 'exit');
     process.kill(Number(readFileSync(join(workspace.path, 'on-terminal.pid'), 'utf8')), 'SIGTERM');

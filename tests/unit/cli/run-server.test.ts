@@ -60,6 +60,7 @@ class FakeHost implements Host {
       close,
       reload,
       accept: vi.fn(),
+      isIdle: () => false,
       [Symbol.asyncDispose]: dispose,
     });
   }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, expect, test } from 'vitest';
 import { printSettings } from '../../../src/cli/config-command.ts';
-import { userConfigPath } from '../../../src/cli/config-file.ts';
+import { userConfigFile } from '../../../src/cli/config-file.ts';
 import { RunError, UsageError } from '../../../src/cli/failures.ts';
 import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
 import { loadSettings } from '../../../src/cli/settings.ts';
@@ -29,12 +29,12 @@ test.each([
   [{ HOME: '/home/me', XDG_CONFIG_HOME: 'relative' }, '/home/me/.config/exec-server/config.toml'],
   [{ HOME: '/home/me', XDG_CONFIG_HOME: '' }, '/home/me/.config/exec-server/config.toml'],
 ])('%j has its settings file at %s', (env, path) => {
-  expect(userConfigPath(env)).toBe(path);
+  expect(userConfigFile(env, 'config.toml')).toBe(path);
 });
 
 test('prefers the file of --config to EXEC_SERVER_CONFIG, and that to the file in the home directory', async () => {
   const home = join(workspace.path, 'home');
-  const own = userConfigPath({ HOME: home })!;
+  const own = userConfigFile({ HOME: home }, 'config.toml')!;
   mkdirSync(dirname(own), { recursive: true });
   workspace.file('home/.config/exec-server/config.toml', 'maxConnections = 1');
   const variable = workspace.file('variable.toml', 'maxConnections = 2');

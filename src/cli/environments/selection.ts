@@ -1,0 +1,71 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { userConfigFile } from '../config-file.ts';
+import { RunError } from '../failures.ts';
+
+/** Directories that are remembered. The one that was set first is forgotten first. */
+export const MAX_DIRECTORIES = 1_000;
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The environment that `use` has chosen for a directory, and the directory at which it was chosen. */
+interface Selection {
+  readonly environment: string;
+  readonly directory: string;
+}
+
+/** Returns what was chosen for this directory, or for the nearest one above it. */
+export function selectionFor(directory: string, env: Environment): Selection | null {
+  const chosen = read(env);
+  for (let path = directory; ; path = dirname(path)) {
+    const environment = chosen.get(path);
+    if (environment !== undefined) return { environment, directory: path };
+    if (path === dirname(path)) return null;
+  }
+}
+
+/** Remembers the environment of a directory; null forgets it. */
+export function select(directory: string, environment: string | null, env: Environment): void {
+  const chosen = read(env);
+  chosen.delete(directory);
+  if (environment !== null) chosen.set(directory, environment);
+  write(env, [...chosen].slice(-MAX_DIRECTORIES));
+}
+
+/** Forgets an environment in all directories. */
+export function forgetEnvironment(environment: string, env: Environment): void {
+  const chosen = [...read(env)];
+  const kept = chosen.filter(([, name]) => name !== environment);
+  if (kept.length < chosen.length) write(env, kept);
+}
+
+function read(env: Environment): Map<string, string> {
+  try {
+    return new Map(Object.entries(JSON.parse(readFileSync(pathOf(env), 'utf8'))));
+  } catch (error) {
+    // A file that is no JSON was not written by this program, and the next `use` replaces it.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return new Map();
+    throw error instanceof RunError
+      ? error
+      : new RunError(`cannot read ${pathOf(env)}: ${(error as Error).message}`);
+  }
+}
+
+function write(env: Environment, chosen: readonly (readonly [string, string])[]): void {
+  const path = pathOf(env);
+  const draft = `${path}.${process.pid}.tmp`;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(draft, `${JSON.stringify(Object.fromEntries(chosen), null, 2)}\n`, { mode: 0o600 });
+    renameSync(draft, path);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw new RunError(`cannot write ${path}: ${(error as Error).message}`);
+  }
+}
+
+function pathOf(env: Environment): string {
+  const path = userConfigFile(env, 'directories.json');
+  if (path === null) throw new RunError('this user has no home directory; set XDG_CONFIG_HOME');
+  return path;
+}

@@ -1,0 +1,272 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { ExecServerClient, UrlOptions } from '../../client/client.ts';
+import type { TransportSource } from '../../client/connection/session-options.ts';
+import { suggestionFor } from '../../server/config/suggestion.ts';
+import { quoteValue } from '../../server/config/values.ts';
+import { RunError, UsageError } from '../failures.ts';
+import type { CodexEnvironment } from './codex-environments.ts';
+import type { NamedEnvironment } from './environments-file.ts';
+
+/** The name of this machine's private server. */
+export const LOCAL = 'local';
+
+/** What the command line says about the environment. */
+export interface TargetFlags {
+  /** The value of -E: a name or a URL; null without it. */
+  readonly environment: string | null;
+  /** The value of --token-file. */
+  readonly tokenFile: string | null;
+}
+
+/** Where a command looks for the environment. */
+export interface TargetSources {
+  readonly env: NodeJS.ProcessEnv;
+  readonly directory: string;
+}
+
+/** Options of the client that do not depend on the environment. */
+export type ClientOptions = Pick<
+  UrlOptions,
+  'clientName' | 'signal' | 'recoveryWindowMs' | 'detachedSessionTtlMs'
+>;
+
+/** The environment of a command. */
+export interface Target {
+  /** The name, or the URL where there is no name. */
+  readonly name: string;
+  /** Where the server is, for people. */
+  readonly address: string;
+  /** Why this environment: a flag, a variable, a file. */
+  readonly source: string;
+  /** Connects, and starts the private server if needed. Rejects with RunError that says what to do. */
+  connect(options: ClientOptions): Promise<ExecServerClient>;
+}
+
+/**
+ * Finds the environment of a command: -E, else EXEC_SERVER_URL, else what `use` chose for the directory or for all, else the private
+ * server of this machine. Opens no connection. Throws UsageError for a name or a URL that means nothing.
+ */
+export async function findTarget(flags: TargetFlags, sources: TargetSources): Promise<Target> {
+  const { env } = sources;
+  if (flags.environment !== null) return named(flags.environment, '-E', flags, sources);
+  if (env.EXEC_SERVER_URL) return named(env.EXEC_SERVER_URL, 'EXEC_SERVER_URL', flags, sources);
+  const { selectionFor } = await import('./selection.ts');
+  const selection = selectionFor(sources.directory, env);
+  if (selection !== null) {
+    return named(selection.environment, `'exec-server use' in ${selection.directory}`, flags, sources);
+  }
+  const chosen = await globalDefault(env);
+  return chosen === null
+    ? privateTarget(env, 'nothing else is configured')
+    : named(chosen.name, chosen.path, flags, sources);
+}
+
+async function named(
+  text: string,
+  source: string,
+  flags: TargetFlags,
+  sources: TargetSources,
+): Promise<Target> {
+  if (text === LOCAL) return privateTarget(sources.env, source);
+  if (!text.includes(':')) return namedTarget(text, source, flags, sources);
+  const url = { id: text, url: text, tokenFile: null, environmentId: null };
+  checkUrl(text, source);
+  return environmentTarget(url, source, flags, sources);
+}
+
+async function namedTarget(
+  name: string,
+  source: string,
+  flags: TargetFlags,
+  sources: TargetSources,
+): Promise<Target> {
+  const { readEnvironments } = await import('./environments-file.ts');
+  const { environments } = await readEnvironments(sources.env);
+  const own = environments.find(({ id }) => id === name);
+  if (own !== undefined) return environmentTarget(own, source, flags, sources);
+  const { codexEnvironments } = await import('./codex-environments.ts');
+  const ofCodex = await codexEnvironments(sources.env);
+  const found = ofCodex.find(({ id }) => id === name);
+  if (found !== undefined) return codexTarget(found, source);
+  const names = [...environments, ...ofCodex].map(({ id }) => id);
+  const advice = suggestionFor(name, [...names, LOCAL]) ?? "'exec-server env ls' lists them";
+  throw new UsageError(`unknown environment ${quoteValue(name)} (${source}); ${advice}`, 'env');
+}
+
+function codexTarget({ id, address, transport }: CodexEnvironment, source: string): Target {
+  const hasToken = 'authToken' in transport;
+  return {
+    name: id,
+    address,
+    source,
+    connect: (options) => connectTo(transport, options, hasToken),
+  };
+}
+
+async function connectTo(
+  transport: TransportChoice,
+  options: ClientOptions,
+  hasToken: boolean,
+): Promise<ExecServerClient> {
+  const { ExecServerClient } = await import('../../client/client.ts');
+  return ExecServerClient.connect({ ...options, ...transport }).catch((error: Error) => {
+    throw runError(error, hasToken);
+  });
+}
+
+async function globalDefault(env: NodeJS.ProcessEnv): Promise<{ name: string; path: string } | null> {
+  const { userConfigFile } = await import('../config-file.ts');
+  const { existsSync } = await import('node:fs');
+  const path = userConfigFile(env, 'environments.toml');
+  // The code for TOML is not loaded for those who have no file.
+  if (path === null || !existsSync(path)) return null;
+  const { readEnvironments } = await import('./environments-file.ts');
+  const { default: name } = await readEnvironments(env);
+  return name === null ? null : { name, path };
+}
+
+/** Throws UsageError for a URL that no command can use. */
+export function checkUrl(text: string, source: string): void {
+  const forms = 'write ws://HOST:PORT, wss://HOST, unix:///PATH, ssh://HOST or a name of an environment';
+  const scheme = /^([a-z]+):\/\//i.exec(text)?.[1]?.toLowerCase();
+  if (scheme === 'http' || scheme === 'https') {
+    throw new UsageError(
+      `${source}: ${quoteValue(text)} is the URL of a web server; write ws:// or wss://, or name a relay with 'exec-server env add NAME ${text} --token-file FILE'`,
+      'env',
+    );
+  }
+  if (!['ws', 'wss', 'unix', 'ssh'].includes(scheme ?? '')) {
+    throw new UsageError(`${source}: ${quoteValue(text)} is no environment; ${forms}`, 'env');
+  }
+  if (scheme === 'unix' && !text.startsWith('unix:///')) {
+    throw new UsageError(`${source}: ${quoteValue(text)} needs an absolute path; write unix:///PATH`, 'env');
+  }
+  if ((scheme === 'ws' || scheme === 'wss') && !URL.canParse(text)) {
+    throw new UsageError(`${source}: ${quoteValue(text)} is not a URL; ${forms}`, 'env');
+  }
+  if ((scheme === 'ws' || scheme === 'wss') && /\/\/[^/]*@/.test(text)) {
+    throw new UsageError(
+      `${source}: a URL must not contain a password; use --token-file or EXEC_SERVER_TOKEN`,
+      'env',
+    );
+  }
+}
+
+function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
+  return {
+    name: LOCAL,
+    address: "this machine's private server",
+    source,
+    async connect(options) {
+      const [{ reachPrivateServer }, { ExecServerClient }] = await Promise.all([
+        import('../private-server/reach-private-server.ts'),
+        import('../../client/client.ts'),
+      ]);
+      const { result } = await reachPrivateServer(env, (url) =>
+        ExecServerClient.connect({ ...options, url }),
+      ).catch((error: Error) => {
+        throw runError(error, false);
+      });
+      return result;
+    },
+  };
+}
+
+function environmentTarget(
+  environment: NamedEnvironment,
+  source: string,
+  flags: TargetFlags,
+  sources: TargetSources,
+): Target {
+  const { id, url, environmentId } = environment;
+  return {
+    name: id,
+    address: environmentId === null ? url : `${environmentId} at ${url}`,
+    source,
+    async connect(options) {
+      const token = tokenOf(environment, flags, sources);
+      return connectTo(await transportOf(environment, token, sources.env), options, token !== null);
+    },
+  };
+}
+
+/** How to reach a server. */
+export type TransportChoice = Pick<UrlOptions, 'url' | 'authToken' | 'tls'> | TransportSource;
+
+async function transportOf(
+  { id, url, environmentId }: NamedEnvironment,
+  token: string | null,
+  env: NodeJS.ProcessEnv,
+): Promise<TransportChoice> {
+  if (environmentId !== null) {
+    if (token === null) {
+      throw new RunError(
+        `the environment ${quoteValue(id)} is behind a relay and needs a token; add it with --token-file`,
+      );
+    }
+    const { relayTransport } = await import('../../environment/config/relay-transport.ts');
+    const relay = relayTransport({ registryUrl: url, environmentId, authToken: token, accountId: null });
+    return { open: (signal) => relay.open(signal), resumable: relay.resumable };
+  }
+  if (url.startsWith('ssh:')) {
+    const { parseSshUrl, sshSource } = await import('./ssh-source.ts');
+    return sshSource(parseSshUrl(url));
+  }
+  const tls = url.startsWith('wss:')
+    ? await (await import('../registry-auth.ts')).trustedTls(env)
+    : undefined;
+  return { url, ...(token !== null && { authToken: token }), ...(tls !== undefined && { tls }) };
+}
+
+/**
+ * The token for an environment: of --token-file, else of its own file. EXEC_SERVER_TOKEN is for URLs only: a named environment must not
+ * get the token of another server.
+ */
+function tokenOf(
+  { id, tokenFile }: NamedEnvironment,
+  flags: TargetFlags,
+  sources: TargetSources,
+): string | null {
+  const file = flags.tokenFile ?? tokenFile;
+  if (file !== null) return readToken(resolve(sources.directory, file));
+  return id.includes(':') ? sources.env.EXEC_SERVER_TOKEN?.trim() || null : null;
+}
+
+/** Reads a token from a file. Throws RunError. */
+export function readToken(file: string): string {
+  let token: string;
+  try {
+    token = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new RunError(`cannot read the token file ${file}: ${(error as Error).message}`);
+  }
+  if (/^[\x21-\x7e]{1,16384}$/.test(token)) return token;
+  throw new RunError(
+    `the token file ${file} does not contain a token; 'exec-server token --out FILE' creates one`,
+  );
+}
+
+/** Says what to do on the command line, where the client library names its options. */
+function runError(error: Error, hasToken: boolean): Error {
+  if (error.name !== 'ClientError') return error;
+  const { hint, data } = error as Error & { hint?: string | null; data?: { status?: unknown } };
+  const problem = hint ? error.message.slice(0, -`; ${hint}`.length) : error.message;
+  const status = data?.status;
+  if (status === 401) {
+    return new RunError(
+      `${problem}; ${hasToken ? 'the token is wrong or has expired' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
+    );
+  }
+  const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*))? \(\d+\)$/.exec(problem) ?? [];
+  if (exit === 'exit code 127') {
+    return new RunError(
+      'ssh has connected, but found no exec-server there; install it where the PATH of ssh commands has it',
+    );
+  }
+  if (exit !== undefined) return new RunError(`ssh has failed (${exit}): ${said ?? 'it gave no reason'}`);
+  if (/certificate of .* is not trusted/.test(problem)) {
+    return new RunError(`${problem}; set SSL_CERT_FILE to the certificate of its authority`);
+  }
+  return new RunError(error.message.replaceAll('`', ''));
+}

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process';
+import {
+  closeSync,
+  constants,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { VERSION } from '../../observability/version.ts';
+import { RunError } from '../failures.ts';
+import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
+import {
+  type PrivateFolder,
+  type PrivateServerInfo,
+  privateFolder,
+  readServerInfo,
+} from './private-folder.ts';
+
+/** What a command got from its private server. */
+interface Reached<T> {
+  readonly result: T;
+  readonly url: string;
+  readonly info: PrivateServerInfo | null;
+}
+
+/**
+ * Calls `connect` with the URL of this user's private server, and starts the server if there is none. Any number of commands may do so
+ * at the same time: one server is started. A server of another version is used, and asked to end when it is idle, so that a later
+ * command starts this version. Throws what `connect` throws for a server that is there, and RunError for one that cannot be started.
+ */
+export async function reachPrivateServer<T>(
+  env: NodeJS.ProcessEnv,
+  connect: (url: string) => Promise<T>,
+): Promise<Reached<T>> {
+  const folder = privateFolder(env);
+  const deadline = performance.now() + START_TIMEOUT_MS;
+  let start: Start | null = null;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+    try {
+      const result = await connect(folder.url);
+      return { result, url: folder.url, info: askToReplace(folder) };
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      if (start?.failure != null) throw new RunError(start.failure);
+      if (performance.now() > deadline) {
+        throw new RunError(
+          `the private server did not start in ${START_TIMEOUT_MS / 1_000} s (see ${folder.log})`,
+        );
+      }
+    }
+    // One that ended without an error has left the socket to another server.
+    if (start === null || start.hasEnded) start = startServer(folder, env);
+    await delay(pauseMs);
+  }
+}
+
+/** The state of a server that this command has started. */
+interface Start {
+  hasEnded: boolean;
+  /** Why the start failed. */
+  failure: string | null;
+}
+
+/** Starts a server that outlives this command. Returns null when another command does that. */
+function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Start | null {
+  const claim = claimStart(folder);
+  if (claim === null) return null;
+  const log = openSync(folder.log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND, 0o600);
+  try {
+    // Not in the folder of the command, which its user may want to remove.
+    const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, '__private-server'], {
+      cwd: '/',
+      detached: true,
+      env,
+      stdio: ['ignore', 'ignore', log],
+    });
+    const start: Start = { hasEnded: false, failure: null };
+    child.once('error', ({ message }) => {
+      start.failure = `cannot start the private server: ${message}`;
+    });
+    child.once('exit', (code, signal) => {
+      start.hasEnded = true;
+      if (code !== 0 && signal === null) start.failure = failureOf(folder);
+    });
+    child.unref();
+    writeSync(claim, String(child.pid ?? ''));
+    return start;
+  } finally {
+    closeSync(log);
+    closeSync(claim);
+  }
+}
+
+/** Creates the file that keeps other commands from starting a server too. It only saves work: the server's lock decides. */
+function claimStart({ starting }: PrivateFolder): number | null {
+  if (!isBeingStarted(starting)) rmSync(starting, { force: true });
+  try {
+    return openSync(starting, 'wx', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return null;
+    throw new RunError(`cannot start the private server: ${(error as Error).message}`);
+  }
+}
+
+/** Whether the process that the file names still starts. A command that was killed leaves the file behind. */
+function isBeingStarted(starting: string): boolean {
+  try {
+    const ageMs = Date.now() - statSync(starting).mtimeMs;
+    const pid = Number(readFileSync(starting, 'utf8'));
+    if (pid === 0) return ageMs < START_SPAWN_MS;
+    process.kill(pid, 0);
+    return ageMs < START_CLAIM_MS;
+  } catch {
+    return false;
+  }
+}
+
+/** The error that the server wrote before it ended. */
+function failureOf({ log }: PrivateFolder): string {
+  const [, reason] = /^exec-server: (.*)$/m.exec(readFileSync(log, 'utf8')) ?? [];
+  return `the private server ended while it started: ${reason ?? `see ${log}`}`;
+}
+
+/** No server listens, or the one that does is ending. */
+function isAbsent(error: unknown): boolean {
+  const { data, cause } = error as { data?: { status?: unknown }; cause?: { code?: unknown } };
+  if (data?.status === 503) return true;
+  const code = cause?.code ?? (error as NodeJS.ErrnoException).code;
+  return ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(String(code));
+}
+
+function askToReplace(folder: PrivateFolder): PrivateServerInfo | null {
+  const info = readServerInfo(folder);
+  if (info !== null && info.version !== VERSION) writeFileSync(folder.replace, '');
+  return info;
+}

@@ -1,0 +1,84 @@
+import { once } from 'node:events';
+import { closeSync, existsSync, openSync, rmSync, truncateSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { VERSION } from '../../observability/version.ts';
+import type { RunningServer } from '../../server/serve.ts';
+import type { CommandResult, Host } from '../commands.ts';
+import { userConfigFile } from '../config-file.ts';
+import { RunError } from '../failures.ts';
+import { loadFileLock } from '../file-lock.ts';
+import { publishFile } from '../runtime-files.ts';
+import { serveArguments } from '../serve-command.ts';
+import { parseServerArguments } from '../server-arguments.ts';
+import { DEFAULT_IDLE_TIMEOUT, LOCK_RETRY_MS, LOCK_TIMEOUT_MS, REPLACE_CHECK_MS } from './limits.ts';
+import { type PrivateFolder, privateFolder } from './private-folder.ts';
+
+/**
+ * Serves this user's private server until it is idle. Ends immediately when another one serves. Its settings come from private.toml in
+ * the user's config folder and from no other source, except that EXEC_SERVER_IDLE_TIMEOUT_MS sets how long it stays.
+ */
+export async function privateServerCommand(_argv: readonly string[], host: Host): Promise<CommandResult> {
+  const folder = privateFolder(host.env);
+  if (!(await becomeTheOnlyOne(folder))) return { text: '', exitCode: 0 };
+  // Only this process may serve now, so whatever an earlier one left is stale.
+  for (const stale of [folder.socket, folder.replace]) rmSync(stale, { force: true });
+  truncateSync(folder.log);
+  const idleTimeout = host.env.EXEC_SERVER_IDLE_TIMEOUT_MS ?? DEFAULT_IDLE_TIMEOUT;
+  for (const name of Object.keys(host.env)) if (name.startsWith('EXEC_SERVER_')) delete host.env[name];
+  const settings = userConfigFile(host.env, 'private.toml');
+  const flags = ['--listen', folder.url, '--log-level', 'error', '--ws-auth', 'none'];
+  const config = settings !== null && existsSync(settings) ? settings : '/dev/null';
+  const args = parseServerArguments([...flags, '--idle-timeout', idleTimeout, '--config', config], 'serve');
+  return serveArguments(args, host, async (serving) => {
+    const server = await serving;
+    const text = `${JSON.stringify({ pid: process.pid, version: VERSION })}\n`;
+    host.onExit(publishFile('the description of the private server', folder.info, text));
+    rmSync(folder.starting, { force: true });
+    endWhenReplaced(server, folder);
+    return server;
+  });
+}
+
+/**
+ * Takes the lock, which the system releases when this process ends, however it does. Returns false when another server listens. Waits
+ * while another one starts or ends. Where there is no flock, the check of the listener must do.
+ */
+async function becomeTheOnlyOne(folder: PrivateFolder): Promise<boolean> {
+  const lock = await loadFileLock();
+  // The descriptor stays open until the process ends.
+  const descriptor = openSync(folder.lock, 'a', 0o600);
+  const deadline = performance.now() + LOCK_TIMEOUT_MS;
+  while (lock !== null && !lock(descriptor)) {
+    if (await isServed(folder.socket)) {
+      closeSync(descriptor);
+      return false;
+    }
+    if (performance.now() > deadline) {
+      throw new RunError(`another private server neither serves nor ends (see ${folder.info} for its pid)`);
+    }
+    await delay(LOCK_RETRY_MS);
+  }
+  return lock !== null || !(await isServed(folder.socket));
+}
+
+async function isServed(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** A command of another version asks with a file. A signal could reach another process that has got the pid since. */
+function endWhenReplaced(server: RunningServer, { replace }: PrivateFolder): void {
+  const timer = setInterval(() => {
+    if (server.isIdle() && existsSync(replace)) void server.close('another version replaces this server');
+  }, REPLACE_CHECK_MS);
+  timer.unref();
+  void server.closed.finally(() => clearInterval(timer));
+}

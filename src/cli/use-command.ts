@@ -1,0 +1,37 @@
+import { quoteValue } from '../server/config/values.ts';
+import { type CommandResult, type Host, printed } from './commands.ts';
+import { setDefault } from './environments/environments-file.ts';
+import { select } from './environments/selection.ts';
+import { findTarget } from './environments/target.ts';
+import { UsageError } from './failures.ts';
+import { parseFlags } from './flags.ts';
+import { USE_FLAGS } from './specs/environment-specs.ts';
+
+/** Chooses the environment of a directory, or of all, or prints the one in use. */
+export async function useCommand(argv: readonly string[], { env }: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('use', argv, USE_FLAGS);
+  const [name, unexpected] = positionals;
+  if (unexpected !== undefined) throw new UsageError(`unexpected argument ${quoteValue(unexpected)}`, 'use');
+  const sources = { env, directory: process.cwd() };
+  if (name === undefined && !flags.unset) {
+    if (flags.global) throw new UsageError('--global needs a name or --unset', 'use');
+    const {
+      name: current,
+      address,
+      source,
+    } = await findTarget({ environment: null, tokenFile: null }, sources);
+    return printed(`${current}\t${address}\t${source}\n`);
+  }
+  if (name !== undefined && flags.unset) throw new UsageError('--unset takes no name', 'use');
+  if (name?.includes(':')) {
+    throw new UsageError(
+      `${quoteValue(name)} is not a name; add one with 'exec-server env add NAME URL'`,
+      'use',
+    );
+  }
+  // Refuses a name that does not exist.
+  if (name !== undefined) await findTarget({ environment: name, tokenFile: null }, sources);
+  if (flags.global) await setDefault(env, name ?? null);
+  else select(sources.directory, name ?? null, env);
+  return printed('');
+}

@@ -1,0 +1,198 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Certificates } from '../support/certificates.ts';
+import { CommandUser } from '../support/private-server.ts';
+import { firstLine } from '../unit/cli/run-cli.ts';
+
+const user = new CommandUser();
+const certificates = new Certificates();
+afterAll(async () => {
+  await user.close();
+  certificates.remove();
+});
+
+const TOKEN = 'a-token-for-the-tests';
+const token = user.workspace.file('token', `${TOKEN}\n`);
+const wrongToken = user.workspace.file('wrong-token', 'another-token\n');
+let plain: string;
+let guarded: string;
+let secure: string;
+let ca: string;
+
+beforeAll(async () => {
+  const authority = certificates.authority('authority');
+  const files = certificates.signedBy(authority, 'server');
+  ca = authority.cert;
+  const auth = ['--ws-auth', 'capability-token', '--ws-token-file', token];
+  [plain, guarded, secure] = (await Promise.all([
+    firstLine(user.start(['serve'])),
+    firstLine(user.start(['serve', ...auth])),
+    firstLine(user.start(['serve', '-p', '0', '--tls-cert', files.cert, '--tls-key', files.key, ...auth])),
+  ])) as [string, string, string];
+});
+
+async function reached(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const { code, stdout, stderr } = await user.run(['env', 'test', '--json', ...args], env);
+  if (code !== 0) return { code, stderr };
+  const { name, address } = JSON.parse(stdout);
+  return { code, name, address };
+}
+
+describe('env test', () => {
+  test('reaches servers by URL, with a token from a variable or a file', async () => {
+    expect(await reached([plain])).toEqual({ code: 0, name: plain, address: plain });
+    expect(await reached(['-E', guarded, '--token-file', token])).toMatchObject({ code: 0 });
+    const variables = { EXEC_SERVER_URL: guarded, EXEC_SERVER_TOKEN: TOKEN };
+    expect(await reached([], variables)).toEqual({ code: 0, name: guarded, address: guarded });
+    expect(await reached([], { ...variables, EXEC_SERVER_URL: secure, SSL_CERT_FILE: ca })).toMatchObject({
+      code: 0,
+    });
+  });
+
+  test('prints a table for people', async () => {
+    const { stdout } = await user.run(['env', 'test', plain]);
+    expect(stdout).toMatch(/^address +ws:.*\nchosen by +-E\nconnected in +\d+ ms\nversion +\d/m);
+  });
+
+  test.concurrent.each<[string, () => string[], number, RegExp]>([
+    ['no token', () => [guarded], 1, /HTTP 401; it needs a token: use --token-file or EXEC_SERVER_TOKEN\n$/],
+    [
+      'a wrong token',
+      () => [guarded, '--token-file', wrongToken],
+      1,
+      /HTTP 401; the token is wrong or has expired\n$/,
+    ],
+    [
+      'a token file that is missing',
+      () => [guarded, '--token-file', 'x'],
+      1,
+      /cannot read the token file .*ENOENT/,
+    ],
+    ['an empty token file', () => [guarded, '--token-file', '/dev/null'], 1, /does not contain a token/],
+    [
+      'an untrusted certificate',
+      () => [secure],
+      1,
+      /is not trusted: .*; set SSL_CERT_FILE to the certificate/,
+    ],
+    ['no server', () => ['ws://127.0.0.1:1'], 1, /cannot reach ws:\/\/127.0.0.1:1: .*ECONNREFUSED/],
+    ['no such host', () => ['ws://no-such-host.invalid:1'], 1, /cannot reach ws:\/\/no-such-host.invalid:1/],
+    ['no such socket', () => ['unix:///no/socket'], 1, /cannot reach unix:\/\/\/no\/socket: .*ENOENT/],
+    ['ws to a TLS server', () => [secure.replace('wss', 'ws')], 1, /if the server uses TLS, write wss:/],
+    ['wss to a plain server', () => [plain.replace('ws', 'wss')], 1, /does not speak TLS; use ws:/],
+    [
+      'an unknown name',
+      () => ['nothing'],
+      2,
+      /unknown environment 'nothing' \(-E\); 'exec-server env ls' lists them\n$/,
+    ],
+    ['a web URL', () => ['https://example.com'], 2, /write ws:\/\/ or wss:\/\/, or name a relay with/],
+    ['another scheme', () => ['ftp://example.com'], 2, /'ftp:\/\/example.com' is no environment; write ws:/],
+    ['a port without a host', () => ['ws://'], 2, /is not a URL/],
+    ['a relative socket', () => ['unix://socket'], 2, /needs an absolute path; write unix:\/\/\/PATH/],
+    ['a password in a URL', () => ['ws://me:secret@host'], 2, /must not contain a password/],
+    ['an option in place of an ssh host', () => ['ssh://-oProxyCommand=x'], 2, /an ssh URL is ssh:\/\/HOST/],
+    ['two names', () => [plain, '-E', plain], 2, /name the environment once/],
+    ['no verb', () => ['--', 'x'], 2, /unknown flag '--'/],
+  ])('says what to do about %s', async (_name, args, code, message) => {
+    const { stderr, ...outcome } = await user.run(['env', 'test', ...args()]);
+    expect(outcome).toMatchObject({ code, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(stderr).not.toContain('secret');
+    expect(
+      stderr
+        .trimEnd()
+        .split('\n')
+        .filter((line) => !line.startsWith('Try ')),
+    ).toHaveLength(1);
+  });
+});
+
+test('names environments, lists, uses and removes them', async () => {
+  expect(await user.run(['env', 'add', 'plain', plain])).toMatchObject({ code: 0, stdout: '' });
+  expect(await user.run(['env', 'add', 'guarded', guarded, '--token-file', 'token'])).toMatchObject({
+    code: 0,
+  });
+  expect(await reached(['guarded'])).toMatchObject({ code: 0, name: 'guarded' });
+  // The token of a variable is not sent to a named server.
+  expect(await reached(['plain'], { EXEC_SERVER_TOKEN: 'x' })).toMatchObject({ code: 0 });
+
+  const codexHome = join(user.workspace.path, '.codex');
+  mkdirSync(codexHome);
+  writeFileSync(join(codexHome, 'environments.toml'), `[[environments]]\nid = "codex"\nurl = "${plain}"\n`);
+  expect(await reached(['-E', 'codex'])).toMatchObject({ code: 0, name: 'codex', address: plain });
+
+  expect(await user.run(['use', 'plain'])).toMatchObject({ code: 0, stdout: '', stderr: '' });
+  expect(await reached([])).toMatchObject({ name: 'plain' });
+  const { stdout } = await user.run(['env', 'ls']);
+  expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/).slice(0, 3))).toEqual([
+    ['NAME', 'ADDRESS', 'FILE'],
+    ['local', "this machine's private server"],
+    ['*', 'plain', plain],
+    ['guarded', guarded, expect.stringContaining('environments.toml')],
+    ['codex', plain, expect.stringContaining('.codex')],
+    [''],
+  ]);
+  expect(await user.run(['use'])).toMatchObject({
+    stdout: expect.stringMatching(/^plain\tws:.*\t'exec-server use' in \//),
+  });
+  expect(await user.run(['use', '--unset'])).toMatchObject({ code: 0 });
+  await user.run(['use', 'guarded', '--global']);
+  expect(await reached([])).toMatchObject({ name: 'guarded' });
+  expect(await user.run(['__complete', '--', 'use', ''])).toMatchObject({
+    stdout: expect.stringMatching(/^none\nlocal\t.*\nplain\t.*\nguarded\t.*\ncodex\t/),
+  });
+  expect(await user.run(['env', 'rm', 'guarded'])).toMatchObject({ code: 0 });
+  expect(await user.run(['use'])).toMatchObject({ stdout: expect.stringMatching(/^local\t/) });
+});
+
+test.concurrent.each<[string[], number, RegExp]>([
+  [['env'], 2, /expected ls, add, test or rm\n/],
+  [['env', 'list'], 2, /expected ls, add, test or rm, not 'list'/],
+  [['env', 'add', 'x'], 2, /expected 'add NAME URL'/],
+  [['env', 'add', 'local', 'ws://h'], 2, /the name 'local' is reserved/],
+  [['env', 'add', 'x', 'https://relay'], 2, /a relay needs a token: add --token-file FILE/],
+  [['env', 'add', 'x', 'ws://h', '--environment-id', 'e'], 2, /only for a relay/],
+  [['env', 'add', 'x', 'ws://h', 'more'], 2, /unexpected argument 'more'/],
+  [['env', 'rm', 'nothing'], 1, /the environment 'nothing' .*'exec-server env ls' lists them/],
+  [['use', 'nothing'], 2, /unknown environment 'nothing'/],
+  [['use', 'ws://h'], 2, /is not a name; add one with 'exec-server env add NAME URL'/],
+  [['use', '--global'], 2, /--global needs a name or --unset/],
+])('%j is refused', async (args, code, message) => {
+  expect(await user.run(args)).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(message) });
+});
+
+test('reaches an environment behind a relay', async () => {
+  const secret = user.workspace.file('relay-secret', 's'.repeat(40));
+  const relay = await firstLine(user.start(['relay', '--secret-file', secret]));
+  const tokenFor = async (role: string) => {
+    const out = join(user.workspace.path, role);
+    await user.run([
+      'relay',
+      'token',
+      '--secret-file',
+      secret,
+      '--role',
+      role,
+      '--environment',
+      'box',
+      '--out',
+      out,
+    ]);
+    return out;
+  };
+  const key = readFileSync(await tokenFor('executor'), 'utf8').trim();
+  const executor = user.start(['serve', '--remote', relay, '--environment-id', 'box'], {
+    EXEC_SERVER_API_KEY: key,
+  });
+  let stderr = '';
+  executor.child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  await expect
+    .poll(() => stderr, { timeout: 10_000 })
+    .toMatch(/connected to 127\.0\.0\.1:\d+ as environment box/);
+  await user.run(['env', 'add', 'box', relay, '--token-file', await tokenFor('harness')]);
+  expect(await reached(['box'])).toEqual({ code: 0, name: 'box', address: `box at ${relay}` });
+});

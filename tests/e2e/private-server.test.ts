@@ -1,0 +1,203 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { CommandUser, isAlive } from '../support/private-server.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
+
+const users: CommandUser[] = [];
+afterEach(async () => {
+  for (const user of users.splice(0)) await user.close();
+});
+
+function newUser(): CommandUser {
+  const user = new CommandUser();
+  users.push(user);
+  return user;
+}
+
+const TEST = ['env', 'test', '--json'];
+
+/** Processes of this user's private servers, however they came about. */
+function servers(user: CommandUser): number[] {
+  const { stdout } = spawnSync('sh', ['-c', 'grep -lzs __private-server /proc/[0-9]*/cmdline'], {
+    encoding: 'utf8',
+  });
+  const pids = stdout.split('\n').flatMap((line) => /\d+/.exec(line)?.map(Number) ?? []);
+  // The memory behind /proc/PID/environ is overwritten, so the log file shows whose server it is.
+  return pids.filter((pid) => {
+    const link = spawnSync('readlink', [`/proc/${pid}/fd/2`], { encoding: 'utf8' });
+    return link.stdout.startsWith(user.folder);
+  });
+}
+
+test('the first command starts a server that later commands share, and only this user can open', async () => {
+  const user = newUser();
+  const first = await user.run(TEST);
+  expect(first).toMatchObject({ code: 0, stderr: '' });
+  expect(JSON.parse(first.stdout)).toMatchObject({ name: 'local', environment: { platformOs: 'linux' } });
+  const pid = user.serverPid;
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+  expect(user.serverPid).toBe(pid);
+  expect(statSync(user.folder).mode & 0o777).toBe(0o700);
+  expect(statSync(join(user.folder, 'server.sock')).mode & 0o777).toBe(0o600);
+  // A working directory would keep its file system from being unmounted.
+  expect(spawnSync('readlink', [`/proc/${pid}/cwd`], { encoding: 'utf8' }).stdout.trim()).toBe('/');
+});
+
+test('commands that run at the same time start one server', async () => {
+  const user = newUser();
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => user.run(TEST)));
+  for (const outcome of outcomes) expect(outcome).toMatchObject({ code: 0, stderr: '' });
+  expect(servers(user)).toEqual([user.serverPid]);
+});
+
+test('the next command works after kill -9 at any moment', async () => {
+  const user = newUser();
+  for (let round = 0; round < 6; round++) {
+    const command = user.start(TEST);
+    // Moments of the start: the command begins, the server is claimed, starts, listens, serves.
+    const moments = [
+      () => true,
+      () => readable(join(user.folder, 'starting')) !== null,
+      () => (readable(join(user.folder, 'starting')) ?? '') !== '',
+      () => servers(user).length > 0,
+      () => user.serverPid !== null,
+      () => command.child.exitCode !== null,
+    ];
+    await waitFor('the moment', () => moments[round]!() || command.child.exitCode !== null);
+    for (const pid of servers(user)) process.kill(pid, 'SIGKILL');
+    if (round < 2) command.child.kill('SIGKILL');
+    await command.outcome;
+    expect(await user.run(TEST), `round ${round}`).toMatchObject({ code: 0, stderr: '' });
+    expect(servers(user)).toEqual([user.serverPid]);
+    const pid = user.serverPid!;
+    process.kill(pid, 'SIGKILL');
+    await waitFor('the end of the server', () => !isAlive(pid));
+  }
+});
+
+test('ends when it is idle and removes its socket; a running client keeps it', async () => {
+  const user = newUser();
+  const env = { EXEC_SERVER_IDLE_TIMEOUT_MS: '300ms' };
+  const proxy = user.start(['proxy'], env);
+  proxy.child.stdin.write(
+    '{"id":1,"method":"initialize","params":{"clientName":"test","detachedSessionTtlMs":0}}\n',
+  );
+  expect(JSON.parse(await firstLine(proxy))).toMatchObject({
+    id: 1,
+    result: { sessionId: expect.any(String) },
+  });
+  const pid = user.serverPid!;
+  // Two other clients come and go meanwhile, which takes longer than the timeout.
+  await user.run(TEST);
+  await user.run(TEST);
+  expect(user.serverPid).toBe(pid);
+  proxy.child.stdin.end();
+  expect(await proxy.outcome).toMatchObject({ code: 0, stderr: '' });
+  await user.serverEnded(pid);
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+});
+
+test('a server of another version is used, and replaced when it is idle', async () => {
+  const user = newUser();
+  await user.run(TEST);
+  const pid = user.serverPid!;
+  writeFileSync(join(user.folder, 'server.json'), `${JSON.stringify({ pid, version: '0.0.1' })}\n`);
+  expect(await user.run(TEST)).toMatchObject({ code: 0, stderr: '' });
+  await user.serverEnded(pid);
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+  expect(user.serverPid).not.toBe(pid);
+});
+
+test('a stale socket and a stale claim are replaced', async () => {
+  const user = newUser();
+  mkdirSync(user.folder, { mode: 0o755 });
+  const listener = createServer().listen(join(user.folder, 'server.sock'));
+  await waitFor('the socket', () => listener.listening);
+  // A killed process leaves its socket; `close` would remove it.
+  spawnSync('mv', [join(user.folder, 'server.sock'), join(user.folder, 'moved')]);
+  listener.close();
+  spawnSync('mv', [join(user.folder, 'moved'), join(user.folder, 'server.sock')]);
+  const ended = spawnSync('true');
+  writeFileSync(join(user.folder, 'starting'), String(ended.pid));
+  expect(await user.run(TEST)).toMatchObject({ code: 0, stderr: '' });
+  expect(statSync(user.folder).mode & 0o777).toBe(0o700);
+});
+
+test('settings of private.toml apply, and a wrong one is reported by the command', async () => {
+  const user = newUser();
+  const config = join(user.workspace.path, '.config', 'exec-server');
+  mkdirSync(config, { recursive: true });
+  // Settings of servers are for other servers.
+  writeFileSync(join(config, 'config.toml'), 'wsAuth = "capability-token"\n');
+  writeFileSync(join(config, 'private.toml'), 'maxSessions = 0\n');
+  expect(await user.run(TEST)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^exec-server: the private server ended while it started: maxSessions .*the number 0 is below 1/,
+    ),
+  });
+  writeFileSync(join(config, 'private.toml'), 'maxSessions = 7\n');
+  expect(await user.run(TEST)).toMatchObject({ code: 0, stderr: '' });
+});
+
+test.each<[string, (user: CommandUser) => void, RegExp]>([
+  [
+    'a link in place of the directory',
+    (user) => symlinkSync(user.workspace.path, user.folder),
+    /is not a directory of this user/,
+  ],
+  [
+    'a file in place of the directory',
+    (user) => writeFileSync(user.folder, ''),
+    /is not a directory of this user/,
+  ],
+])('refuses %s', async (_name, prepare, message) => {
+  const user = newUser();
+  prepare(user);
+  expect(await user.run(TEST)).toMatchObject({ code: 1, stderr: expect.stringMatching(message) });
+  rmSync(user.folder);
+});
+
+test('a path that is too long for a socket is reported', async () => {
+  const user = newUser();
+  const runtime = join(user.workspace.path, 'x'.repeat(100));
+  mkdirSync(runtime);
+  expect(await user.run(TEST, { XDG_RUNTIME_DIR: runtime })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('set XDG_RUNTIME_DIR to a shorter one'),
+  });
+});
+
+test('proxy resumes a session that an earlier proxy has opened', async () => {
+  const user = newUser();
+  const first = user.start(['proxy']);
+  first.child.stdin.write('{"id":1,"method":"initialize","params":{"clientName":"test"}}\n');
+  const { sessionId } = JSON.parse(await firstLine(first)).result;
+  first.child.kill('SIGKILL');
+  await first.outcome;
+  const second = user.start(['proxy']);
+  const resume = { clientName: 'test', resumeSessionId: sessionId };
+  second.child.stdin.write(`${JSON.stringify({ id: 1, method: 'initialize', params: resume })}\n`);
+  expect(JSON.parse(await firstLine(second))).toMatchObject({ result: { sessionId } });
+  second.child.stdin.end();
+  expect(await second.outcome).toMatchObject({ code: 0, stderr: '' });
+});
+
+test('programs do not inherit the variables of the command that started the server', async () => {
+  const user = newUser();
+  await user.run(TEST, { EXEC_SERVER_TOKEN: 'secret-token', EXEC_SERVER_LISTEN: 'stdio' });
+  expect(readFileSync(`/proc/${user.serverPid}/cmdline`, 'utf8')).toContain(CLI);
+  expect(spawnSync('grep', ['-c', 'secret-token', `/proc/${user.serverPid}/environ`]).status).not.toBe(0);
+});
+
+function readable(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { onFreePort } from '../support/free-port.ts';
+import { CommandUser } from '../support/private-server.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { CLI } from '../unit/cli/run-cli.ts';
+
+const SSHD = '/usr/sbin/sshd';
+const isMissing = !existsSync(SSHD) || spawnSync('ssh', ['-V']).error !== undefined;
+
+describe.skipIf(isMissing)('an ssh environment', () => {
+  const here = new CommandUser();
+  /** The user at the other end of ssh, which is this machine with another home. */
+  const there = new CommandUser();
+  const at = (name: string) => join(here.workspace.path, name);
+  let sshd: ChildProcess;
+  let port: number;
+
+  beforeAll(async () => {
+    for (const key of ['host', 'user']) {
+      spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(key)]);
+    }
+    const bin = join(there.workspace.path, 'bin');
+    mkdirSync(bin);
+    symlinkSync(CLI, join(bin, 'exec-server'));
+    const variables = `PATH=${bin}:${process.env.PATH} HOME=${there.workspace.path} XDG_RUNTIME_DIR=${there.runtime}`;
+    // ssh reads the configuration of the user in the password file, not of $HOME.
+    writeFileSync(
+      at('ssh'),
+      `#!/bin/sh
+exec /usr/bin/ssh -o IdentityFile=${at('user')} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "$@"
+`,
+    );
+    chmodSync(at('ssh'), 0o755);
+    mkdirSync('/run/sshd', { recursive: true });
+    sshd = await onFreePort(async (free) => {
+      port = free;
+      writeFileSync(
+        at('sshd_config'),
+        `ListenAddress 127.0.0.1:${port}
+HostKey ${at('host')}
+AuthorizedKeysFile ${at('user.pub')}
+PidFile none
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+SetEnv ${variables}
+`,
+      );
+      const child = spawn(SSHD, ['-D', '-e', '-f', at('sshd_config')], {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      let log = '';
+      child.stderr.on('data', (text) => {
+        log += text;
+      });
+      await waitFor('sshd', () => log.includes('Server listening') || child.exitCode !== null);
+      if (child.exitCode !== null) throw new Error(log);
+      return child;
+    });
+  });
+
+  afterAll(async () => {
+    sshd?.kill();
+    await here.close();
+    await there.close();
+  });
+
+  const run = (...args: string[]) => here.run(args, { PATH: `${here.workspace.path}:${process.env.PATH}` });
+
+  test('uses the private server of the other machine', async () => {
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    const { code, stdout, stderr } = await run('env', 'test', '--json', url);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(JSON.parse(stdout).address).toBe(url);
+    expect(there.serverPid).not.toBeNull();
+    expect(here.serverPid).toBeNull();
+    // The server is still there after ssh has ended.
+    const pid = there.serverPid;
+    await run('env', 'add', 'other', url);
+    expect(await run('env', 'test', 'other')).toMatchObject({ code: 0 });
+    expect(there.serverPid).toBe(pid);
+  });
+
+  test('reports what ssh says', async () => {
+    const refused = await run('env', 'test', 'ssh://127.0.0.1:1');
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^exec-server: ssh has failed \(exit code 255\): .*Connection refused\n$/),
+    ]);
+    const denied = await run('env', 'test', `ssh://no-such-user@127.0.0.1:${port}`);
+    expect([denied.code, denied.stderr]).toEqual([1, expect.stringMatching(/Permission denied/)]);
+    unlinkSync(join(there.workspace.path, 'bin', 'exec-server'));
+    const missing = await run('env', 'test', `ssh://${userInfo().username}@127.0.0.1:${port}`);
+    expect([missing.code, missing.stderr]).toEqual([
+      1,
+      expect.stringMatching(/found no exec-server there; install it/),
+    ]);
+  });
+});
