@@ -9,11 +9,13 @@ import { memory } from './memory.mjs';
 import { relay } from './relay.mjs';
 import { requests } from './requests.mjs';
 import { sandbox } from './sandbox.mjs';
+import { screen } from './screen.mjs';
 import { shellState } from './shell-state.mjs';
 import { stall } from './stall.mjs';
 import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
 import { streams } from './streams.mjs';
+import { tcp } from './tcp.mjs';
 import { terminate } from './terminate.mjs';
 import { viewers } from './viewers.mjs';
 
@@ -58,6 +60,7 @@ export const WORKLOADS = [
   ...shellState,
   ...streams,
   ...echo,
+  ...screen,
   ...stall,
   ...viewers,
   ...terminate,
@@ -65,6 +68,7 @@ export const WORKLOADS = [
   ...fileBlocks,
   ...folders,
   ...sandbox,
+  ...tcp,
   ...relay,
   ...growth,
 ];

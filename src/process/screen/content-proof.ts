@@ -27,13 +27,21 @@ export class ContentProof {
       return false;
     });
     // The alternate screen is empty when it becomes visible. The main screen is as it was left.
-    buffer.onBufferChange(({ type }) => {
-      this.#content = type === 'alternate';
-      this.#cursor = false;
+    parser.registerCsiHandler({ prefix: '?', final: 'h' }, (params) => {
+      if (switchesScreen(params) && buffer.active.type === 'normal') this.#content = true;
+      return false;
+    });
+    parser.registerCsiHandler({ prefix: '?', final: 'l' }, (params) => {
+      if (switchesScreen(params) && buffer.active.type === 'alternate') this.#content = this.#cursor = false;
+      return false;
     });
   }
 
   get proven(): boolean {
     return this.#content && this.#cursor;
   }
+}
+
+function switchesScreen(params: readonly (number | number[])[]): boolean {
+  return params.some((mode) => mode === 47 || mode === 1047 || mode === 1049);
 }

@@ -11,8 +11,9 @@ export type Effect = 'pen' | 'line' | 'screen' | 'mode' | 'complex';
 export const ESC = 0x1b;
 const [BEL, CAN, SUB, CSI, OSC] = [0x07, 0x18, 0x1a, 0x5b, 0x5d];
 const [SHIFT_OUT, SHIFT_IN, C1_LEAD] = [0x0e, 0x0f, 0xc2];
-/** The bytes after ESC that begin a control string: DCS, SOS, OSC, PM, APC. */
-const STRING_STARTS = new Set([0x50, 0x58, OSC, 0x5e, 0x5f]);
+/** Whether a byte after ESC begins a control string: DCS, SOS, OSC, PM, APC. */
+const isStringStart = (byte: number) =>
+  byte === OSC || byte === 0x50 || byte === 0x58 || byte === 0x5e || byte === 0x5f;
 
 /**
  * Calls `visit` for every complete escape sequence until it returns false. The bytes must begin outside of a sequence. Returns where the
@@ -40,12 +41,25 @@ export function hasOtherControls(bytes: Buffer): boolean {
   return false;
 }
 
+/**
+ * For bytes whose only escape sequences, if any, set colours or erase to the end of the line, as compilers and `grep` print them: where
+ * the last of them resets all attributes; 0 when none does. Null for other bytes. Much faster than looking at each sequence.
+ */
+export function lastResetOfColors(bytes: Buffer): number | null {
+  if (!bytes.includes(ESC)) return bytes.length;
+  const text = bytes.toString('latin1');
+  if (OTHER_SEQUENCE.test(text)) return null;
+  return Math.max(0, text.lastIndexOf('\x1b[m'), text.lastIndexOf('\x1b[0m'));
+}
+
+const OTHER_SEQUENCE = /\x1b(?!\[[\d;:]*[mK])/;
+
 /** What the sequence in `bytes` from `start` to `end` changes. */
 export function effectOf(bytes: Buffer, start: number, end: number): Effect {
   const first = bytes[start + 1]!;
   if (first === CSI) return effectOfCsi(bytes, start, end);
   if (first === OSC) return titleOf(bytes, start, end) === null ? 'line' : 'mode';
-  if (STRING_STARTS.has(first)) return 'line';
+  if (isStringStart(first)) return 'line';
   if (end - start > 2) return effectOfCharset(first, bytes[end - 1]!);
   return ESCAPES[String.fromCharCode(first)] ?? 'complex';
 }
@@ -82,10 +96,13 @@ const ESCAPES: Readonly<Record<string, Effect>> = {
   '\\': 'line',
 };
 
-const CSI_EFFECTS: Readonly<Record<string, Effect>> = {
-  ...finals('KCDG`aPX@bIZnciqt', 'line'),
-  ...finals('ABEFHfdeJLMST', 'screen'),
-};
+/** By final byte, for sequences without a prefix and intermediate bytes. */
+const CSI_EFFECTS: readonly Effect[] = Array.from({ length: 128 }, (_, byte) => {
+  const name = String.fromCharCode(byte);
+  if (name === 'm') return 'pen';
+  if ('KCDG`aPX@bIZnciqt'.includes(name)) return 'line';
+  return 'ABEFHfdeJLMST'.includes(name) ? 'screen' : 'complex';
+});
 
 /** Modes whose only effect is their own: keys, cursor, mouse, paste and focus reports, autowrap, synchronised output and others. */
 const INDEPENDENT_MODES = new Set([
@@ -95,21 +112,17 @@ const INDEPENDENT_MODES = new Set([
 
 function effectOfCsi(bytes: Buffer, start: number, end: number): Effect {
   const final = bytes[end - 1]!;
-  const prefix = bytes[start + 2]!;
-  for (let at = start + 2; at < end - 1; at++) {
-    const byte = bytes[at]!;
-    // Controls inside of a sequence take effect immediately.
-    if (byte < 0x20 || byte > 0x3f) return 'complex';
-    if (byte < 0x30) return byte === 0x20 && final === 0x71 ? 'mode' : 'complex';
-  }
+  // A control inside of a sequence takes effect immediately.
+  if (final < 0x40 || final > 0x7e) return 'complex';
+  const first = bytes[start + 2]!;
+  const hasIntermediate = end - start > 3 && bytes[end - 2]! < 0x30;
+  if (!isPrefix(first) && !hasIntermediate && final !== 0x68 && final !== 0x6c) return CSI_EFFECTS[final]!;
   const name = String.fromCharCode(final);
-  if (!isPrefix(prefix)) {
-    if (final === 0x6d) return 'pen';
-    if (name === 'h' || name === 'l') return paramsOf(bytes, start, end) === '4' ? 'mode' : 'complex';
-    return CSI_EFFECTS[name] ?? 'complex';
-  }
-  if (prefix === 0x3f) return effectOfPrivate(name, paramsOf(bytes, start, end));
-  if (name === 'm' && prefix === 0x3e) return 'mode';
+  if (hasIntermediate) return bytes[end - 2] === 0x20 && name === 'q' ? 'mode' : 'complex';
+  const params = paramsOf(bytes, start, end);
+  if (!isPrefix(first)) return params === '4' ? 'mode' : 'complex';
+  if (first === 0x3f) return effectOfPrivate(name, params);
+  if (name === 'm' && first === 0x3e) return 'mode';
   return name === 'c' || name === 'q' || name === 'p' ? 'line' : 'complex';
 }
 
@@ -128,10 +141,6 @@ function effectOfCharset(intermediate: number, final: number): Effect {
   return (name === '#' && final === 0x38) || '-./'.includes(name) ? 'complex' : 'line';
 }
 
-function finals(names: string, effect: Effect): Record<string, Effect> {
-  return Object.fromEntries([...names].map((name) => [name, effect]));
-}
-
 function isPrefix(byte: number): boolean {
   return byte >= 0x3c && byte <= 0x3f;
 }
@@ -145,18 +154,25 @@ function nextEscape(bytes: Buffer, from: number): number {
 
 const NEAR_BYTES = 48;
 
-/** Where the sequence ends that begins at `start`; -1 when it is not complete. */
+/**
+ * Where the sequence ends that begins at `start`; -1 when it is not complete. A control inside of a sequence ends it here, although
+ * terminals continue with the sequence: what follows is drawn either way.
+ */
 function sequenceEnd(bytes: Buffer, start: number): number {
   const first = bytes[start + 1];
+  if (first === CSI) return finalByteEnd(bytes, start + 2, 0x40);
   if (first === undefined) return -1;
+  if (isStringStart(first)) return stringEnd(bytes, start + 2, first);
   if (first === ESC) return start + 1;
-  if (STRING_STARTS.has(first)) return stringEnd(bytes, start + 2, first);
-  if (first !== CSI && (first < 0x20 || first > 0x2f)) return start + 2;
-  const lowestFinal = first === CSI ? 0x40 : 0x30;
-  for (let at = start + 2; at < bytes.length; at++) {
+  return first >= 0x20 && first <= 0x2f ? finalByteEnd(bytes, start + 2, 0x30) : start + 2;
+}
+
+function finalByteEnd(bytes: Buffer, from: number, lowestFinal: number): number {
+  const { length } = bytes;
+  for (let at = from; at < length; at++) {
     const byte = bytes[at]!;
-    if (byte === ESC || byte > 0x7f) return at;
-    if (byte === CAN || byte === SUB || (byte >= lowestFinal && byte < 0x7f)) return at + 1;
+    if (byte >= lowestFinal) return byte < 0x7f ? at + 1 : at;
+    if (byte < 0x20) return byte === CAN || byte === SUB ? at + 1 : at;
   }
   return -1;
 }

@@ -1,3 +1,4 @@
+import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import type { FoldBudget } from './fold-budget.ts';
 import {
@@ -7,7 +8,7 @@ import {
   type ScreenStart,
   type TerminalInput,
 } from './headless-terminal.ts';
-import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES } from './limits.ts';
+import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
 import { PendingOutput } from './pending-output.ts';
 import { findScrolledOff } from './scrolled-off.ts';
 import { TerminalModes } from './terminal-modes.ts';
@@ -49,7 +50,7 @@ export class EvictedScreen {
   #scrollsFully = true;
   #folding: readonly TerminalInput[] | null = null;
   #dropped: DroppedOutput | null = null;
-  readonly #pending = new PendingOutput();
+  readonly #pending: PendingOutput;
   #size: TerminalSize;
   #reduceAt: number;
   /** Increases with every {@link replace}, which makes a fold in progress useless. */
@@ -66,6 +67,7 @@ export class EvictedScreen {
     this.#budget = budget;
     this.#enqueue = enqueue;
     this.#size = size;
+    this.#pending = new PendingOutput(limits.hardBytes);
     this.#start = { size, input: [], exact: true };
     this.#reduceAt = limits.softBytes;
   }
@@ -82,12 +84,13 @@ export class EvictedScreen {
     const inputs = [...this.#start.input, ...(this.#folding ?? [])];
     return inputs.reduce(
       (bytes, input) => bytes + (Buffer.isBuffer(input) ? input.length : 0),
-      this.#pending.length,
+      this.#pending.allocatedBytes,
     );
   }
 
   /** Receives output that leaves the log. Copies it. */
   append(bytes: Buffer): void {
+    if (isZero(bytes)) return;
     const { hardBytes } = this.#limits;
     for (let from = 0; from < bytes.length; from += hardBytes) {
       this.#pending.append(bytes.subarray(from, from + hardBytes));
@@ -96,6 +99,7 @@ export class EvictedScreen {
   }
 
   resize(size: TerminalSize): void {
+    if (this.#pending.resizes >= MAX_RESIZES) this.#drop();
     this.#size = size;
     this.#pending.resize(size);
   }
@@ -113,6 +117,7 @@ export class EvictedScreen {
   /** From now on the screen is not exact. */
   loseExactness(): void {
     this.#start = { ...this.#start, exact: false };
+    if (this.#dropped !== null) this.#dropped = { ...this.#dropped, exact: false };
   }
 
   #reduce(): void {
@@ -130,17 +135,12 @@ export class EvictedScreen {
 
   #dropScrolledOff(): boolean {
     const bytes = this.#pending.unresized();
-    if (bytes === null) return false;
-    if (isZero(bytes)) {
-      this.#pending.clear();
-      return true;
-    }
-    if (!this.#scrollsFully) return false;
+    if (bytes === null || !this.#scrollsFully) return false;
     const modes = this.#dropped?.modes.clone() ?? new TerminalModes();
     const visibleFrom = findScrolledOff(bytes, this.#size.rows, modes);
     if (visibleFrom === null || bytes.length - visibleFrom > this.#limits.hardBytes / 2) return false;
     this.#dropped = { modes, size: this.#size, exact: true };
-    this.#pending.replaceBefore(visibleFrom, CARRIAGE_RETURN);
+    this.#pending.startLineAt(visibleFrom);
     return true;
   }
 
@@ -203,9 +203,10 @@ function modesOf(redraw: Buffer): Buffer {
   return modes.toBytes();
 }
 
-/** Terminals ignore the byte 0. */
+/** Terminals ignore zero bytes, which `cat` of a sparse file can print without an end. */
 function isZero(bytes: Buffer): boolean {
-  return bytes[0] === 0 && bytes.at(-1) === 0 && bytes.equals(Buffer.alloc(bytes.length));
+  if (bytes[0] !== 0 || bytes.at(-1) !== 0 || bytes.length > ZEROS.length) return false;
+  return bytes.equals(ZEROS.subarray(0, bytes.length));
 }
 
-const CARRIAGE_RETURN = Buffer.from('\r');
+const ZEROS = Buffer.alloc(MAX_CHUNK_BYTES);

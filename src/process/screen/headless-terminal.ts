@@ -108,6 +108,7 @@ class HeadlessTerminal {
     };
     const hiddenCells = alternate ? drawCells(normal, terminal) : '';
     const text = textOf(active, rows);
+    const exact = this.#proof?.proven ?? true;
     const probe = await probeTerminal(terminal, this.#modes);
     const title = this.#title === '' ? '' : titleSequence(this.#title);
     const hidden =
@@ -119,7 +120,7 @@ class HeadlessTerminal {
       cursor: { row: cursor.row, col: Math.min(cursor.col, cols - 1) },
       alternate,
       title: this.#title,
-      exact: this.#proof?.proven ?? true,
+      exact,
       scrollsFully: isWhole(probe.active.margins) && !reverseWraparoundMode,
     };
   }

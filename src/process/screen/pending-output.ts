@@ -5,22 +5,38 @@ import { CONTROL_STRING_HEAD_BYTES } from './limits.ts';
 
 /** Output and resizes in their order. It begins outside of an escape sequence. */
 export class PendingOutput {
+  readonly #maxBytes: number;
   /** What came before the last resize, and that resize. */
   #before: TerminalInput[] = [];
   #bytes: Buffer = NO_BYTES;
   #length = 0;
   #lengthBefore = 0;
 
+  /** `maxBytes`: the usual limit of its caller, beyond which nothing is allocated in advance. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
   /** Bytes of output. */
   get length(): number {
     return this.#lengthBefore + this.#length;
+  }
+
+  /** Memory, free space included. */
+  get allocatedBytes(): number {
+    return this.#lengthBefore + this.#bytes.length;
+  }
+
+  get resizes(): number {
+    return this.#before.filter((input) => !Buffer.isBuffer(input)).length;
   }
 
   /** Copies the bytes. */
   append(bytes: Buffer): void {
     const needed = this.#length + bytes.length;
     if (needed > this.#bytes.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2, INITIAL_BYTES));
+      const doubled = Math.min(this.#maxBytes, Math.max(INITIAL_BYTES, this.#bytes.length * 2));
+      const grown = Buffer.allocUnsafeSlow(Math.max(needed, doubled));
       this.#bytes.copy(grown, 0, 0, this.#length);
       this.#bytes = grown;
     }
@@ -37,19 +53,21 @@ export class PendingOutput {
     this.#length = 0;
   }
 
-  /** The output, when there was no resize; otherwise null. Valid until the next call of another method. */
+  /** The output, when there was no resize; otherwise null. Valid until the next change. */
   unresized(): Buffer | null {
     return this.#before.length === 0 ? this.#bytes.subarray(0, this.#length) : null;
   }
 
-  /** All of it. The bytes stay valid: they are only appended to. */
+  /** A copy of all of it. */
   inputs(): TerminalInput[] {
-    return [...this.#before, this.#bytes.subarray(0, this.#length)];
+    return [...this.#before, Buffer.from(this.#bytes.subarray(0, this.#length))];
   }
 
-  /** Removes everything before an offset, when there was no resize, and starts with other bytes instead. */
-  replaceBefore(offset: number, bytes: Buffer): void {
-    this.#restart(Buffer.concat([bytes, this.#bytes.subarray(offset, this.#length)]));
+  /** Removes the output before an offset, when there was no resize, and starts in the first column instead. */
+  startLineAt(offset: number): void {
+    this.#bytes[0] = CARRIAGE_RETURN;
+    this.#bytes.copyWithin(1, offset, this.#length);
+    this.#length = 1 + this.#length - offset;
   }
 
   clear(): void {
@@ -58,7 +76,7 @@ export class PendingOutput {
 
   /** Removes and returns everything but an unfinished sequence or character at the end. */
   take(): TerminalInput[] {
-    const inputs = this.inputs();
+    const inputs = [...this.#before, this.#bytes.subarray(0, this.#length)];
     const bytes = Buffer.concat(inputs.filter((input) => Buffer.isBuffer(input)));
     const end = forEachSequence(bytes, () => true);
     this.#restart(Buffer.from(bytes.subarray(end)));
@@ -95,3 +113,4 @@ export function upTo(inputs: readonly TerminalInput[], offset: number): Terminal
 
 const NO_BYTES = Buffer.alloc(0);
 const INITIAL_BYTES = 4096;
+const CARRIAGE_RETURN = 0x0d;

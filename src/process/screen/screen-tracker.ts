@@ -5,7 +5,7 @@ import { FoldBudget } from './fold-budget.ts';
 import { type DrawnScreen, drawScreen, type TerminalInput } from './headless-terminal.ts';
 import { MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
 import { upTo } from './pending-output.ts';
-import { findScrolledOff } from './scrolled-off.ts';
+import { findScrolledOff, startOfDrawing } from './scrolled-off.ts';
 import { TerminalModes } from './terminal-modes.ts';
 
 /** The retained output of a terminal. Offsets count from the beginning of the output. */
@@ -163,9 +163,15 @@ function withoutScrolledOff(
   bytes: Buffer,
   rows: number,
 ): Pick<ScreenHistory, 'start' | 'inputs'> {
-  const modes = new TerminalModes();
-  const isUnresized = inputs.every((input) => Buffer.isBuffer(input));
-  const visibleFrom = scrollsFully && isUnresized ? findScrolledOff(bytes, rows, modes) : null;
+  if (!scrollsFully || !inputs.every((input) => Buffer.isBuffer(input))) {
+    return { start, inputs: upTo(inputs, bytes.length) };
+  }
+  let modes = new TerminalModes();
+  let visibleFrom = findScrolledOff(bytes, rows, modes);
+  if (visibleFrom === null) {
+    modes = new TerminalModes();
+    visibleFrom = findScrolledOff(bytes.subarray(0, startOfDrawing(bytes)), rows, modes);
+  }
   if (visibleFrom === null) return { start, inputs: upTo(inputs, bytes.length) };
   return {
     start: { ...start, input: [...start.input, modes.toBytes()], exact: true },

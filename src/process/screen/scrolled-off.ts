@@ -20,6 +20,21 @@ export function findScrolledOff(bytes: Buffer, rows: number, modes: TerminalMode
   return independent && !endsInSequence ? visibleFrom : null;
 }
 
+/**
+ * Where the first sequence begins that {@link findScrolledOff} does not accept; the length when there is none. The output before it may
+ * have scrolled off, such as that of commands before an editor was opened.
+ */
+export function startOfDrawing(bytes: Buffer): number {
+  let drawing = bytes.length;
+  forEachSequence(bytes, (start, end) => {
+    const effect = effectOf(bytes, start, end);
+    if (effect !== 'screen' && effect !== 'complex') return true;
+    drawing = start;
+    return false;
+  });
+  return drawing;
+}
+
 /** Where the last `count` complete lines begin, behind a carriage return and a line feed. Null when there are not as many. */
 function startOfLastLines(bytes: Buffer, count: number): number | null {
   let lines = 0;

@@ -1,4 +1,11 @@
-import { effectOf, forEachSequence, paramsOf, resetsPen, titleOf } from './escape-sequences.ts';
+import {
+  effectOf,
+  forEachSequence,
+  lastResetOfColors,
+  paramsOf,
+  resetsPen,
+  titleOf,
+} from './escape-sequences.ts';
 import { MAX_PRIVATE_MODES, MAX_TITLE_CHARACTERS } from './limits.ts';
 import { Pen } from './pen.ts';
 
@@ -19,6 +26,11 @@ export class TerminalModes {
 
   /** Takes over what the bytes set. They must begin outside of a sequence. */
   take(bytes: Buffer): TakenModes {
+    const lastReset = lastResetOfColors(bytes);
+    if (lastReset !== null) {
+      this.#takePen(bytes.subarray(lastReset));
+      return { independent: true, endsInSequence: false };
+    }
     let independent = true;
     let penFrom = -1;
     const end = forEachSequence(bytes, (start, end) => {
