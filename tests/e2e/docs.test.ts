@@ -29,3 +29,14 @@ test('the test kit needs at most 10 lines to start a server and assert an event'
   expect(example!.text).toMatch(/startServer\(.*closedProcess\(/s);
   expect(example!.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
 });
+
+test('each first task of the getting-started page needs at most three lines after `connect`', () => {
+  const page = 'docs/getting-started.md';
+  const tasks = docBlocks(page)
+    .filter(({ language }) => language === 'ts')
+    .map(({ text }) => text.trim().split('\n'))
+    .filter((lines) => lines.some((line) => line.startsWith('const client = await connect(')))
+    .map((lines) => lines.slice(lines.findIndex((line) => line.startsWith('const client')) + 1));
+  const short = tasks.filter((lines) => lines.length <= 3);
+  expect(short.length).toBeGreaterThanOrEqual(7);
+});
