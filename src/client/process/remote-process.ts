@@ -1,6 +1,5 @@
 import { Listeners } from '../../base/listeners.ts';
 import { randomHex } from '../../base/random-hex.ts';
-import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
   ExecProcess,
@@ -13,10 +12,9 @@ import type {
   WaitOptions,
   WriteStatus,
 } from '../backend.ts';
-import { type Activity, ActivityGroup } from '../connection/activity.ts';
+import { ActivityGroup } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
-import type { Link } from '../connection/link.ts';
-import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
+import { readPage, readRunning } from '../connection/server-messages.ts';
 import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import {
@@ -29,42 +27,15 @@ import {
 import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
 import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
-import { type LogStart, ProcessEventLog } from './event-log.ts';
+import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { outputTextOf } from './output.ts';
 import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
+import { FROM_THE_BEGINNING, type ProcessHost } from './process-host.ts';
 import { eventAfter, failedPage } from './read-page.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
-
-/** The part of a client that a process needs. */
-export interface ProcessHost {
-  readonly capabilities: Capabilities;
-  /** Counts what the program waits for. */
-  readonly activity: Activity;
-  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
-  /** Returns the open connection; waits during a recovery. */
-  usableLink(): Promise<Link>;
-  /** Removes the process from the routes. Returns whether another handle follows the same process. */
-  unregister(process: RemoteProcess): boolean;
-  /** Sends `process/attach`, again if the connection is lost. Calls `received` as soon as the answer arrives. */
-  attach(
-    params: CallParamsOf<'process/attach'>,
-    received: (attached: Attached) => void,
-    options: CallOptions,
-  ): Promise<void>;
-}
-
-/** Where following a process begins. */
-export interface ProcessStart extends LogStart {
-  /** The exit code, if the process has exited already. */
-  readonly exitCode: number | null;
-  /** False when it is known that the process has no stdin. */
-  readonly hasStdin?: boolean;
-}
-
-export const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -78,6 +49,7 @@ export class RemoteProcess implements ExecProcess {
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
   readonly #hasStdin: boolean;
+  readonly #startedHere: boolean;
   readonly #changes = new Listeners<[]>();
   /** Readers and listeners, which keep Node running until the process ends. */
   readonly #waits: ActivityGroup;
@@ -108,7 +80,8 @@ export class RemoteProcess implements ExecProcess {
       start,
       () => this.#waits.begin(),
     );
-    const idPrefix = attachment.own ? '' : `${randomHex()}-`;
+    this.#startedHere = start.startedHere;
+    const idPrefix = start.startedHere ? '' : `${randomHex()}-`;
     this.#stdin = new StdinQueue(processId, () => host.usableLink(), idPrefix);
   }
 
@@ -283,8 +256,8 @@ export class RemoteProcess implements ExecProcess {
 
   /** A process that can no longer be followed, or whose client is closed, ends with its session. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#failure !== null || (this.#attachment.own && this.#attachment.shared)) return;
-    await (this.#attachment.own ? this.terminate() : this.detach()).catch((error: unknown) => {
+    if (this.#failure !== null || (this.#startedHere && this.#attachment.shared)) return;
+    await (this.#startedHere ? this.terminate() : this.detach()).catch((error: unknown) => {
       if (this.#failure === null) throw error;
     });
   }
