@@ -100,6 +100,22 @@ describe('the screen of a terminal', () => {
     expect(client.lines[0]).toMatch(/ text/);
   });
 
+  it('is drawn without resizes when the library fails on them', async () => {
+    const size = { rows: 8, cols: 29 };
+    const terminal = new TrackedTerminal(size, { headBytes: 64, tailBytes: 4096 });
+    terminal.write('\x1b[9M\x1b[1;10H\x1b#8');
+    terminal.tracker.resize({ rows: 8, cols: 2 });
+    for (const output of ['[Rb7t[\r\n8\r\nqM!#;5G\r\n', `${'long '.repeat(40)}`]) {
+      terminal.write(output);
+      terminal.tracker.resize({ rows: 10, cols: 7 });
+      terminal.write(`\x1b[m${'wrap '.repeat(40)}`);
+      terminal.tracker.resize({ rows: 8, cols: 2 });
+    }
+    const screen = await terminal.tracker.draw();
+    expect(screen.text).toContain('ap');
+    expect(screen.size).toEqual({ rows: 8, cols: 2 });
+  });
+
   it('is drawn of retained output after the program has ended', async () => {
     const terminal = tracked();
     terminal.write('last words');
