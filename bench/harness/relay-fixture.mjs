@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startServer } from '../../scripts/reference.mjs';
-import { ROOT } from './servers.mjs';
+import { ours } from './servers.mjs';
 
 const ENVIRONMENT = 'bench';
 
@@ -79,11 +79,6 @@ export function withRelayedServer(context, measure) {
  * @property {any} relayed The same client, through the relay.
  * @property {() => Promise<any>} connect Opens another client through the relay, with its own key.
  */
-
-/** A built module of this checkout. */
-function ours(path) {
-  return import(join(ROOT, 'dist', path));
-}
 
 async function whenThere(connect) {
   for (const deadline = Date.now() + ARRIVAL_MS; ; ) {

@@ -16,6 +16,11 @@ import { childrenOf } from '../wire/proc.mjs';
 
 export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
+/** A built module of this checkout. @param {string} path Below `dist`. */
+export function ours(path) {
+  return import(join(ROOT, 'dist', path));
+}
+
 /** Starts a server that has exited when `stop` resolves or this process ends. @param {ServerSpec} spec */
 export async function startSpec(spec) {
   const server = await startAtHome(spec);

@@ -15,6 +15,7 @@ import { stall } from './stall.mjs';
 import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
 import { streams } from './streams.mjs';
+import { tcp } from './tcp.mjs';
 import { terminate } from './terminate.mjs';
 import { viewers } from './viewers.mjs';
 
@@ -67,6 +68,7 @@ export const WORKLOADS = [
   ...fileBlocks,
   ...folders,
   ...sandbox,
+  ...tcp,
   ...relay,
   ...growth,
 ];

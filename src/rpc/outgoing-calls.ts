@@ -109,10 +109,12 @@ export class OutgoingCalls {
     const bytesParam = bytesMember(params);
     if (bytesParam === null) return encodeRequest(id, method, params, trace);
     const [field, bytes] = bytesParam;
-    if (this.#transport.sendBytes !== undefined) {
-      return { text: encodeRequest(id, method, { ...(params as object), [field]: '' }, trace), field, bytes };
-    }
-    return encodeRequest(id, method, { ...(params as object), [field]: encodeBase64(bytes) }, trace);
+    const { [field]: _, ...others } = params as Record<string, unknown>;
+    const text = encodeRequest(id, method, { ...others, [field]: '' }, trace);
+    if (this.#transport.sendBytes !== undefined) return { text, field, bytes };
+    // Base64 needs no escaping. JSON.stringify would look at each of its characters.
+    const at = text.lastIndexOf(`"${field}":""`) + field.length + 4;
+    return `${text.slice(0, at)}${encodeBase64(bytes)}${text.slice(at)}`;
   }
 
   /** Sends a request, or queues it. A cleanup call does not wait: the peer may need it to answer the others. */

@@ -146,6 +146,9 @@ export const CATCH_UP_PAGE_BYTES = 256 * 1024;
 /** Characters of a reference. With 32 different ones a server can count on 2^40 references, so one that is gone is hardly used again. */
 export const REF_CHARS = 8;
 
+/** References that are made of one read of random bytes: a kilobyte. */
+export const REFS_PER_RANDOM_READ = 128;
+
 /** Processes that are gone whose references still get an error that says how they ended. Each takes some hundred bytes. */
 export const ENDED_PROCESS_RECORDS = 4_096;
 

@@ -93,10 +93,10 @@ class Connection {
 
   /** The oldest untaken notification of this method about this process or http request. */
   async notification(method, subject, withinMs) {
-    const isWanted = ({ taken, message }) =>
+    const isWanted = ({ taken, message: { method: name, params } }) =>
       !taken &&
-      message.method === method &&
-      (message.params?.processId ?? message.params?.requestId) === subject;
+      name === method &&
+      (params?.processId ?? params?.requestId ?? params?.streamId ?? params?.watchId) === subject;
     const what = `${method} of ${JSON.stringify(subject)}`;
     const entry = await this.until(() => this.entries.find(isWanted), withinMs, what);
     entry.taken = true;

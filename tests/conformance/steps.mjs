@@ -52,7 +52,7 @@ export const STEPS = {
   response: { options: REPLY_OPTIONS, asserts: true, run: response },
   /** The next message that is no notification, whatever its id. */
   message: { options: ['raw'], asserts: true, run: message },
-  /** The next notification of this method about process or http request `of`. */
+  /** The next notification of this method about the process, http request, stream or watch `of`. */
   notification: { options: ['of', 'params', 'raw', 'save'], asserts: true, run: notification },
   /** No notification of this method has arrived but those that steps have taken. */
   noNotification: { asserts: true, run: noNotification },
@@ -77,7 +77,7 @@ export const STEPS = {
   http: { options: ['status', 'headers', 'body'], asserts: true, run: httpRequest },
   /**
    * Starts a web server with these routes (see upstream.mjs) for the rest of the case. {{upstream}} is its address and
-   * {{upstream.host}} the part behind the scheme; with `as` both have another name.
+   * {{upstream.host}} the part behind the scheme, {{upstream.port}} its port; with `as` they have another name.
    */
   upstream: { options: ['as'], run: upstream },
   /** The next request that came to a path of a web server (`to` is its variable): `head` is its text, `line` its first line. */
@@ -342,9 +342,14 @@ async function repeat(context, step) {
 async function upstream(context, step) {
   const server = new Upstream(step.upstream);
   context.addUpstream(step.as ?? 'upstream', server);
-  const host = `127.0.0.1:${await server.listen()}`;
+  const port = await server.listen();
+  const host = `127.0.0.1:${port}`;
   const name = step.as ?? 'upstream';
-  Object.assign(context.variables, { [name]: `http://${host}`, [`${name}.host`]: host });
+  Object.assign(context.variables, {
+    [name]: `http://${host}`,
+    [`${name}.host`]: host,
+    [`${name}.port`]: port,
+  });
 }
 
 async function received(context, step) {

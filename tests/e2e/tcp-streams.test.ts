@@ -4,6 +4,7 @@ import { connect as connectSocket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { endedByReset } from '../../src/base/reset-socket.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { MAX_TCP_STREAMS } from '../../src/client/limits.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
@@ -139,6 +140,24 @@ describe('a stream that breaks', () => {
     again.end('again');
     expect(await text(again)).toBe('again');
   });
+});
+
+test('a local program that resets its connection with data resets that of the server', async () => {
+  const { client } = await fixture();
+  let resets = 0;
+  const peer = await tcpPeer((socket) => {
+    socket.once('error', () => resets++).resume();
+    socket.once('end', () => {
+      if (endedByReset(socket)) resets++;
+    });
+  });
+  const forward = await client.forward({ port: peer.port });
+  const local = connectSocket(forward.port, '127.0.0.1');
+  await once(local, 'connect');
+  await waitFor('the peer', () => peer.sockets.size === 1);
+  local.write('half a mess');
+  local.resetAndDestroy();
+  await waitFor('the reset', () => resets === 1);
 });
 
 test('a local connection waits while the client recovers', async () => {

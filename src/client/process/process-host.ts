@@ -1,10 +1,49 @@
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo } from '../backend.ts';
 import type { Activity } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
+import type { Capabilities } from '../connection/server-messages.ts';
+import type { Attached } from '../connection/sharing-messages.ts';
 import { requestAttach } from './attach-requests.ts';
+import type { LogStart } from './event-log.ts';
 import type { ProcessRoutes } from './process-routes.ts';
-import type { ProcessHost } from './remote-process.ts';
+import type { RemoteProcess } from './remote-process.ts';
+
+/** The part of a client that a process needs. */
+export interface ProcessHost {
+  readonly capabilities: Capabilities;
+  /** Counts what the program waits for. */
+  readonly activity: Activity;
+  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+  /** Returns the open connection; waits during a recovery. */
+  usableLink(): Promise<Link>;
+  /** Removes the process from the routes. Returns whether another handle follows the same process. */
+  unregister(process: RemoteProcess): boolean;
+  /** Sends `process/attach`, again if the connection is lost. Calls `received` as soon as the answer arrives. */
+  attach(
+    params: CallParamsOf<'process/attach'>,
+    received: (attached: Attached) => void,
+    options: CallOptions,
+  ): Promise<void>;
+}
+
+/** Where following a process begins. */
+export interface ProcessStart extends LogStart {
+  /** The exit code, if the process has exited already. */
+  readonly exitCode: number | null;
+  /** False when it is known that the process has no stdin. */
+  readonly hasStdin?: boolean;
+  /** Whether this client started the process, rather than attached to it. */
+  readonly startedHere: boolean;
+}
+
+export const FROM_THE_BEGINNING: ProcessStart = {
+  afterSeq: 0,
+  screen: null,
+  exitCode: null,
+  startedHere: true,
+};
 
 /** The part of a client that starts processes and attaches to them. */
 export interface ClientHost extends Pick<ProcessHost, 'capabilities' | 'call'> {

@@ -5,9 +5,9 @@ import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStarted } from '../connection/server-messages.ts';
 import { ClientError, withCallerStack } from '../errors.ts';
 import { Attachment } from './attachment.ts';
-import { type ClientHost, processHost } from './process-host.ts';
+import { type ClientHost, FROM_THE_BEGINNING, type ProcessHost, processHost } from './process-host.ts';
 import type { NetworkHooks } from './process-routes.ts';
-import { FROM_THE_BEGINNING, type ProcessHost, RemoteProcess } from './remote-process.ts';
+import { RemoteProcess } from './remote-process.ts';
 import { startError } from './start-errors.ts';
 
 /** Starts processes on a server. */

@@ -1,7 +1,5 @@
-import { onAbort } from '../../base/abort.ts';
 import { Listeners } from '../../base/listeners.ts';
 import { randomHex } from '../../base/random-hex.ts';
-import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
   ExecProcess,
@@ -14,16 +12,14 @@ import type {
   WaitOptions,
   WriteStatus,
 } from '../backend.ts';
-import { type Activity, ActivityGroup } from '../connection/activity.ts';
+import { ActivityGroup } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
-import type { Link } from '../connection/link.ts';
-import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
+import { readPage, readRunning } from '../connection/server-messages.ts';
 import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import {
   END_CHECK_FIRST_MS,
   MAX_RETRIES,
-  MAX_TIMER_MS,
   MISSING_EVENT_DELAY_MS,
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
@@ -31,41 +27,15 @@ import {
 import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
 import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
-import { type LogStart, ProcessEventLog } from './event-log.ts';
+import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { outputTextOf } from './output.ts';
 import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
+import { FROM_THE_BEGINNING, type ProcessHost } from './process-host.ts';
+import { eventAfter, failedPage } from './read-page.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
-
-/** The part of a client that a process needs. */
-export interface ProcessHost {
-  readonly capabilities: Capabilities;
-  /** Counts what the program waits for. */
-  readonly activity: Activity;
-  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
-  /** Returns the open connection; waits during a recovery. */
-  usableLink(): Promise<Link>;
-  /** Removes the process from the routes. Returns whether another handle follows the same process. */
-  unregister(process: RemoteProcess): boolean;
-  /** Sends `process/attach`, again if the connection is lost. Calls `received` as soon as the answer arrives. */
-  attach(
-    params: CallParamsOf<'process/attach'>,
-    received: (attached: Attached) => void,
-    options: CallOptions,
-  ): Promise<void>;
-}
-
-/** Where following a process begins. */
-export interface ProcessStart extends LogStart {
-  /** The exit code, if the process has exited already. */
-  readonly exitCode: number | null;
-  /** False when it is known that the process has no stdin. */
-  readonly hasStdin?: boolean;
-}
-
-export const FROM_THE_BEGINNING: ProcessStart = { afterSeq: 0, screen: null, exitCode: null };
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -79,6 +49,7 @@ export class RemoteProcess implements ExecProcess {
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
   readonly #hasStdin: boolean;
+  readonly #startedHere: boolean;
   readonly #changes = new Listeners<[]>();
   /** Readers and listeners, which keep Node running until the process ends. */
   readonly #waits: ActivityGroup;
@@ -109,7 +80,8 @@ export class RemoteProcess implements ExecProcess {
       start,
       () => this.#waits.begin(),
     );
-    const idPrefix = attachment.own ? '' : `${randomHex()}-`;
+    this.#startedHere = start.startedHere;
+    const idPrefix = start.startedHere ? '' : `${randomHex()}-`;
     this.#stdin = new StdinQueue(processId, () => host.usableLink(), idPrefix);
   }
 
@@ -178,8 +150,8 @@ export class RemoteProcess implements ExecProcess {
     try {
       limit.signal?.throwIfAborted();
       // Every new event arrives here first, so the server is asked only when there is one.
-      if (waitMs > 0) await this.#waitForEventAfter(afterSeq, waitMs, limit.signal);
-      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      if (waitMs > 0) await eventAfter(this, afterSeq, waitMs, limit.signal);
+      if (this.#failure !== null) return failedPage(this.#revision, this.#failure);
       const params = {
         processId: this.processId,
         afterSeq,
@@ -191,7 +163,7 @@ export class RemoteProcess implements ExecProcess {
       return { ...page, closed: page.closed && !endsWithOutput(page) };
     } catch (error) {
       limit.signal?.throwIfAborted();
-      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      if (this.#failure !== null) return failedPage(this.#revision, this.#failure);
       throw error;
     } finally {
       limit.end();
@@ -284,8 +256,8 @@ export class RemoteProcess implements ExecProcess {
 
   /** A process that can no longer be followed, or whose client is closed, ends with its session. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#failure !== null || (this.#attachment.own && this.#attachment.shared)) return;
-    await (this.#attachment.own ? this.terminate() : this.detach()).catch((error: unknown) => {
+    if (this.#failure !== null || (this.#startedHere && this.#attachment.shared)) return;
+    await (this.#startedHere ? this.terminate() : this.detach()).catch((error: unknown) => {
       if (this.#failure === null) throw error;
     });
   }
@@ -411,39 +383,5 @@ export class RemoteProcess implements ExecProcess {
     }
     this.#catchingUp = false;
     if (this.#order.waiting) this.#scheduleCatchUp();
-  }
-
-  /**
-   * Resolves when an event after `afterSeq` is known, the process has ended, the time is up, or the signal aborts.
-   */
-  #waitForEventAfter(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const check = () => {
-        if (this.#revision <= afterSeq && !this.#closed && this.#failure === null) return;
-        finish();
-      };
-      const finish = () => {
-        stop();
-        unsubscribe?.();
-        clearTimeout(timer);
-        resolve();
-      };
-      const stop = this.#changes.add(check);
-      const unsubscribe = signal && onAbort(signal, finish);
-      const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
-      check();
-    });
-  }
-
-  #failedPage({ message }: ClientError): ReadPage {
-    return {
-      chunks: [],
-      nextSeq: this.#revision + 1,
-      exited: true,
-      exitCode: null,
-      closed: true,
-      failure: message,
-      sandboxDenied: false,
-    };
   }
 }

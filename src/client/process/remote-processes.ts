@@ -7,8 +7,8 @@ import { LIST_MAX_PAGES } from '../limits.ts';
 import type { AttachOptions, ListOptions, ProcessInfo, SharedProcesses } from '../sharing.ts';
 import { requestAttach } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
-import { type ClientHost, processHost } from './process-host.ts';
-import { type ProcessHost, RemoteProcess } from './remote-process.ts';
+import { type ClientHost, type ProcessHost, processHost } from './process-host.ts';
+import { RemoteProcess } from './remote-process.ts';
 
 /** The processes of a server, whichever client started them. */
 export class RemoteProcesses implements SharedProcesses {
@@ -130,6 +130,7 @@ export class RemoteProcesses implements SharedProcesses {
       afterSeq: screen?.seq ?? afterSeq,
       screen: screen && { type: 'screen', seq: screen.seq, screen },
       exitCode,
+      startedHere: false,
     });
     routes.join(process, attachment);
     process.attached();

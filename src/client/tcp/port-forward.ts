@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { endedByReset, resetSocket } from '../../base/reset-socket.ts';
 import type { CallOptions } from '../backend.ts';
 import type { ClientState } from '../client-core.ts';
 import { ClientError } from '../errors.ts';
@@ -75,7 +76,7 @@ export class PortForward implements AsyncDisposable {
     this.#unsubscribe();
     this.#closing.abort();
     this.#server.close();
-    for (const socket of this.#sockets) socket.resetAndDestroy();
+    for (const socket of this.#sockets) resetSocket(socket);
     await this.#closed;
   }
 
@@ -91,7 +92,7 @@ export class PortForward implements AsyncDisposable {
     try {
       join(local, await this.#connect());
     } catch (error) {
-      local.resetAndDestroy();
+      resetSocket(local);
       if (!this.#closing.signal.aborted) this.#options.onError?.(error as ClientError);
     }
   }
@@ -116,7 +117,11 @@ function join(local: Socket, remote: Duplex): void {
   local.once('close', () => {
     if (!local.readableEnded || !local.writableFinished) remote.destroy();
   });
-  remote.on('error', () => local.resetAndDestroy());
+  // Before `pipe`, which ends the other side.
+  local.once('end', () => {
+    if (endedByReset(local)) remote.destroy();
+  });
+  remote.on('error', () => resetSocket(local));
   if (local.destroyed) remote.destroy();
   local.pipe(remote);
   remote.pipe(local);

@@ -18,7 +18,6 @@ import { TcpStream } from './tcp-stream.ts';
 /** The part of a client that TCP streams need. */
 export interface TcpClient {
   readonly capabilities: Capabilities;
-  readonly carriesBytes: boolean;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
 }
 

@@ -16,20 +16,25 @@ export function abortOnClose(stream: Socket | ServerResponse, closing: AbortSign
   return controller.signal;
 }
 
-/**
- * Connects to the first address that accepts. Rejects when none does and when the signal aborts. With `onread` the socket is paused and
- * passes what it reads there.
- */
-export async function connectToOne(
+/** Connects to the first address that accepts. Rejects when none does and when the signal aborts. */
+export function connectToOne(
   addresses: readonly string[],
   port: number,
   signal: AbortSignal,
-  onread?: OnReadOpts,
 ): Promise<LenientSocket> {
+  return firstToConnect(addresses, signal, (address) => connectTo(address, port, signal));
+}
+
+/** Tries the addresses in turn. Rejects with the last error, and when the signal aborts. */
+export async function firstToConnect<T>(
+  addresses: readonly string[],
+  signal: AbortSignal,
+  connect: (address: string) => Promise<T>,
+): Promise<T> {
   let failure: unknown = new Error('the host has no address');
   for (const address of addresses.slice(0, MAX_ADDRESSES_TRIED)) {
     try {
-      return await connectTo(address, port, signal, onread);
+      return await connect(address);
     } catch (error) {
       failure = error;
       if (signal.aborted) break;
@@ -52,11 +57,12 @@ export function joinSockets(client: Socket, upstream: Socket): void {
   }
 }
 
-function connectTo(
+/** Connects to an address. With `onread` the socket is paused and passes what it reads there. */
+export function connectTo(
   host: string,
   port: number,
   signal: AbortSignal,
-  onread: OnReadOpts | undefined,
+  onread?: OnReadOpts,
 ): Promise<LenientSocket> {
   return new Promise((resolve, reject) => {
     // Only addresses are passed here. Resolving a name a second time could give an address that was not checked.

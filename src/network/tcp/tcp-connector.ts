@@ -5,7 +5,7 @@ import { type HostPolicy, optionAgainst } from '../http/host-policy.ts';
 import { isLoopbackAddress, isMetadataAddress } from '../proxy/addresses.ts';
 import { type Host, parseHost } from '../proxy/host.ts';
 import { addressesOf, type Resolve, type ServerPorts } from '../proxy/proxy-resources.ts';
-import { connectToOne } from '../proxy/tunnel.ts';
+import { connectTo, firstToConnect } from '../proxy/tunnel.ts';
 
 /** What a {@link TcpConnector} depends on. In its policy, `allowed` lists the hosts besides the loopback; null is none. */
 interface ConnectorOptions {
@@ -25,13 +25,16 @@ export class TcpConnector {
     this.#options = options;
   }
 
-  /** Opens a paused socket that passes what it reads to `onread`. Rejects with NetworkError. */
+  /**
+   * Opens a paused socket that passes what it reads to `onread`. Also returns its address: Node caches `remoteAddress` when it is first
+   * read, and the user of the socket needs its later value. Rejects with NetworkError.
+   */
   async connect(
     hostText: string,
     port: number,
     onread: OnReadOpts,
     signal: AbortSignal,
-  ): Promise<LenientSocket> {
+  ): Promise<{ readonly socket: LenientSocket; readonly address: string }> {
     const host = parseHost(hostText);
     if (host === null) {
       throw new NetworkError('invalid', 'tcp/connect: host must be a host name or an IP address');
@@ -39,7 +42,10 @@ export class TcpConnector {
     const target = `${host.name}:${port}`;
     const addresses = await this.#checkedAddresses(host, port);
     try {
-      return await connectToOne(addresses, port, signal, onread);
+      return await firstToConnect(addresses, signal, async (address) => ({
+        socket: await connectTo(address, port, signal, onread),
+        address,
+      }));
     } catch (error) {
       const reason = signal.aborted ? signal.reason : error;
       throw new NetworkError('failed', `tcp/connect to ${target} failed: ${failureText(reason)}`, {

@@ -20,9 +20,9 @@ export function tcpHandlers({
         park();
         return tcp.connect(streamId, host, port, windowBytes);
       });
-      const { address, port: remotePort, start } = opened;
+      const { address, start } = opened;
       // The client must have the result before the first `tcp/data`.
-      return new EncodedResult(JSON.stringify({ address, port: remotePort }), start);
+      return new EncodedResult(JSON.stringify({ address, port }), start);
     },
 
     'tcp/data': (params, { bulk, park, signal }) => {

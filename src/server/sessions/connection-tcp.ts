@@ -1,14 +1,13 @@
-import type { OnReadOpts } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NetworkError } from '../../network/errors.ts';
-import type { LenientSocket } from '../../network/failed-writes.ts';
+import type { TcpConnector } from '../../network/tcp/tcp-connector.ts';
 import { notFound, printable } from '../../protocol/errors.ts';
 import { TCP_RESETS_PER_TURN, TCP_STREAMS_PER_CONNECTION, TCP_WINDOW_BYTES } from '../limits.ts';
 import { TcpStream, type TcpStreamPeer } from './tcp-stream.ts';
 
 interface ConnectionTcpOptions {
   /** Opens a paused socket. Rejects with NetworkError. */
-  connect(host: string, port: number, onread: OnReadOpts, signal: AbortSignal): Promise<LenientSocket>;
+  readonly connect: TcpConnector['connect'];
   /** Called for each stream. Throws NetworkError to refuse it, and returns a function to call at its end. */
   enter(): () => void;
   readonly maxStreams?: number;
@@ -17,7 +16,6 @@ interface ConnectionTcpOptions {
 /** A stream that is open on the server. Nothing of it is sent before `start` is called. */
 interface OpenedStream {
   readonly address: string;
-  readonly port: number;
   readonly start: () => void;
 }
 
@@ -74,12 +72,16 @@ export class ConnectionTcp {
         },
         ended,
       });
-      const socket = await this.#options.connect(host, port, stream.reader, entry.opening.signal);
+      const { socket, address } = await this.#options.connect(
+        host,
+        port,
+        stream.reader,
+        entry.opening.signal,
+      );
       entry.stream = stream;
       stream.open(socket);
       if (entry.opening.signal.aborted) reset(entry, (entry.opening.signal.reason as Error).message);
-      const { remoteAddress = host, remotePort = port } = socket;
-      return { address: remoteAddress, port: remotePort, start: () => this.#start(stream) };
+      return { address, start: () => this.#start(stream) };
     } catch (error) {
       ended();
       throw error;

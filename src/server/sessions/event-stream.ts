@@ -84,7 +84,7 @@ export class EventStream {
 
   /** Whether the next event can be sent now. If so it counts as sent. */
   takes(seq: number): boolean {
-    if (seq !== this.#nextSeq || this.#held || (this.#sink.saturated && !this.lossless)) return false;
+    if (seq !== this.#nextSeq || this.#held || (!this.lossless && this.#sink.saturated)) return false;
     this.#nextSeq = seq + 1;
     return true;
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ProcessError } from '../../process/errors.ts';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
-import { ENDED_PROCESS_RECORDS, REF_CHARS } from '../limits.ts';
+import { ENDED_PROCESS_RECORDS, REF_CHARS, REFS_PER_RANDOM_READ } from '../limits.ts';
 import type { Dialect } from './process-events.ts';
 import { type HomeSession, SharedProcess } from './shared-process.ts';
 
@@ -68,6 +68,7 @@ export class ProcessDirectory {
   readonly #owners = new Map<string, OwnerProcesses>();
   /** The first removed first. */
   readonly #ended = new Map<string, EndedProcess>();
+  #randomness: Buffer = Buffer.alloc(0);
   #started = 0;
   #closing = false;
 
@@ -173,11 +174,20 @@ export class ProcessDirectory {
 
   #newRef(): string {
     for (;;) {
-      const ref = [...randomBytes(REF_CHARS)]
-        .map((byte) => REF_ALPHABET[byte % REF_ALPHABET.length])
-        .join('');
+      const ref = this.#randomRef();
       if (!this.#byRef.has(ref) && !this.#ended.has(ref)) return ref;
     }
+  }
+
+  /** Random bytes are fetched for many references, because each call takes as long as all the rest. */
+  #randomRef(): string {
+    if (this.#randomness.length < REF_CHARS) this.#randomness = randomBytes(REF_CHARS * REFS_PER_RANDOM_READ);
+    let ref = '';
+    for (let index = 0; index < REF_CHARS; index++) {
+      ref += REF_ALPHABET[this.#randomness[index]! % REF_ALPHABET.length];
+    }
+    this.#randomness = this.#randomness.subarray(REF_CHARS);
+    return ref;
   }
 
   #remember({ ref, name, owner, exit, endedAtMs }: SharedProcess): void {

@@ -88,7 +88,6 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
   readonly #directory: Directory;
-  readonly #broadcast: OutputBroadcast;
   readonly #attached = new Set<Follower>();
   /** Null once the session is over. */
   #home: (Follower & { readonly sink: HomeSession }) | null;
@@ -97,6 +96,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #process: ManagedProcess | null = null;
   #lastSeq = 0;
   #announcing = false;
+  /** Created with the first attachment, which few processes have. */
+  #broadcast: OutputBroadcast | null = null;
 
   constructor(identity: SharedProcessIdentity, directory: Directory) {
     const { processId, dialect, session } = identity;
@@ -108,7 +109,6 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.manager = identity.manager;
     this.key = identity.key;
     this.#directory = directory;
-    this.#broadcast = new OutputBroadcast(this.ref);
     const stream = new EventStream(this, session, processNotifier(processId, dialect, session), true);
     this.#home = { processId, sink: session, stream, roleChange: null, unannounced: false, ended: () => {} };
   }
@@ -241,7 +241,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#home = null;
     home.sink.shared.delete(home.processId);
     this.#updateDelivery();
-    this.#announceSoon();
+    if (this.#attached.size > 0) this.#announceSoon();
   }
 
   /** The connection of a follower no longer keeps up, or does so again. */
@@ -276,12 +276,14 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       follower.roleChange = 'processGone';
       this.flowChanged(follower);
     }
-    this.#announceSoon();
+    if (this.#attached.size > 0) this.#announceSoon();
   }
 
   output(seq: number, stream: StreamName, bytes: Buffer): void {
     this.#home?.stream.output(seq, stream, bytes);
-    if (this.#attached.size > 0) this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
+    if (this.#attached.size === 0) return;
+    this.#broadcast ??= new OutputBroadcast(this.ref);
+    this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
   }
 
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void {

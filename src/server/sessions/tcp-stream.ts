@@ -1,4 +1,5 @@
 import type { OnReadOpts } from 'node:net';
+import { endedByReset, resetSocket } from '../../base/reset-socket.ts';
 import type { LenientSocket } from '../../network/failed-writes.ts';
 import { failureText } from '../../network/tcp/tcp-connector.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
@@ -59,9 +60,18 @@ export class TcpStream {
     socket.on('error', (error) => {
       this.#failure ??= failureText(error);
     });
-    socket.once('end', () => this.#notify('tcp/end', {}));
+    socket.once('end', () => this.#peerEnded(socket));
     socket.once('close', () => this.#closed());
     if (socket.destroyed) this.#closed();
+  }
+
+  #peerEnded(socket: LenientSocket): void {
+    if (endedByReset(socket)) {
+      this.#failure ??= failureText({ code: 'ECONNRESET' });
+      socket.destroy();
+    } else {
+      this.#notify('tcp/end', {});
+    }
   }
 
   /** Reads on, unless the window is used up or the client does not keep up. */
@@ -100,14 +110,10 @@ export class TcpStream {
     this.#resetIfStuck();
   }
 
-  /**
-   * Ends the stream at once with an error for both sides. A peer that has already got the end of the data may still read it: a reset
-   * would make its system drop what it has not read.
-   */
+  /** Ends the stream immediately, with an error for the client. */
   reset(reason: string): void {
     this.#failure ??= reason;
-    if (this.#socket?.writableFinished) this.#socket.destroy();
-    else this.#socket?.resetAndDestroy();
+    if (this.#socket !== null) resetSocket(this.#socket);
   }
 
   /** Resolves when `start` has called back, or the stream is over. */

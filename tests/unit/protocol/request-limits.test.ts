@@ -253,6 +253,8 @@ test('what clients and other servers send reaches the URL parser only through pa
     // Hosts of at most 253 characters, and addresses.
     'network/proxy/host.ts',
     'network/proxy/socks5-address.ts',
+    // Addresses that the kernel reports.
+    'process/tree/listening-ports.ts',
     // The server's own address.
     'server/serve.ts',
   ]);

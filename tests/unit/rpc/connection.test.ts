@@ -366,7 +366,7 @@ test('bytes among the params of a call are sent as base64', async () => {
   const { connection, received } = connect();
   void connection.call('m', { data: Buffer.from('abc'), more: 1 }).catch(() => {});
   await received.untilMessages(1);
-  expect(received.messages).toEqual(['{"id":1,"method":"m","params":{"data":"YWJj","more":1}}']);
+  expect(received.messages).toEqual(['{"id":1,"method":"m","params":{"more":1,"data":"YWJj"}}']);
   connection.abandon({ code: 1000, reason: '' });
 });
 

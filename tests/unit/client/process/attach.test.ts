@@ -389,11 +389,30 @@ describe('several handles of one process', () => {
 
   test('write under different ids, so that the server applies every write', async () => {
     const server = sharingServer();
-    const { client, process: first } = await attach(server, { role: 'driver' });
-    const second = await client.attach('r', { role: 'driver' });
-    for (const process of [first, second, first]) await process.write('x');
+    server.answers['process/start'] = () => ({ processId: 'r', sandboxType: 'none', ref: 'r' });
+    const client = await server.connect();
+    const started = await client.backend.start({ ...startParams('r'), pipeStdin: true });
+    const attachedTwice = [await client.attach('r'), await client.attach('r')];
+    for (const process of [started, ...attachedTwice, started]) await process.write('x');
     const ids = server.requests('process/write').map(({ params }) => params.writeId);
-    expect(new Set(ids).size).toBe(3);
+    expect(new Set(ids).size).toBe(4);
+    await client.close();
+  });
+
+  test('end the process only with the handle that started it', async () => {
+    const server = sharingServer();
+    server.answers['process/start'] = () => ({ processId: 'r', sandboxType: 'none', ref: 'r' });
+    const client = await server.connect();
+    const started = await client.backend.start(startParams('r'));
+    // A server keeps the role of the client that started the process.
+    server.answers['process/attach'] = () => attached({ role: 'driver' });
+    const watched = await client.attach('r');
+    await watched[Symbol.asyncDispose]();
+    expect([started.role, watched.role]).toEqual(['driver', 'none']);
+    expect(server.requests('process/terminate')).toEqual([]);
+    await started[Symbol.asyncDispose]();
+    expect(server.requests('process/terminate')).toHaveLength(1);
+    expect(server.requests('process/detach')).toEqual([]);
     await client.close();
   });
 });

@@ -26,9 +26,10 @@ function fixture({ allowed = '', denied = '', privateAddresses = true, names = {
   const policy = { allowed: hostPatterns(allowed), denied: hostPatterns(denied), privateAddresses };
   const connector = new TcpConnector({ policy, resolve, serverPorts });
   const connect = async (host: string, port: number) => {
-    const socket = await connector.connect(host, port, IGNORE, NEVER);
+    const { socket, address } = await connector.connect(host, port, IGNORE, NEVER);
     onTestFinished(() => void socket.destroy());
-    return socket.remoteAddress;
+    expect(socket.remoteAddress).toBe(address);
+    return address;
   };
   return { connector, connect, resolved, serverPorts };
 }
@@ -168,7 +169,7 @@ test('opens a socket that reads nothing before it is resumed', async () => {
     buffer: Buffer.alloc(1024),
     callback: (length, buffer) => read.push(Buffer.from(buffer).toString('utf8', 0, length)) > 0,
   };
-  const socket = await fixture().connector.connect('127.0.0.1', peer.port, onread, NEVER);
+  const { socket } = await fixture().connector.connect('127.0.0.1', peer.port, onread, NEVER);
   onTestFinished(() => void socket.destroy());
   await new Promise((resolve) => setImmediate(resolve));
   expect(read).toEqual([]);
