@@ -8,6 +8,7 @@ import { ExecServerClient as BrowserClient } from '../../src/client/browser.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
 import type { ProcessAttachment } from '../../src/client/sharing.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
+import { ATTACHMENTS_PER_CONNECTION } from '../../src/server/limits.ts';
 import { startServer, startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
 import { type MessageAction, MessageProxy } from '../support/message-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -373,6 +374,20 @@ test('a viewer that stalls gets every byte or the number of lost bytes, and the 
   const lostBytes = expectComplete(some.events);
   expect(lostBytes).toBeGreaterThan(0);
   expect(lostBytes + some.text().length).toBe(size);
+});
+
+test('a client attaches more often than a server allows at the same time', async () => {
+  const [starter, client] = [await connect('starter'), await connect('client')];
+  const running = await starter.spawn(['cat'], { pipeStdin: true });
+  const refs = [];
+  for (let count = 0; count <= ATTACHMENTS_PER_CONNECTION; count++) {
+    await (await client.attach(running.ref!)).detach();
+    refs.push((await starter.spawn(['true'], { detached: true })).ref!);
+  }
+  for (const ref of refs) expect(await (await client.attach(ref)).wait()).toMatchObject({ exitCode: 0 });
+  expect((await starter.processes.get(running.ref!)).attached).toEqual([
+    { client: 'starter', role: 'driver' },
+  ]);
 });
 
 test('attaching at any moment of the life of a process shows all of it', async () => {

@@ -191,6 +191,20 @@ describe.each(['client', 'remote', 'local'])('on %s', (name) => {
   });
 });
 
+test('a detached process has a name and a reference, and survives its scope and its client', async () => {
+  const first = await connect(server.url);
+  const job = await first.spawn('echo begun; read x', { name: 'job', detached: true, tty: true });
+  expect(job).toMatchObject({ name: 'job', ref: expect.any(String) });
+  await job[Symbol.asyncDispose]();
+  await first.close();
+  const second = await connect(server.url);
+  const found = await second.attach('job', { role: 'driver', takeOver: true });
+  expect(found.state.exited).toBe(false);
+  await found.kill();
+  expect(await found.wait()).toMatchObject({ exitCode: 137 });
+  await second.close();
+});
+
 async function textOf(process: ExecProcess): Promise<string> {
   let all = '';
   for await (const text of process) all += text;

@@ -13,9 +13,8 @@ export function clientTerminal({ rows, cols }: TerminalSize): Terminal {
   return terminal;
 }
 
-export function feed(terminal: Terminal, bytes: Uint8Array | string): Promise<void> {
-  return new Promise((resolve) => terminal.write(bytes, resolve));
-}
+/** Rejects when the library fails on the bytes. */
+export { writeNow as feed } from '../../src/process/screen/terminal-probe.ts';
 
 /** Everything that a terminal shows, and the modes that its interface returns. */
 export function visibleState(terminal: Terminal) {

@@ -1,4 +1,3 @@
-import { onAbort } from '../../base/abort.ts';
 import { Listeners } from '../../base/listeners.ts';
 import { randomHex } from '../../base/random-hex.ts';
 import type {
@@ -21,7 +20,6 @@ import { ClientError } from '../errors.ts';
 import {
   END_CHECK_FIRST_MS,
   MAX_RETRIES,
-  MAX_TIMER_MS,
   MISSING_EVENT_DELAY_MS,
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
@@ -34,6 +32,7 @@ import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-orde
 import { outputTextOf } from './output.ts';
 import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
 import { FROM_THE_BEGINNING, type ProcessHost } from './process-host.ts';
+import { eventAfter, failedPage } from './read-page.ts';
 import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -151,8 +150,8 @@ export class RemoteProcess implements ExecProcess {
     try {
       limit.signal?.throwIfAborted();
       // Every new event arrives here first, so the server is asked only when there is one.
-      if (waitMs > 0) await this.#waitForEventAfter(afterSeq, waitMs, limit.signal);
-      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      if (waitMs > 0) await eventAfter(this, afterSeq, waitMs, limit.signal);
+      if (this.#failure !== null) return failedPage(this.#revision, this.#failure);
       const params = {
         processId: this.processId,
         afterSeq,
@@ -164,7 +163,7 @@ export class RemoteProcess implements ExecProcess {
       return { ...page, closed: page.closed && !endsWithOutput(page) };
     } catch (error) {
       limit.signal?.throwIfAborted();
-      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      if (this.#failure !== null) return failedPage(this.#revision, this.#failure);
       throw error;
     } finally {
       limit.end();
@@ -384,39 +383,5 @@ export class RemoteProcess implements ExecProcess {
     }
     this.#catchingUp = false;
     if (this.#order.waiting) this.#scheduleCatchUp();
-  }
-
-  /**
-   * Resolves when an event after `afterSeq` is known, the process has ended, the time is up, or the signal aborts.
-   */
-  #waitForEventAfter(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const check = () => {
-        if (this.#revision <= afterSeq && !this.#closed && this.#failure === null) return;
-        finish();
-      };
-      const finish = () => {
-        stop();
-        unsubscribe?.();
-        clearTimeout(timer);
-        resolve();
-      };
-      const stop = this.#changes.add(check);
-      const unsubscribe = signal && onAbort(signal, finish);
-      const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
-      check();
-    });
-  }
-
-  #failedPage({ message }: ClientError): ReadPage {
-    return {
-      chunks: [],
-      nextSeq: this.#revision + 1,
-      exited: true,
-      exitCode: null,
-      closed: true,
-      failure: message,
-      sandboxDenied: false,
-    };
   }
 }

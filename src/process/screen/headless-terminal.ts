@@ -7,7 +7,7 @@ import { MAX_SCREEN_CELLS, PARSE_SLICE_BYTES } from './limits.ts';
 import { ProgramModes } from './program-modes.ts';
 import { cellBefore, drawCells, drawHidden, drawVisible, isWhole, type VisibleScreen } from './redraw.ts';
 import { titleSequence } from './terminal-modes.ts';
-import { probeTerminal } from './terminal-probe.ts';
+import { probeTerminal, writeNow } from './terminal-probe.ts';
 
 /** A screen, and the bytes that draw it on a new terminal of its size. */
 export interface DrawnScreen {
@@ -131,8 +131,8 @@ class HeadlessTerminal {
 
   async #write(bytes: Buffer): Promise<void> {
     for (let from = 0; from < bytes.length; from += PARSE_SLICE_BYTES) {
-      const slice = bytes.subarray(from, from + PARSE_SLICE_BYTES);
-      await new Promise<void>((resolve) => this.#terminal.write(slice, resolve));
+      if (from > 0) await new Promise((resolve) => setImmediate(resolve));
+      await writeNow(this.#terminal, bytes.subarray(from, from + PARSE_SLICE_BYTES));
     }
   }
 

@@ -10,8 +10,8 @@ export const MAX_REDRAW_BYTES = 1024 * 1024;
 /** Largest terminal that is drawn: 500 x 500, or 12 bytes of memory for each of these cells. Larger ones have no screen. */
 export const MAX_SCREEN_CELLS = 250_000;
 
-/** Bytes that a headless terminal parses in one turn of the event loop: about 6 ms. Each further turn adds a millisecond to a screen. */
-export const PARSE_SLICE_BYTES = 256 * 1024;
+/** Bytes that a headless terminal parses in one turn of the event loop: about 2 ms. */
+export const PARSE_SLICE_BYTES = 64 * 1024;
 
 /** After folding evicted output, the server does not fold again for this many times as long: at most a tenth of one core. */
 export const FOLD_REST_FACTOR = 9;

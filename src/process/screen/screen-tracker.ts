@@ -1,3 +1,4 @@
+import { ProcessError } from '../errors.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import { forEachSequence } from './escape-sequences.ts';
 import { EVICTION_LIMITS, EvictedScreen, type EvictionLimits, type ScreenHistory } from './evicted-screen.ts';
@@ -107,7 +108,9 @@ export class ScreenTracker {
     const bytes = Buffer.concat(history.inputs.filter((input) => Buffer.isBuffer(input)));
     const end = forEachSequence(bytes, () => true);
     const { start, inputs } = withoutScrolledOff(history, bytes.subarray(0, end), this.#size.rows);
-    const screen = await drawScreen(start, inputs);
+    const screen = await drawScreen(start, inputs).catch((error: unknown) =>
+      drawWithoutResizes(this.#size, [...start.input, ...inputs], error),
+    );
     // The client completes an unfinished sequence with the output that follows.
     const unfinished = bytes.subarray(end);
     this.#remember(totalBytes - unfinished.length, screen);
@@ -177,4 +180,19 @@ function withoutScrolledOff(
     start: { ...start, input: [...start.input, modes.toBytes()], exact: true },
     inputs: [Buffer.from('\r'), bytes.subarray(visibleFrom)],
   };
+}
+
+/**
+ * The library fails on some output of terminals that were resized. That output is drawn as if the terminal always had its present size.
+ */
+function drawWithoutResizes(
+  size: TerminalSize,
+  inputs: readonly TerminalInput[],
+  error: unknown,
+): Promise<DrawnScreen> {
+  if (error instanceof ProcessError) throw error;
+  return drawScreen(
+    { size, input: [], exact: false },
+    inputs.filter((input) => Buffer.isBuffer(input)),
+  );
 }

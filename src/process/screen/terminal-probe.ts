@@ -139,9 +139,9 @@ class ProbeScript {
       return true;
     });
     const replies = terminal.onData((reply) => {
-      this.#reply = reply;
+      if (reply !== '') this.#reply = reply;
     });
-    await new Promise<void>((resolve) => terminal.write(this.#text, resolve));
+    await writeNow(terminal, this.#text);
     handler.dispose();
     replies.dispose();
   }
@@ -159,6 +159,17 @@ class ProbeScript {
     const { active } = this.#terminal.buffer;
     return active.getLine(active.baseY)?.getCell(0);
   }
+}
+
+/**
+ * Writes to a terminal, and rejects when the library cannot parse the bytes. The library parses what follows user input within the call;
+ * otherwise in a timer, in which its exceptions would end the server.
+ */
+export function writeNow(terminal: Terminal, bytes: Uint8Array | string): Promise<void> {
+  return new Promise((resolve) => {
+    terminal.input('', true);
+    terminal.write(bytes, resolve);
+  });
 }
 
 /** Leaves margins, origin mode and insert mode, and moves the cursor home. */

@@ -208,3 +208,20 @@ describe('OutputCollector', () => {
     });
   });
 });
+
+describe('client.spawn on a server without extensions', () => {
+  test.each([
+    ['limits', { limits: { wallMs: 1 } }, 'processLimits'],
+    ['name', { name: 'job' }, 'processSharing'],
+    ['detached', { detached: true }, 'processSharing'],
+  ])('refuses %s instead of ignoring it', async (option, options, capability) => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    await expect(client.spawn(['x'], options)).rejects.toMatchObject({
+      kind: 'unsupported',
+      message: expect.stringMatching(new RegExp(`\`${option}\`.*${capability}`)),
+    });
+    expect(server.requests('process/start')).toEqual([]);
+    await client.close();
+  });
+});

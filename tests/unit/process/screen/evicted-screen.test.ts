@@ -157,7 +157,7 @@ describe('evicted output', () => {
   });
 
   it('of a drawing that is too large leaves only its modes', async () => {
-    const size = { rows: 400, cols: 600 };
+    const size = { rows: 200, cols: 400 };
     const terminal = new TrackedTerminal(size, RETENTION, EVICTION_LIMITS, new FoldBudget(() => 0));
     terminal.write('\x1b[?2004h');
     for (let row = 1; row <= size.rows; row++) {

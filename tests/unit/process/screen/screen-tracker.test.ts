@@ -100,6 +100,24 @@ describe('the screen of a terminal', () => {
     expect(client.lines[0]).toMatch(/ text/);
   });
 
+  it('is drawn without resizes when the library fails on them', async () => {
+    const terminal = new TrackedTerminal({ rows: 8, cols: 29 }, { headBytes: 64, tailBytes: 4096 });
+    const steps = [
+      [`\x1b[3;1H${'x'.repeat(29)}\r\n\r\n`, { rows: 5, cols: 10 }],
+      [`\x1b[6;1H${'x'.repeat(25)}\r\n\r\n\r\n\r\n\r\n`, { rows: 3, cols: 29 }],
+      [`\x1b#8\x1b[1;1H${'x'.repeat(28)}`, { rows: 3, cols: 12 }],
+      [`\x1b#8\x1b[3;1H${'x'.repeat(53)}\r\n\r\n`, { rows: 10, cols: 29 }],
+    ] as const;
+    for (const [output, size] of steps) {
+      terminal.write(output);
+      terminal.tracker.resize(size);
+    }
+    terminal.write('\x1b[7;1Hlast line\r\n\r\n\r\n');
+    const screen = await terminal.tracker.draw();
+    expect(screen).toMatchObject({ exact: false, size: { rows: 10, cols: 29 } });
+    expect(screen.text).toContain('last line');
+  });
+
   it('is drawn of retained output after the program has ended', async () => {
     const terminal = tracked();
     terminal.write('last words');
