@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 /** Listens on a free port until it reads from stdin, and ends with its stdin. */
 const LISTENER = `
-  const server = require('net').createServer((socket) => socket.end('served'));
+  const server = require('net').createServer((socket) => socket.on('error', () => {}).end('served'));
   server.listen(0, process.argv[1]);
   process.stdin.on('data', () => server.close()).on('end', () => process.exit());`;
 

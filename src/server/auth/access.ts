@@ -39,6 +39,11 @@ export function accessKey({ exec, observe, files, net, below }: Access): string 
 /** The key of {@link FULL_ACCESS}. */
 export const FULL_ACCESS_KEY = accessKey(FULL_ACCESS);
 
+/** Whether a connection may use everything of its own. A token that separates owners may not observe others, and has no other limit. */
+export function isUnlimited(access: Access): boolean {
+  return accessKey({ ...access, observe: true }) === FULL_ACCESS_KEY;
+}
+
 /** Throws RpcError when a connection may not call a method. */
 export function requireAccess(access: Access, method: Method, params: unknown): void {
   const need = needOf(method, params);

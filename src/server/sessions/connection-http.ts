@@ -7,7 +7,7 @@ import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
-import { type Access, accessKey, FULL_ACCESS_KEY } from '../auth/access.ts';
+import { type Access, isUnlimited } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_ABORTS_PER_TURN, HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
@@ -280,7 +280,7 @@ export async function openHttpClient(config: ExecServerConfig, access: Access): 
     hostPolicyOf(config),
     listedVariables(config),
   ]);
-  const headerVariables = accessKey(access) === FULL_ACCESS_KEY ? 'any' : listed;
+  const headerVariables = isUnlimited(access) ? 'any' : listed;
   return new HttpClient({ env: process.env, headerVariables, policy });
 }
 

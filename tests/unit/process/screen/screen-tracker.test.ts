@@ -101,19 +101,21 @@ describe('the screen of a terminal', () => {
   });
 
   it('is drawn without resizes when the library fails on them', async () => {
-    const size = { rows: 8, cols: 29 };
-    const terminal = new TrackedTerminal(size, { headBytes: 64, tailBytes: 4096 });
-    terminal.write('\x1b[9M\x1b[1;10H\x1b#8');
-    terminal.tracker.resize({ rows: 8, cols: 2 });
-    for (const output of ['[Rb7t[\r\n8\r\nqM!#;5G\r\n', `${'long '.repeat(40)}`]) {
+    const terminal = new TrackedTerminal({ rows: 8, cols: 29 }, { headBytes: 64, tailBytes: 4096 });
+    const steps = [
+      [`\x1b[3;1H${'x'.repeat(29)}\r\n\r\n`, { rows: 5, cols: 10 }],
+      [`\x1b[6;1H${'x'.repeat(25)}\r\n\r\n\r\n\r\n\r\n`, { rows: 3, cols: 29 }],
+      [`\x1b#8\x1b[1;1H${'x'.repeat(28)}`, { rows: 3, cols: 12 }],
+      [`\x1b#8\x1b[3;1H${'x'.repeat(53)}\r\n\r\n`, { rows: 10, cols: 29 }],
+    ] as const;
+    for (const [output, size] of steps) {
       terminal.write(output);
-      terminal.tracker.resize({ rows: 10, cols: 7 });
-      terminal.write(`\x1b[m${'wrap '.repeat(40)}`);
-      terminal.tracker.resize({ rows: 8, cols: 2 });
+      terminal.tracker.resize(size);
     }
+    terminal.write('\x1b[7;1Hlast line\r\n\r\n\r\n');
     const screen = await terminal.tracker.draw();
-    expect(screen.text).toContain('ap');
-    expect(screen.size).toEqual({ rows: 8, cols: 2 });
+    expect(screen).toMatchObject({ exact: false, size: { rows: 10, cols: 29 } });
+    expect(screen.text).toContain('last line');
   });
 
   it('is drawn of retained output after the program has ended', async () => {

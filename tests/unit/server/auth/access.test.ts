@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
-import { type Access, accessKey, FULL_ACCESS, requireAccess } from '../../../../src/server/auth/access.ts';
+import {
+  type Access,
+  accessKey,
+  FULL_ACCESS,
+  isUnlimited,
+  requireAccess,
+} from '../../../../src/server/auth/access.ts';
 
 const access = (parts: Partial<Access>): Access => ({
   ...{ ...FULL_ACCESS, exec: false, observe: false, files: 'none', net: false },
@@ -47,6 +53,14 @@ const NOT_RESTRICTABLE = [
   'fs/search',
 ];
 const sorted = (names: readonly string[]) => [...names].sort();
+
+test('a connection without limits but for the processes of other owners is unlimited', () => {
+  expect(
+    [{}, { observe: false }, { exec: false }, { net: false }].map((less) =>
+      isUnlimited({ ...FULL_ACCESS, ...less }),
+    ),
+  ).toEqual([true, true, false, false]);
+});
 
 test('full access allows every method', () => {
   expect(allowed(FULL_ACCESS)).toEqual(METHOD_NAMES);
