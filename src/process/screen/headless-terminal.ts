@@ -1,9 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { IBuffer, Terminal } from '@xterm/headless';
 import { once } from '../../base/once.ts';
 import { ProcessError } from '../errors.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import { ContentProof } from './content-proof.ts';
-import { MAX_SCREEN_CELLS, PARSE_SLICE_BYTES } from './limits.ts';
+import { MAX_SCREEN_CELLS, MAX_SCREEN_LINES, PARSE_TURN_MS } from './limits.ts';
+import { endOfStep, refuseLongRepeats } from './parse-steps.ts';
 import { ProgramModes } from './program-modes.ts';
 import { cellBefore, drawCells, drawHidden, drawVisible, isWhole, type VisibleScreen } from './redraw.ts';
 import { titleSequence } from './terminal-modes.ts';
@@ -50,7 +52,7 @@ export async function drawScreen(start: ScreenStart, inputs: readonly TerminalIn
 
 /** Whether a terminal of this size can be drawn. */
 export function isDrawable({ rows, cols }: TerminalSize): boolean {
-  return rows * cols <= MAX_SCREEN_CELLS;
+  return rows * cols <= MAX_SCREEN_CELLS && Math.max(rows, cols) <= MAX_SCREEN_LINES;
 }
 
 /** A terminal in memory, without scrollback. */
@@ -59,10 +61,12 @@ class HeadlessTerminal {
   readonly #modes: ProgramModes;
   #proof: ContentProof | null = null;
   #title = '';
+  #turnEnd = performance.now() + PARSE_TURN_MS;
 
   private constructor(terminal: Terminal) {
     this.#terminal = terminal;
     this.#modes = new ProgramModes(terminal);
+    refuseLongRepeats(terminal, () => this.expectProof());
     terminal.onTitleChange((title) => {
       this.#title = title;
     });
@@ -88,7 +92,8 @@ class HeadlessTerminal {
 
   /** From now on the screen is exact only once the output proves it. */
   expectProof(): void {
-    this.#proof = new ContentProof(this.#terminal);
+    this.#proof ??= new ContentProof(this.#terminal);
+    this.#proof.restart();
   }
 
   /** Reads the screen. The terminal cannot be used any more after this. */
@@ -130,9 +135,13 @@ class HeadlessTerminal {
   }
 
   async #write(bytes: Buffer): Promise<void> {
-    for (let from = 0; from < bytes.length; from += PARSE_SLICE_BYTES) {
-      if (from > 0) await new Promise((resolve) => setImmediate(resolve));
-      await writeNow(this.#terminal, bytes.subarray(from, from + PARSE_SLICE_BYTES));
+    for (let from = 0, end = 0; from < bytes.length; from = end) {
+      if (performance.now() >= this.#turnEnd) {
+        await nextTurn();
+        this.#turnEnd = performance.now() + PARSE_TURN_MS;
+      }
+      end = endOfStep(bytes, from, this.#terminal);
+      await writeNow(this.#terminal, bytes.subarray(from, end));
     }
   }
 
@@ -146,7 +155,7 @@ function checkSize(size: TerminalSize): void {
   if (isDrawable(size)) return;
   throw new ProcessError(
     'terminalTooLarge',
-    `the terminal has ${size.rows} rows and ${size.cols} columns; a screen has at most ${MAX_SCREEN_CELLS} characters. Resize the terminal`,
+    `the terminal has ${size.rows} rows and ${size.cols} columns; a screen has at most ${MAX_SCREEN_CELLS} characters and ${MAX_SCREEN_LINES} rows or columns. Resize the terminal`,
   );
 }
 

@@ -10,8 +10,17 @@ export const MAX_REDRAW_BYTES = 1024 * 1024;
 /** Largest terminal that is drawn: 500 x 500, or 12 bytes of memory for each of these cells. Larger ones have no screen. */
 export const MAX_SCREEN_CELLS = 250_000;
 
-/** Bytes that a headless terminal parses in one turn of the event loop: about 2 ms. */
-export const PARSE_SLICE_BYTES = 64 * 1024;
+/** Most rows and columns of such a terminal. In a higher one every line feed can take a millisecond. */
+export const MAX_SCREEN_LINES = 2_000;
+
+/** How long a headless terminal parses in one turn of the event loop, unless a single step takes longer. */
+export const PARSE_TURN_MS = 2;
+
+/** Bytes that it parses in one step. Each may be a line feed that moves all lines of a screen. */
+export const PARSE_STEP_BYTES = 1024;
+
+/** Characters that the escape sequences of one step can change, if each changes the whole screen: about 20 ms. */
+export const PARSE_STEP_CELLS = 500_000;
 
 /** After folding evicted output, the server does not fold again for this many times as long: at most a tenth of one core. */
 export const FOLD_REST_FACTOR = 9;
@@ -29,3 +38,6 @@ export const MAX_LINK_CHARACTERS = 2048;
 
 /** Beginning of an unfinished control string that is kept when the string is longer than the limits. */
 export const CONTROL_STRING_HEAD_BYTES = 64;
+
+/** Repetitions of a sequence that are drawn on a screen of any size. A larger screen allows as many as it has lines or columns. */
+export const MAX_HARMLESS_REPEATS = 32;
