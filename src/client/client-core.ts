@@ -300,6 +300,7 @@ export class ClientCore {
       this.tcp.failAll(closedByOwner());
     }
     await link?.close();
+    this.#activity.end();
   }
 
   /** Returns the open connection. Waits during a recovery; rejects when the client has failed or is closed. */
@@ -409,6 +410,7 @@ export class ClientCore {
       const failure = notRecovered(end, error);
       this.#change('failed', failure);
       this.#routes.failAll(failure);
+      this.#activity.end();
     } finally {
       limit.end();
     }

@@ -92,6 +92,7 @@ test('an awaited close, a listener and an open watch keep a program alive', asyn
       const watch = await client.files.watch('${folder}');
       ${UNLESS_IDLE(`console.log('watched'); watch.close();`)}
       process.once('beforeExit', async () => {
+        client.onNotification('fs/changed', () => {});
         await client.close();
         console.log('closed');
       });
