@@ -8,7 +8,7 @@ import type {
   ResultOf,
 } from '../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
-import { Activity } from './connection/activity.ts';
+import { Activity, ActivityGroup } from './connection/activity.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
@@ -54,6 +54,8 @@ export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
 /** A session with a server that survives lost connections. Independent of how connections are opened. */
 export class ClientCore {
   readonly #activity = new Activity();
+  /** The listeners of notifications. */
+  readonly #listening = new ActivityGroup(this.#activity);
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
   /** Lists the processes of the server and attaches to them, whichever client started them. */
@@ -228,7 +230,7 @@ export class ClientCore {
       this.#notifications.set(method, listeners);
     }
     const remove = listeners.add(listener as (params: unknown) => void);
-    const end = this.#activity.begin();
+    const end = this.#listening.begin();
     return () => {
       remove();
       end();
@@ -300,6 +302,7 @@ export class ClientCore {
       this.tcp.failAll(closedByOwner());
     }
     await link?.close();
+    this.#activity.end();
   }
 
   /** Returns the open connection. Waits during a recovery; rejects when the client has failed or is closed. */
@@ -409,6 +412,7 @@ export class ClientCore {
       const failure = notRecovered(end, error);
       this.#change('failed', failure);
       this.#routes.failAll(failure);
+      this.#activity.end();
     } finally {
       limit.end();
     }
@@ -432,6 +436,7 @@ export class ClientCore {
     const changed = state !== this.#state;
     this.#state = state;
     this.#failure = failure;
+    if (state === 'closed' || state === 'failed') this.#listening.end();
     this.#linkWaiters.emit();
     if (changed) this.#states.emit(state, failure);
   }

@@ -6,7 +6,8 @@ import { Failure, StdioConnection } from './connection.mjs';
 import { expand } from './payload.mjs';
 import { handshake, STEPS } from './steps.mjs';
 
-const STEP_DEADLINE_MS = 10_000;
+/** Some steps create or count thousands of files, which takes long on a busy machine. */
+const STEP_DEADLINE_MS = 40_000;
 const CLEANUP_DEADLINE_MS = 2_000;
 const TRANSCRIPT_MESSAGES = 12;
 /** A shell function that runs a command and prints it with `ok` or with the end of its error message. */

@@ -92,12 +92,23 @@ test('an awaited close, a listener and an open watch keep a program alive', asyn
       const watch = await client.files.watch('${folder}');
       ${UNLESS_IDLE(`console.log('watched'); watch.close();`)}
       process.once('beforeExit', async () => {
+        client.onNotification('fs/changed', () => {});
         await client.close();
         console.log('closed');
       });
     });`,
   );
   expect({ code, output }).toEqual({ code: 0, output: 'idle\nwatched\nclosed\n' });
+});
+
+test('a listener of a closed client does not keep a program alive', async () => {
+  const { code, output } = await program(
+    TARGETS.ws!(),
+    `client.onNotification('fs/changed', () => {});
+    await client.close();
+    ${UNLESS_IDLE(`console.log('not idle');`)}`,
+  );
+  expect({ code, output }).toEqual({ code: 0, output: '' });
 });
 
 test('a process that nobody waits for does not keep a program alive, even while it produces output', async () => {

@@ -7,9 +7,11 @@ import { MAX_TIMER_MS } from '../limits.ts';
 export class Activity {
   #count = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
+  #over = false;
 
   /** Begins a wait. Returns a function that ends it, once. */
   begin(): () => void {
+    if (this.#over) return () => {};
     if (this.#count++ === 0) this.#timer = setInterval(() => {}, MAX_TIMER_MS);
     let waits = true;
     return () => {
@@ -17,6 +19,12 @@ export class Activity {
       waits = false;
       if (--this.#count === 0) clearInterval(this.#timer);
     };
+  }
+
+  /** The client has ended, so nothing can arrive any more. Listeners that were not removed no longer count. */
+  end(): void {
+    this.#over = true;
+    clearInterval(this.#timer);
   }
 
   /** Waits for the work. */
