@@ -372,6 +372,29 @@ test('100 MB are transferred both ways in bounded memory, with the hash compared
   }
 });
 
+test('a download that the disk takes only a part of fails, and keeps the old file', async () => {
+  const server = await startServerProcess();
+  try {
+    write('large', Buffer.alloc(1.5 * MEGABYTE, 'content '));
+    write('down', 'old');
+    // The shell limits the size of files, in blocks of 512 bytes, so that the system takes a part of the second megabyte.
+    const limited = [
+      '-c',
+      'ulimit -f 2560 && exec "$@"',
+      'sh',
+      process.execPath,
+      '--input-type=module',
+      '-e',
+    ];
+    const args = [...limited, TRANSFER, server.url, 'download', at('large'), at('down')];
+    await expect(promisify(execFile)('/bin/sh', args)).rejects.toThrow(/cannot write .*EFBIG/);
+    expect(readFileSync(at('down'), 'utf8')).toBe('old');
+    expect(readdirSync(folder).sort()).toEqual(['down', 'large']);
+  } finally {
+    await server.close();
+  }
+});
+
 describe('transfers on a lost connection', () => {
   test('a file starts again when the connection is restored', async () => {
     const link = await overProxy();

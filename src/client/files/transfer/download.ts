@@ -112,12 +112,11 @@ async function downloadFile(transfer: Transfer, uri: string, target: LocalPath):
     await transfer.file(toNativePath(uri), size, async (onBytes) => {
       await replaceLocal(target, async (file, path) => {
         const hash = createHash('sha256');
-        let position = 0;
         for await (const block of fileSystem.readFileStream(uri, transfer.call)) {
           transfer.throwIfAborted();
           hash.update(block);
-          await onLocal('write', path, () => file.write(block, 0, block.length, position));
-          position += block.length;
+          // Unlike `write`, it continues where a disk that gets full has taken only a part.
+          await onLocal('write', path, () => file.writeFile(block));
           onBytes(block.length);
         }
         await transfer.verify(uri, toNativePath(uri), hash.digest('hex'));
