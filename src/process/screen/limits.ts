@@ -10,8 +10,17 @@ export const MAX_REDRAW_BYTES = 1024 * 1024;
 /** Largest terminal that is drawn: 500 x 500, or 12 bytes of memory for each of these cells. Larger ones have no screen. */
 export const MAX_SCREEN_CELLS = 250_000;
 
-/** Bytes that a headless terminal parses in one turn of the event loop: about 2 ms. */
-export const PARSE_SLICE_BYTES = 64 * 1024;
+/** Time to draw one screen: a hundred times what a usual screen takes. Some escape sequences change every cell of a large terminal. */
+export const DRAWING_TIMEOUT_MS = 2_000;
+
+/** Output whose modes are determined in one turn of the event loop: up to 10 ms. */
+export const MODES_SLICE_BYTES = 64 * 1024;
+
+/** Heap of the thread that draws screens. The largest terminal takes 3 MB. */
+export const SCREEN_THREAD_HEAP_MB = 64;
+
+/** The thread ends this long after the last screen. Starting it takes longer than drawing a screen. */
+export const SCREEN_THREAD_IDLE_MS = 60_000;
 
 /** After folding evicted output, the server does not fold again for this many times as long: at most a tenth of one core. */
 export const FOLD_REST_FACTOR = 9;
