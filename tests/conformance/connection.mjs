@@ -96,7 +96,9 @@ class Connection {
     const isWanted = ({ taken, message: { method: name, params } }) =>
       !taken &&
       name === method &&
-      (params?.processId ?? params?.requestId ?? params?.streamId ?? params?.watchId) === subject;
+      (subject === undefined
+        ? (params?.processId ?? params?.requestId ?? params?.streamId)
+        : (params?.processId ?? params?.requestId ?? params?.streamId ?? params?.watchId)) === subject;
     const what = `${method} of ${JSON.stringify(subject)}`;
     const entry = await this.until(() => this.entries.find(isWanted), withinMs, what);
     entry.taken = true;
