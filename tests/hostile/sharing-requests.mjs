@@ -13,6 +13,22 @@ function connected(count) {
   };
 }
 
+/** Prints a megabyte of an escape sequence on a large terminal. */
+function printed(sequence) {
+  const script = `u=$(printf '${sequence}%.0s' $(seq 400)); i=0; while [ $i -lt 600 ]; do printf '%s' "$u"; i=$((i+1)); done`;
+  return async (client) => {
+    await client.call('process/start', {
+      processId: 'p',
+      argv: ['/bin/bash', '-c', script],
+      cwd: 'file:///',
+      env: { PATH: '/usr/bin:/bin' },
+      tty: true,
+      size: { rows: 200, cols: 500 },
+    });
+    await client.call('process/wait', { processId: 'p' });
+  };
+}
+
 function longIds(name, more = {}) {
   return {
     name: 'long ids',
@@ -37,7 +53,21 @@ export const SHARING_REQUESTS = {
     },
   ],
   'process/detach': [longIds('processId')],
-  'process/screen': [longIds('processId')],
+  'process/screen': [
+    {
+      name: 'output that takes minutes to draw',
+      before: printed('\\033[2J'),
+      requests: () => [{ processId: 'p' }],
+      answer: 'result',
+    },
+    {
+      name: 'output that switches between screens',
+      before: printed('\\033[?1049h\\033[?1049l'),
+      requests: () => [{ processId: 'p' }],
+      answer: 'result',
+    },
+    longIds('processId'),
+  ],
   'tcp/connect': [
     {
       name: 'long hosts',

@@ -14,7 +14,7 @@ export function clientTerminal({ rows, cols }: TerminalSize): Terminal {
 }
 
 /** Rejects when the library fails on the bytes. */
-export { writeNow as feed } from '../../src/process/screen/terminal-probe.ts';
+export { write as feed } from '../../src/process/screen/terminal-probe.ts';
 
 /** Everything that a terminal shows, and the modes that its interface returns. */
 export function visibleState(terminal: Terminal) {

@@ -37,11 +37,6 @@ export class ContentProof {
     });
   }
 
-  /** Output was missed again. */
-  restart(): void {
-    this.#content = this.#cursor = false;
-  }
-
   get proven(): boolean {
     return this.#content && this.#cursor;
   }

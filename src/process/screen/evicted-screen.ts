@@ -1,13 +1,13 @@
 import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { TerminalSize } from '../terminal-size.ts';
-import type { FoldBudget } from './fold-budget.ts';
 import {
   type DrawnScreen,
-  drawScreen,
+  type DrawScreen,
   isDrawable,
   type ScreenStart,
   type TerminalInput,
-} from './headless-terminal.ts';
+} from './drawn-screen.ts';
+import type { FoldBudget } from './fold-budget.ts';
 import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
 import { PendingOutput } from './pending-output.ts';
 import { findScrolledOff } from './scrolled-off.ts';
@@ -45,6 +45,7 @@ export class EvictedScreen {
   readonly #limits: EvictionLimits;
   readonly #budget: FoldBudget;
   readonly #enqueue: (job: () => Promise<void>) => void;
+  readonly #drawScreen: DrawScreen;
   /** The order is: start, what is being folded, what dropped output has set, pending output. */
   #start: ScreenStart;
   #scrollsFully = true;
@@ -62,7 +63,9 @@ export class EvictedScreen {
     enqueue: (job: () => Promise<void>) => void,
     limits: EvictionLimits,
     budget: FoldBudget,
+    drawScreen: DrawScreen,
   ) {
+    this.#drawScreen = drawScreen;
     this.#limits = limits;
     this.#budget = budget;
     this.#enqueue = enqueue;
@@ -153,7 +156,7 @@ export class EvictedScreen {
     this.#folding = inputs;
     const generation = this.#generation;
     this.#enqueue(async () => {
-      const drawn = await drawScreen(start, inputs).catch(() => null);
+      const drawn = await this.#drawScreen(start, inputs).catch(() => null);
       this.#budget.end();
       if (generation !== this.#generation) return;
       this.#folding = null;

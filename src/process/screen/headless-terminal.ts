@@ -1,41 +1,12 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { IBuffer, Terminal } from '@xterm/headless';
 import { once } from '../../base/once.ts';
-import { ProcessError } from '../errors.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import { ContentProof } from './content-proof.ts';
-import { MAX_SCREEN_CELLS, MAX_SCREEN_LINES, PARSE_TURN_MS } from './limits.ts';
-import { endOfStep, refuseLongRepeats } from './parse-steps.ts';
+import type { DrawnScreen, ScreenStart, TerminalInput } from './drawn-screen.ts';
 import { ProgramModes } from './program-modes.ts';
 import { cellBefore, drawCells, drawHidden, drawVisible, isWhole, type VisibleScreen } from './redraw.ts';
 import { titleSequence } from './terminal-modes.ts';
-import { probeTerminal, writeNow } from './terminal-probe.ts';
-
-/** A screen, and the bytes that draw it on a new terminal of its size. */
-export interface DrawnScreen {
-  readonly size: TerminalSize;
-  readonly redraw: Buffer;
-  readonly text: string;
-  readonly cursor: { readonly row: number; readonly col: number };
-  readonly alternate: boolean;
-  readonly title: string;
-  /** False when output that determines the screen was dropped. */
-  readonly exact: boolean;
-  /** Whether a line feed in the last line scrolls the whole screen, and nothing but escape sequences moves the cursor up. */
-  readonly scrollsFully: boolean;
-}
-
-/** A part of what a terminal receives: output, or a new size. */
-export type TerminalInput = Buffer | TerminalSize;
-
-/** A screen that more output follows. */
-export interface ScreenStart {
-  /** The size of the terminal that the input is for. */
-  readonly size: TerminalSize;
-  readonly input: readonly TerminalInput[];
-  /** Whether the input draws the screen as it was. */
-  readonly exact: boolean;
-}
+import { probeTerminal, write } from './terminal-probe.ts';
 
 /** Draws what a terminal shows that starts with a screen and receives more input. */
 export async function drawScreen(start: ScreenStart, inputs: readonly TerminalInput[]): Promise<DrawnScreen> {
@@ -50,30 +21,22 @@ export async function drawScreen(start: ScreenStart, inputs: readonly TerminalIn
   }
 }
 
-/** Whether a terminal of this size can be drawn. */
-export function isDrawable({ rows, cols }: TerminalSize): boolean {
-  return rows * cols <= MAX_SCREEN_CELLS && Math.max(rows, cols) <= MAX_SCREEN_LINES;
-}
-
 /** A terminal in memory, without scrollback. */
 class HeadlessTerminal {
   readonly #terminal: Terminal;
   readonly #modes: ProgramModes;
   #proof: ContentProof | null = null;
   #title = '';
-  #turnEnd = performance.now() + PARSE_TURN_MS;
 
   private constructor(terminal: Terminal) {
     this.#terminal = terminal;
     this.#modes = new ProgramModes(terminal);
-    refuseLongRepeats(terminal, () => this.expectProof());
     terminal.onTitleChange((title) => {
       this.#title = title;
     });
   }
 
   static async open(size: TerminalSize): Promise<HeadlessTerminal> {
-    checkSize(size);
     const { Terminal, Unicode11Addon } = await loadLibrary();
     const { rows, cols } = size;
     const terminal = new Terminal({ rows, cols, scrollback: 0, allowProposedApi: true, logLevel: 'off' });
@@ -85,15 +48,14 @@ class HeadlessTerminal {
 
   async receive(inputs: readonly TerminalInput[]): Promise<void> {
     for (const input of inputs) {
-      if (Buffer.isBuffer(input)) await this.#write(input);
-      else this.#resize(input);
+      if (Buffer.isBuffer(input)) await write(this.#terminal, input);
+      else this.#terminal.resize(input.cols, input.rows);
     }
   }
 
   /** From now on the screen is exact only once the output proves it. */
   expectProof(): void {
-    this.#proof ??= new ContentProof(this.#terminal);
-    this.#proof.restart();
+    this.#proof = new ContentProof(this.#terminal);
   }
 
   /** Reads the screen. The terminal cannot be used any more after this. */
@@ -133,30 +95,6 @@ class HeadlessTerminal {
   dispose(): void {
     this.#terminal.dispose();
   }
-
-  async #write(bytes: Buffer): Promise<void> {
-    for (let from = 0, end = 0; from < bytes.length; from = end) {
-      if (performance.now() >= this.#turnEnd) {
-        await nextTurn();
-        this.#turnEnd = performance.now() + PARSE_TURN_MS;
-      }
-      end = endOfStep(bytes, from, this.#terminal);
-      await writeNow(this.#terminal, bytes.subarray(from, end));
-    }
-  }
-
-  #resize(size: TerminalSize): void {
-    checkSize(size);
-    this.#terminal.resize(size.cols, size.rows);
-  }
-}
-
-function checkSize(size: TerminalSize): void {
-  if (isDrawable(size)) return;
-  throw new ProcessError(
-    'terminalTooLarge',
-    `the terminal has ${size.rows} rows and ${size.cols} columns; a screen has at most ${MAX_SCREEN_CELLS} characters and ${MAX_SCREEN_LINES} rows or columns. Resize the terminal`,
-  );
 }
 
 function textOf(buffer: IBuffer, rows: number): string {
@@ -167,7 +105,6 @@ function textOf(buffer: IBuffer, rows: number): string {
   return lines.join('\n');
 }
 
-/** The library is loaded with the first screen: servers that draw none do without its memory. */
 const loadLibrary = once(async () => {
   const [xterm, unicode] = await Promise.all([import('@xterm/headless'), import('@xterm/addon-unicode11')]);
   // CommonJS modules.

@@ -10,17 +10,17 @@ export const MAX_REDRAW_BYTES = 1024 * 1024;
 /** Largest terminal that is drawn: 500 x 500, or 12 bytes of memory for each of these cells. Larger ones have no screen. */
 export const MAX_SCREEN_CELLS = 250_000;
 
-/** Most rows and columns of such a terminal. In a higher one every line feed can take a millisecond. */
-export const MAX_SCREEN_LINES = 2_000;
+/** Time to draw one screen: a hundred times what a usual screen takes. Some escape sequences change every cell of a large terminal. */
+export const DRAWING_TIMEOUT_MS = 2_000;
 
-/** How long a headless terminal parses in one turn of the event loop, unless a single step takes longer. */
-export const PARSE_TURN_MS = 2;
+/** Output whose modes are determined in one turn of the event loop: up to 10 ms. */
+export const MODES_SLICE_BYTES = 64 * 1024;
 
-/** Bytes that it parses in one step. Each may be a line feed that moves all lines of a screen. */
-export const PARSE_STEP_BYTES = 1024;
+/** Heap of the thread that draws screens. The largest terminal takes 3 MB. */
+export const SCREEN_THREAD_HEAP_MB = 64;
 
-/** Characters that the escape sequences of one step can change, if each changes the whole screen: about 20 ms. */
-export const PARSE_STEP_CELLS = 500_000;
+/** The thread ends this long after the last screen. Starting it takes longer than drawing a screen. */
+export const SCREEN_THREAD_IDLE_MS = 60_000;
 
 /** After folding evicted output, the server does not fold again for this many times as long: at most a tenth of one core. */
 export const FOLD_REST_FACTOR = 9;
@@ -38,6 +38,3 @@ export const MAX_LINK_CHARACTERS = 2048;
 
 /** Beginning of an unfinished control string that is kept when the string is longer than the limits. */
 export const CONTROL_STRING_HEAD_BYTES = 64;
-
-/** Repetitions of a sequence that are drawn on a screen of any size. A larger screen allows as many as it has lines or columns. */
-export const MAX_HARMLESS_REPEATS = 32;

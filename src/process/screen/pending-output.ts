@@ -1,6 +1,6 @@
 import type { TerminalSize } from '../terminal-size.ts';
+import type { TerminalInput } from './drawn-screen.ts';
 import { ESC, forEachSequence } from './escape-sequences.ts';
-import type { TerminalInput } from './headless-terminal.ts';
 import { CONTROL_STRING_HEAD_BYTES } from './limits.ts';
 
 /** Output and resizes in their order. It begins outside of an escape sequence. */

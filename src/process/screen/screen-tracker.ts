@@ -1,10 +1,11 @@
 import { ProcessError } from '../errors.ts';
+import { DrawingTimeoutError, ScreenThread } from '../screen-thread.ts';
 import type { TerminalSize } from '../terminal-size.ts';
+import type { DrawnScreen, DrawScreen, TerminalInput } from './drawn-screen.ts';
 import { forEachSequence } from './escape-sequences.ts';
 import { EVICTION_LIMITS, EvictedScreen, type EvictionLimits, type ScreenHistory } from './evicted-screen.ts';
 import { FoldBudget } from './fold-budget.ts';
-import { type DrawnScreen, drawScreen, type TerminalInput } from './headless-terminal.ts';
-import { MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
+import { MAX_REDRAW_BYTES, MAX_RESIZES, MODES_SLICE_BYTES } from './limits.ts';
 import { upTo } from './pending-output.ts';
 import { findScrolledOff, startOfDrawing } from './scrolled-off.ts';
 import { TerminalModes } from './terminal-modes.ts';
@@ -29,6 +30,7 @@ export interface Screen extends Omit<DrawnScreen, 'scrollsFully'> {
  */
 export class ScreenTracker {
   readonly #output: RetainedOutput;
+  readonly #drawScreen: DrawScreen;
   readonly #evicted: EvictedScreen;
   #evictedBytes = 0;
   /** Resizes at their offset, which were not evicted. */
@@ -46,10 +48,12 @@ export class ScreenTracker {
     output: RetainedOutput,
     limits: EvictionLimits = EVICTION_LIMITS,
     budget: FoldBudget = SERVER_BUDGET,
+    drawScreen: DrawScreen = (...drawing) => SERVER_THREAD.draw(...drawing),
   ) {
+    this.#drawScreen = drawScreen;
     this.#size = size;
     this.#output = output;
-    this.#evicted = new EvictedScreen(size, (job) => void this.#enqueue(job), limits, budget);
+    this.#evicted = new EvictedScreen(size, (job) => void this.#enqueue(job), limits, budget, drawScreen);
   }
 
   get size(): TerminalSize {
@@ -108,8 +112,8 @@ export class ScreenTracker {
     const bytes = Buffer.concat(history.inputs.filter((input) => Buffer.isBuffer(input)));
     const end = forEachSequence(bytes, () => true);
     const { start, inputs } = withoutScrolledOff(history, bytes.subarray(0, end), this.#size.rows);
-    const screen = await drawScreen(start, inputs).catch((error: unknown) =>
-      drawWithoutResizes(this.#size, [...start.input, ...inputs], error),
+    const screen = await this.#drawScreen(start, inputs).catch((error: unknown) =>
+      this.#drawLess([...start.input, ...inputs], error),
     );
     // The client completes an unfinished sequence with the output that follows.
     const unfinished = bytes.subarray(end);
@@ -143,6 +147,20 @@ export class ScreenTracker {
     return [...inputs, bytes.subarray(at - from)];
   }
 
+  /**
+   * Draws what cannot be drawn in full. The library fails on some output of terminals that were resized: it is drawn as if the terminal
+   * always had its present size. Of output that takes too long only the modes are left.
+   */
+  async #drawLess(inputs: readonly TerminalInput[], error: unknown): Promise<DrawnScreen> {
+    if (error instanceof ProcessError) throw error;
+    const size = this.#size;
+    const output = inputs.filter((input) => Buffer.isBuffer(input));
+    const onlyModes = async () =>
+      this.#drawScreen({ size, input: [await modesOf(Buffer.concat(output))], exact: false }, []);
+    if (error instanceof DrawingTimeoutError) return await onlyModes();
+    return await this.#drawScreen({ size, input: [], exact: false }, output).catch(onlyModes);
+  }
+
   #remember(offset: number, screen: DrawnScreen): void {
     const isRetained = offset >= this.#evictedBytes && screen.redraw.length <= MAX_REDRAW_BYTES;
     // A resize in the middle of a sequence would come twice.
@@ -159,6 +177,7 @@ export class ScreenTracker {
 
 /** All terminals of a process of the operating system share its cores. */
 const SERVER_BUDGET = new FoldBudget();
+const SERVER_THREAD = new ScreenThread();
 
 /** Replaces output that scrolled off by the modes that it set. `bytes` is the output of the history, up to an unfinished sequence. */
 function withoutScrolledOff(
@@ -182,17 +201,17 @@ function withoutScrolledOff(
   };
 }
 
-/**
- * The library fails on some output of terminals that were resized. That output is drawn as if the terminal always had its present size.
- */
-function drawWithoutResizes(
-  size: TerminalSize,
-  inputs: readonly TerminalInput[],
-  error: unknown,
-): Promise<DrawnScreen> {
-  if (error instanceof ProcessError) throw error;
-  return drawScreen(
-    { size, input: [], exact: false },
-    inputs.filter((input) => Buffer.isBuffer(input)),
-  );
+/** The bytes that set the modes which this output sets. Looks at a part of it per turn of the event loop. */
+async function modesOf(output: Buffer): Promise<Buffer> {
+  const modes = new TerminalModes();
+  for (let from = 0, sliceBytes = MODES_SLICE_BYTES; from < output.length; ) {
+    const slice = output.subarray(from, from + sliceBytes);
+    const end = from + slice.length < output.length ? forEachSequence(slice, () => true) : slice.length;
+    modes.take(slice.subarray(0, end));
+    from += end;
+    // A control string may be longer than a slice.
+    sliceBytes = end === 0 ? sliceBytes * 2 : MODES_SLICE_BYTES;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return modes.toBytes();
 }

@@ -141,7 +141,7 @@ class ProbeScript {
     const replies = terminal.onData((reply) => {
       if (reply !== '') this.#reply = reply;
     });
-    await writeNow(terminal, this.#text);
+    await write(terminal, this.#text);
     handler.dispose();
     replies.dispose();
   }
@@ -161,15 +161,9 @@ class ProbeScript {
   }
 }
 
-/**
- * Writes to a terminal, and rejects when the library cannot parse the bytes. The library parses what follows user input within the call;
- * otherwise in a timer, in which its exceptions would end the server.
- */
-export function writeNow(terminal: Terminal, bytes: Uint8Array | string): Promise<void> {
-  return new Promise((resolve) => {
-    terminal.input('', true);
-    terminal.write(bytes, resolve);
-  });
+/** Writes to a terminal. Resolves when it has parsed the bytes. */
+export function write(terminal: Terminal, bytes: Uint8Array | string): Promise<void> {
+  return new Promise((resolve) => terminal.write(bytes, resolve));
 }
 
 /** Leaves margins, origin mode and insert mode, and moves the cursor home. */

@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { OutputLog } from '../../../src/process/output-log.ts';
+import { EVICTION_LIMITS } from '../../../src/process/screen/evicted-screen.ts';
+import { FoldBudget } from '../../../src/process/screen/fold-budget.ts';
+import { ScreenTracker } from '../../../src/process/screen/screen-tracker.ts';
+import { DrawingTimeoutError, ScreenThread } from '../../../src/process/screen-thread.ts';
+
+const START = { size: { rows: 200, cols: 500 }, input: [], exact: true };
+/** Clears a hundred thousand cells for every four bytes. */
+const ENDLESS = Buffer.from('\x1b[2J'.repeat(100_000));
+
+describe('the thread that draws screens', () => {
+  it('draws screens in the order of the requests', async () => {
+    const thread = new ScreenThread();
+    const drawn = await Promise.all(
+      ['one', 'two', 'three'].map((text) => thread.draw(START, [Buffer.from(text)])),
+    );
+    expect(drawn.map(({ text }) => text.trim())).toEqual(['one', 'two', 'three']);
+    expect(Buffer.isBuffer(drawn[0]!.redraw)).toBe(true);
+  });
+
+  it('gives up a screen that takes too long, and draws the next one', async () => {
+    const thread = new ScreenThread(100);
+    await expect(thread.draw(START, [ENDLESS])).rejects.toThrow(DrawingTimeoutError);
+    const patient = new ScreenThread();
+    const [first, second] = [patient.draw(START, [ENDLESS]), patient.draw(START, [Buffer.from('next')])];
+    await expect(first).rejects.toThrow(DrawingTimeoutError);
+    expect((await second).text.trim()).toBe('next');
+  });
+
+  it('refuses a terminal that is too large', async () => {
+    const thread = new ScreenThread();
+    const size = { rows: 65_535, cols: 65_535 };
+    await expect(thread.draw({ ...START, size }, [])).rejects.toThrow(/at most 250000 characters/);
+    await expect(thread.draw(START, [size])).rejects.toThrow(/at most 250000 characters/);
+  });
+});
+
+it('keeps the modes of output that takes too long to draw, and continues from there', async () => {
+  const log: OutputLog = new OutputLog({ headBytes: 1024, tailBytes: 1 << 20, maxChunks: 1_000 }, (bytes) =>
+    tracker.evict(bytes),
+  );
+  const output = {
+    get lastSeq() {
+      return log.nextSeq - 1;
+    },
+    get totalBytes() {
+      return log.totalBytes;
+    },
+    bytesFrom: (offset: number) => log.bytesFrom('pty', offset),
+  };
+  const thread = new ScreenThread(500);
+  const tracker: ScreenTracker = new ScreenTracker(
+    START.size,
+    output,
+    EVICTION_LIMITS,
+    new FoldBudget(),
+    (...drawing) => thread.draw(...drawing),
+  );
+  log.append('pty', Buffer.from('\x1b[?1049h\x1b[?2004h'));
+  for (let from = 0; from < ENDLESS.length; from += 50_000) {
+    log.append('pty', ENDLESS.subarray(from, from + 50_000));
+  }
+  const screen = await tracker.draw();
+  expect(screen).toMatchObject({ exact: false, alternate: true });
+  expect(screen.redraw.toString()).toContain('\x1b[?2004h');
+  log.append('pty', Buffer.from('\x1b[2J\x1b[Hnew'));
+  const next = await tracker.draw();
+  expect(next).toMatchObject({ exact: true, alternate: true });
+  expect(next.text.trim()).toBe('new');
+});
