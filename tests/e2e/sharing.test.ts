@@ -78,6 +78,25 @@ describe('a reference', () => {
   });
 });
 
+describe('two processes', () => {
+  test('never have the same id on one connection', async () => {
+    const [one, other] = [await connect('one'), await connect('other')];
+    const ref = await start(one, { ...shell('p', 'sleep 60'), name: 'same-id' });
+    await start(other, shell(ref, 'sleep 60'));
+    await expect(other.call('process/attach', { name: 'same-id' })).rejects.toThrow(
+      `a process of this session has the id ${ref}`,
+    );
+    const third = await connect('third');
+    await third.call('process/attach', { ref });
+    await expect(third.call('process/start', shell(ref, 'true'))).rejects.toThrow(
+      `this connection is attached to process ${ref}; choose another id`,
+    );
+    await third.call('process/detach', { processId: ref });
+    expect(await start(third, shell(ref, 'true'))).not.toBe(ref);
+    await one.call('process/terminate', { processId: 'p' });
+  });
+});
+
 describe('a name', () => {
   test('finds the process, and is free again when it has exited', async () => {
     const [one, other] = [await connect('one'), await connect('other')];

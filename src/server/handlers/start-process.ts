@@ -30,8 +30,9 @@ export interface StartedProcess {
  * belongs to its owner and not to the session, whose resource limits do not apply to it.
  */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<StartedProcess> {
-  const { session, directory, config, files, quotas, records } = services;
+  const { session, processes, directory, config, files, quotas, records } = services;
   const { processId, name, lifetime, dialect } = start;
+  processes.requireUnattached(processId);
   const limits = limitsOf(start, config);
   const shared = directory.enter(session, { processId, name, lifetime: lifetime.type, dialect });
   const isDetached = lifetime.type === 'detached';

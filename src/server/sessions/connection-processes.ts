@@ -135,6 +135,14 @@ export class ConnectionProcesses {
     return follower;
   }
 
+  /** Throws RpcError when a new process cannot have this id, because the connection uses it for an attachment. */
+  requireUnattached(processId: string): void {
+    if (!this.#attachments.has(processId)) return;
+    throw invalidRequest(
+      `this connection is attached to process ${processId}; choose another id, or detach from that process`,
+    );
+  }
+
   /** Ends an attachment. Does nothing when there is none. */
   detach(processId: string): void {
     const attachment = this.#attachments.get(processId);
@@ -218,6 +226,11 @@ export class ConnectionProcesses {
 
   #add(process: SharedProcess): Follower {
     const { ref } = process;
+    if (this.#session.shared.has(ref)) {
+      throw invalidRequest(
+        `a process of this session has the id ${ref}, by which the connection would know process ${ref}; attach on another connection`,
+      );
+    }
     if (this.#attachments.size >= ATTACHMENTS_PER_CONNECTION) {
       throw limitExceeded(
         `this connection is attached to ${this.#attachments.size} processes, the maximum; detach from one first`,

@@ -74,6 +74,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
   };
   const services = {
     session,
+    processes: { requireUnattached: () => {} },
     directory: {
       enter: () => ({ manager: session.processes, key: 'p', ref: 'r' }),
     },
