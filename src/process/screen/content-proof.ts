@@ -37,6 +37,11 @@ export class ContentProof {
     });
   }
 
+  /** Output was missed again. */
+  restart(): void {
+    this.#content = this.#cursor = false;
+  }
+
   get proven(): boolean {
     return this.#content && this.#cursor;
   }

@@ -3,6 +3,7 @@ import { once } from '../../base/once.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import { ContentProof } from './content-proof.ts';
 import type { DrawnScreen, ScreenStart, TerminalInput } from './drawn-screen.ts';
+import { refuseLongRepeats } from './long-repeats.ts';
 import { ProgramModes } from './program-modes.ts';
 import { cellBefore, drawCells, drawHidden, drawVisible, isWhole, type VisibleScreen } from './redraw.ts';
 import { titleSequence } from './terminal-modes.ts';
@@ -31,6 +32,7 @@ class HeadlessTerminal {
   private constructor(terminal: Terminal) {
     this.#terminal = terminal;
     this.#modes = new ProgramModes(terminal);
+    refuseLongRepeats(terminal, () => this.expectProof());
     terminal.onTitleChange((title) => {
       this.#title = title;
     });
@@ -55,7 +57,8 @@ class HeadlessTerminal {
 
   /** From now on the screen is exact only once the output proves it. */
   expectProof(): void {
-    this.#proof = new ContentProof(this.#terminal);
+    this.#proof ??= new ContentProof(this.#terminal);
+    this.#proof.restart();
   }
 
   /** Reads the screen. The terminal cannot be used any more after this. */

@@ -38,3 +38,6 @@ export const MAX_LINK_CHARACTERS = 2048;
 
 /** Beginning of an unfinished control string that is kept when the string is longer than the limits. */
 export const CONTROL_STRING_HEAD_BYTES = 64;
+
+/** Repetitions of a sequence that are drawn on a screen of any size. A larger screen allows as many as it has lines or columns. */
+export const MAX_HARMLESS_REPEATS = 32;
