@@ -12,6 +12,7 @@ import {
   doc,
   Identifier,
   Name,
+  notEmpty,
   optional,
   Pattern,
   Uint16Positive,
@@ -263,7 +264,7 @@ export const ProcessWriteParams = once(() =>
     processId: ProcessId(),
     chunk: doc(Base64Text(), 'Bytes for stdin.'),
     writeId: doc(
-      z.optional(Identifier().check(z.minLength(1, { error: 'writeId must not be empty' }))),
+      z.optional(Identifier().check(notEmpty('writeId must not be empty'))),
       'Makes retries safe: the server does not write an id again that it has accepted before.',
     ),
   }),

@@ -1,4 +1,6 @@
 import * as z from 'zod/mini';
+// Not imported through `z.core`, because that would bundle all of it.
+import { $ZodCheckMaxLength, $ZodCheckMinLength } from 'zod/v4/core';
 import { isCanonicalBase64 } from '../base/base64.ts';
 import { once } from '../base/once.ts';
 import {
@@ -41,9 +43,28 @@ export const Expression = once(() => text(MAX_EXPRESSION_LENGTH));
 /** An argument or the value of an environment variable or header. */
 export const Argument = once(() => text(MAX_ARGUMENT_LENGTH));
 
-/** A string of limited length. */
-function text(maxLength: number) {
-  return z.string().check(z.maxLength(maxLength));
+/**
+ * A string of limited length. The library's own check of a length also runs for objects with a member `length`, whose conversion to a
+ * number may throw.
+ */
+export function text(maxLength: number) {
+  return z
+    .string()
+    .check(new $ZodCheckMaxLength({ check: 'max_length', maximum: maxLength, when: isString }));
+}
+
+/** Refuses the empty string, with this message. */
+export function notEmpty(message: string) {
+  return new $ZodCheckMinLength({
+    check: 'min_length',
+    minimum: 1,
+    error: () => message,
+    when: isString,
+  });
+}
+
+function isString({ value }: z.core.ParsePayload): boolean {
+  return typeof value === 'string';
 }
 
 /**

@@ -1,21 +1,18 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { Base64, doc, Identifier, Name, Uint16Positive, Uint64 } from './scalars.ts';
+import { Base64, doc, Identifier, Name, text, Uint16Positive, Uint64 } from './scalars.ts';
 
 /** Names of processes. */
 const PROCESS_NAME = /^[A-Za-z0-9._-]{1,64}$/;
 
 export const ProcessName = once(() =>
-  z
-    .string()
-    .check(
-      z.maxLength(64),
-      z.regex(PROCESS_NAME, { error: 'expected 1 to 64 letters, digits, dots, underscores or hyphens' }),
-    ),
+  text(64).check(
+    z.regex(PROCESS_NAME, { error: 'expected 1 to 64 letters, digits, dots, underscores or hyphens' }),
+  ),
 );
 
 /** The server-wide reference of a process, as the server gives it. */
-export const Ref = once(() => z.string().check(z.maxLength(64)));
+export const Ref = once(() => text(64));
 
 /** How long a process lives. */
 export const Lifetime = once(() =>

@@ -26,7 +26,7 @@ test.each<[string, string[], number, RegExp]>([
   ['an argument', ['serve'], 2, /relay: unexpected argument 'serve'/],
   ['a short secret', ['--secret-file', cli.file('short', 'short')], 1, /must be at least 32 bytes/],
   ['a listener of another kind', ['--listen', 'unix:///tmp/x'], 2, /is not http:\/\/IP:PORT/],
-  ['a name to listen on', ['--listen', 'http://localhost:1'], 2, /is not http:\/\/IP:PORT/],
+  ['a name to listen on', ['--listen', 'http://example.org:1'], 2, /is not http:\/\/IP:PORT/],
   ['every address without TLS', ['--listen', 'http://0.0.0.0:0'], 1, /tokens could be read on the network/],
   [
     'every address without a URL',

@@ -158,9 +158,9 @@ test.each([
   [
     ['forward', '--connect', 'ws://h', '--remote', 'http://192.0.2.3', '--environment-id', 'e'],
     2,
-    "unless it is on this machine\nTry 'exec-server forward --help'",
+    "unless it is on this machine\nTry 'exec-server connect --help'",
   ],
-  [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
+  [['forward', '--nope'], 2, "exec-server connect: unknown flag '--nope'"],
 ])('rejects %j', async (args, code, why) => {
   const program = stopped(startBin(args, { CODEX_API_KEY: '', CODEX_HOME: folder() }));
   expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);

@@ -222,6 +222,15 @@ describe('the host of a URL', () => {
   });
 });
 
+test.each([
+  ['fs/close', 'handleId'],
+  ['process/write', 'writeId'],
+  ['process/attach', 'name'],
+] as const)('%s refuses a %s whose length cannot be converted to a number', (method, member) => {
+  const params = JSON.parse(`{"processId":"p","chunk":"","${member}":{"length":{"toString":1,"valueOf":1}}}`);
+  expect(() => validateParams(METHODS[method].params, params)).toThrow(`params.${member}: expected string`);
+});
+
 test('what clients and other servers send reaches the URL parser only through parseUrl', () => {
   const folders = [
     'protocol',
