@@ -114,8 +114,22 @@ export class Member {
       this.#wake = () => this.#echoed.length >= this.#written.length && resolve();
     });
     this.#wake();
-    await within(complete, 'the echo');
+    try {
+      await within(complete, 'the echo');
+    } catch (error) {
+      throw new Error(`${error.message}; ${await this.#missing()}`);
+    }
     assert.equal(this.#echoed, this.#written);
+  }
+
+  /** What the client and the server know about the missing part of an echo. */
+  async #missing() {
+    const { chunks, nextSeq } = await this.#request('process/read', {
+      processId: this.#process,
+      afterSeq: this.#lastSeq,
+    });
+    const retained = chunks.map(({ seq, chunk }) => `${seq}: ${chunk.length}`).join(', ');
+    return `received through ${this.#lastSeq}, ${this.#echoed.length} of ${this.#written.length} characters; the server is at ${nextSeq} and has ${retained || 'nothing more'}`;
   }
 
   async endProgram() {
