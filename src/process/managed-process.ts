@@ -12,6 +12,7 @@ import { OutputLog, type PageBudget, type RetainedChunk } from './output-log.ts'
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
 import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
+import type { DrawScreen } from './screen/drawn-screen.ts';
 import { type RetainedOutput, type Screen, ScreenTracker } from './screen/screen-tracker.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
@@ -115,6 +116,7 @@ export class ManagedProcess {
     limits: RunLimits = NO_RUN_LIMITS,
     { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
     size: TerminalSize | null = null,
+    drawScreen?: DrawScreen,
   ) {
     this.#child = child;
     this.#denialDetector = denialDetector;
@@ -123,7 +125,7 @@ export class ManagedProcess {
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#log = new OutputLog(retention, isTerminal ? (bytes) => this.#screen?.evict(bytes) : null);
     this.#screen = isTerminal
-      ? new ScreenTracker(size ?? DEFAULT_TERMINAL_SIZE, terminalOutput(this.#log))
+      ? new ScreenTracker(size ?? DEFAULT_TERMINAL_SIZE, terminalOutput(this.#log), drawScreen)
       : null;
     this.#tailBytes = retention.tailBytes;
     this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);

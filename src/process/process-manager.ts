@@ -9,6 +9,7 @@ import {
 } from './managed-process.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { RetentionLimits } from './retained-stream.ts';
+import { drawScreenFor } from './screen-thread.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
 import type { TerminalSize } from './terminal-size.ts';
@@ -88,6 +89,7 @@ export class ProcessManager {
   readonly #entries = new Map<string, Entry>();
   /** Those of them that are closed. */
   readonly closed: ClosedProcesses;
+  readonly #drawScreen = drawScreenFor(this);
   #closing = false;
 
   constructor(spawner: Spawner, options: ProcessManagerOptions) {
@@ -241,7 +243,8 @@ export class ProcessManager {
     };
     const { io } = spec;
     const size = io.kind === 'pty' ? { rows: io.rows, cols: io.cols } : null;
-    return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started), size);
+    const hooks = sandboxHooks(started);
+    return new ManagedProcess(started.child, retention, events, limits, hooks, size, this.#drawScreen);
   }
 
   /** Cancels a start and frees its id. */

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import {
   type DrawnScreen,
+  type DrawScreen,
   requireDrawable,
   type ScreenStart,
   type TerminalInput,
@@ -26,7 +27,8 @@ export class DrawingTimeoutError extends Error {
 }
 
 /**
- * A thread that draws the screens of all terminals, one after the other. What a program prints can take minutes to draw, and can make the
+ * A thread that draws the screens of all terminals, one after the other. The owners of terminals take turns, so one of them cannot keep
+ * the others waiting. What a program prints can take minutes to draw, and can make the
  * library throw: neither affects the server. The thread starts with the first screen, ends some time after the last one and does not keep
  * the process alive.
  */
@@ -34,24 +36,55 @@ export class ScreenThread {
   readonly #timeoutMs: number;
   #worker: Worker | null = null;
   #idle: NodeJS.Timeout | undefined;
-  /** Settles after the drawings so far. */
-  #drawings: Promise<unknown> = Promise.resolve();
+  /** Drawings that wait for their turn. The owner whose turn comes next is first. */
+  readonly #waiting = new Map<object, (() => void)[]>();
+  #isBusy = false;
 
   constructor(timeoutMs = DRAWING_TIMEOUT_MS) {
     this.#timeoutMs = timeoutMs;
   }
 
   /** Throws ProcessError for a terminal that is too large, DrawingTimeoutError, and Error when the library fails. */
-  async draw(start: ScreenStart, inputs: readonly TerminalInput[]): Promise<DrawnScreen> {
+  async draw(owner: object, start: ScreenStart, inputs: readonly TerminalInput[]): Promise<DrawnScreen> {
     for (const input of [start.size, ...start.input, ...inputs]) {
       if (!Buffer.isBuffer(input)) requireDrawable(input);
     }
-    const drawn = this.#drawings.then(() =>
-      this.#ask({ start: { ...start, input: toMessage(start.input) }, inputs: toMessage(inputs) }),
-    );
-    this.#drawings = drawn.catch(() => undefined);
-    const screen = await drawn;
-    return { ...screen, redraw: bufferOf(screen.redraw) };
+    await this.#turn(owner);
+    try {
+      const screen = await this.#ask({
+        start: { ...start, input: toMessage(start.input) },
+        inputs: toMessage(inputs),
+      });
+      return { ...screen, redraw: bufferOf(screen.redraw) };
+    } finally {
+      this.#endTurn();
+    }
+  }
+
+  /** Resolves when the thread is free for this owner. */
+  #turn(owner: object): Promise<void> {
+    if (!this.#isBusy) {
+      this.#isBusy = true;
+      return Promise.resolve();
+    }
+    return new Promise((begin) => {
+      const waiting = this.#waiting.get(owner);
+      if (waiting === undefined) this.#waiting.set(owner, [begin]);
+      else waiting.push(begin);
+    });
+  }
+
+  #endTurn(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) {
+      this.#isBusy = false;
+      return;
+    }
+    const [owner, waiting] = next;
+    this.#waiting.delete(owner);
+    const begin = waiting.shift()!;
+    if (waiting.length > 0) this.#waiting.set(owner, waiting);
+    begin();
   }
 
   #ask(request: DrawingRequest): Promise<DrawnScreen> {
@@ -98,4 +131,11 @@ export class ScreenThread {
     this.#worker = null;
     void worker?.terminate();
   }
+}
+
+const SERVER_THREAD = new ScreenThread();
+
+/** Draws screens for an owner of terminals, such as a session. */
+export function drawScreenFor(owner: object): DrawScreen {
+  return (...drawing) => SERVER_THREAD.draw(owner, ...drawing);
 }

@@ -111,6 +111,22 @@ test('a listener of a closed client does not keep a program alive', async () => 
   expect({ code, output }).toEqual({ code: 0, output: '' });
 });
 
+test('an input or a callback that fails does not end a program', async () => {
+  const { code, output } = await program(
+    TARGETS.ws!(),
+    `const { createReadStream } = await import('node:fs');
+    const failed = (error) => console.log(error.code ?? error.message);
+    await client.run(['cat'], { input: createReadStream('/nowhere') }).catch(failed);
+    await client.spawn(['cat'], { input: createReadStream('/nowhere') }).then((cat) => cat.wait()).catch(failed);
+    const throws = () => { throw new Error('callback') };
+    await client.spawn(['echo', 'x'], { onStdout: throws }).then((echo) => echo.wait()).catch(failed);
+    const forgotten = await client.spawn(['echo', 'x'], { onStdout: throws });
+    for await (const text of forgotten) console.log(text.trim());
+    await client.close();`,
+  );
+  expect({ code, output }).toEqual({ code: 0, output: 'ENOENT\nENOENT\ncallback\nx\n' });
+});
+
 test('a process that nobody waits for does not keep a program alive, even while it produces output', async () => {
   const { code, output } = await program(
     TARGETS.ws!(),

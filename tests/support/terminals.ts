@@ -100,6 +100,7 @@ export class TrackedTerminal {
         },
         bytesFrom: (offset) => log.bytesFrom('pty', offset),
       },
+      undefined,
       limits,
       budget,
     );

@@ -10,6 +10,15 @@ export type ProgramInput =
   | Iterable<string | Uint8Array>;
 
 /**
+ * Call it as soon as the input is passed. A stream may fail before it is read, and Node ends a program whose stream fails without a
+ * listener. Reading it reports the error later.
+ */
+export function expectInput(input: ProgramInput | undefined): void {
+  if (typeof input !== 'object' || !('on' in input) || typeof input.on !== 'function') return;
+  input.on('error', () => {});
+}
+
+/**
  * Writes the input and closes stdin. Each chunk waits for the answer to the one before, because the server answers only as fast as the
  * program reads. A program that ends before its input is no error. `signal` stops the reading of the input.
  */

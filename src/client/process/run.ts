@@ -3,7 +3,7 @@ import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import { checkBytes } from '../connection/option-checks.ts';
 import { ClientError, withCallerStack } from '../errors.ts';
 import { RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
-import { type ProgramInput, writeInput } from './input.ts';
+import { expectInput, type ProgramInput, writeInput } from './input.ts';
 import { OutputCollector, type RunResult } from './output-collector.ts';
 import { type Command, type ProgramHost, type ProgramOptions, startParams } from './program-options.ts';
 import { reportOutput, workOf } from './spawn.ts';
@@ -99,6 +99,7 @@ async function runStarted(
   start: (deadline: Deadline) => Promise<ExecProcess>,
 ): Promise<RunResult> {
   checkBytes('maxOutputBytes', options.maxOutputBytes);
+  expectInput(options.input);
   const startedAt = performance.now();
   const process = await start(new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs }));
   try {

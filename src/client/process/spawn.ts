@@ -1,7 +1,7 @@
 import { onAbort } from '../../base/abort.ts';
 import type { ExecProcess } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
-import { writeInput } from './input.ts';
+import { expectInput, writeInput } from './input.ts';
 import { outputTextOf } from './output.ts';
 import { type Command, type ProgramHost, type ProgramOptions, startParams } from './program-options.ts';
 
@@ -21,12 +21,15 @@ export async function spawnProgram(
   options: SpawnOptions = {},
 ): Promise<ExecProcess> {
   const { onNetworkPolicyRequest, onNetworkPolicyDecision, signal, timeoutMs } = options;
+  expectInput(options.input);
   const deadline = new Deadline({ signal, timeoutMs });
   const params = await startParams(host, command, options, deadline);
   const hooks = { onNetworkPolicyRequest, onNetworkPolicyDecision };
   const process = await host.backend.start(params, { ...hooks, ...deadline.remaining });
   const work = follow(process, options, deadline);
   if (work !== null) WORK.set(process, work);
+  // The caller may not wait for the process. An unhandled rejection would end its program.
+  work?.catch(() => {});
   return process;
 }
 

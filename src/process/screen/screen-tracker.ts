@@ -1,5 +1,5 @@
 import { ProcessError } from '../errors.ts';
-import { DrawingTimeoutError, ScreenThread } from '../screen-thread.ts';
+import { DrawingTimeoutError, drawScreenFor } from '../screen-thread.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import type { DrawnScreen, DrawScreen, TerminalInput } from './drawn-screen.ts';
 import { forEachSequence } from './escape-sequences.ts';
@@ -46,9 +46,9 @@ export class ScreenTracker {
   constructor(
     size: TerminalSize,
     output: RetainedOutput,
+    drawScreen: DrawScreen = drawScreenFor(output),
     limits: EvictionLimits = EVICTION_LIMITS,
     budget: FoldBudget = SERVER_BUDGET,
-    drawScreen: DrawScreen = (...drawing) => SERVER_THREAD.draw(...drawing),
   ) {
     this.#drawScreen = drawScreen;
     this.#size = size;
@@ -177,7 +177,6 @@ export class ScreenTracker {
 
 /** All terminals of a process of the operating system share its cores. */
 const SERVER_BUDGET = new FoldBudget();
-const SERVER_THREAD = new ScreenThread();
 
 /** Replaces output that scrolled off by the modes that it set. `bytes` is the output of the history, up to an unfinished sequence. */
 function withoutScrolledOff(

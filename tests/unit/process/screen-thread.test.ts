@@ -6,6 +6,7 @@ import { ScreenTracker } from '../../../src/process/screen/screen-tracker.ts';
 import { DrawingTimeoutError, ScreenThread } from '../../../src/process/screen-thread.ts';
 
 const START = { size: { rows: 200, cols: 500 }, input: [], exact: true };
+const OWNER = {};
 /** Clears a hundred thousand cells for every four bytes. */
 const ENDLESS = Buffer.from('\x1b[2J'.repeat(100_000));
 
@@ -13,7 +14,7 @@ describe('the thread that draws screens', () => {
   it('draws screens in the order of the requests', async () => {
     const thread = new ScreenThread();
     const drawn = await Promise.all(
-      ['one', 'two', 'three'].map((text) => thread.draw(START, [Buffer.from(text)])),
+      ['one', 'two', 'three'].map((text) => thread.draw(OWNER, START, [Buffer.from(text)])),
     );
     expect(drawn.map(({ text }) => text.trim())).toEqual(['one', 'two', 'three']);
     expect(Buffer.isBuffer(drawn[0]!.redraw)).toBe(true);
@@ -21,18 +22,35 @@ describe('the thread that draws screens', () => {
 
   it('gives up a screen that takes too long, and draws the next one', async () => {
     const thread = new ScreenThread(100);
-    await expect(thread.draw(START, [ENDLESS])).rejects.toThrow(DrawingTimeoutError);
+    await expect(thread.draw(OWNER, START, [ENDLESS])).rejects.toThrow(DrawingTimeoutError);
     const patient = new ScreenThread();
-    const [first, second] = [patient.draw(START, [ENDLESS]), patient.draw(START, [Buffer.from('next')])];
+    const [first, second] = [
+      patient.draw(OWNER, START, [ENDLESS]),
+      patient.draw(OWNER, START, [Buffer.from('next')]),
+    ];
     await expect(first).rejects.toThrow(DrawingTimeoutError);
     expect((await second).text.trim()).toBe('next');
+  });
+
+  it('lets owners take turns', async () => {
+    const thread = new ScreenThread();
+    const [first, second] = [{}, {}];
+    const drawn: string[] = [];
+    const draw = async (owner: object, text: string) => {
+      drawn.push((await thread.draw(owner, START, [Buffer.from(text)])).text.trim());
+    };
+    await Promise.all([
+      ...['a', 'b', 'c'].map((text) => draw(first, text)),
+      ...['x', 'y'].map((text) => draw(second, text)),
+    ]);
+    expect(drawn).toEqual(['a', 'b', 'x', 'c', 'y']);
   });
 
   it('refuses a terminal that is too large', async () => {
     const thread = new ScreenThread();
     const size = { rows: 65_535, cols: 65_535 };
-    await expect(thread.draw({ ...START, size }, [])).rejects.toThrow(/at most 250000 characters/);
-    await expect(thread.draw(START, [size])).rejects.toThrow(/at most 250000 characters/);
+    await expect(thread.draw(OWNER, { ...START, size }, [])).rejects.toThrow(/at most 250000 characters/);
+    await expect(thread.draw(OWNER, START, [size])).rejects.toThrow(/at most 250000 characters/);
   });
 });
 
@@ -53,9 +71,9 @@ it('keeps the modes of output that takes too long to draw, and continues from th
   const tracker: ScreenTracker = new ScreenTracker(
     START.size,
     output,
+    (...drawing) => thread.draw(OWNER, ...drawing),
     EVICTION_LIMITS,
     new FoldBudget(),
-    (...drawing) => thread.draw(...drawing),
   );
   log.append('pty', Buffer.from('\x1b[?1049h\x1b[?2004h'));
   for (let from = 0; from < ENDLESS.length; from += 50_000) {
