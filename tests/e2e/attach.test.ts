@@ -10,8 +10,11 @@ import type { ProcessAttachment } from '../../src/client/sharing.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../../src/server/limits.ts';
 import { startServer, startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
+import { useEmptyHome } from '../support/empty-home.ts';
 import { type MessageAction, MessageProxy } from '../support/message-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+useEmptyHome();
 
 let server: TestServer;
 beforeAll(async () => {

@@ -42,6 +42,9 @@ async function program(target: string, body: string, onStarted: () => unknown = 
     file,
     `import { connect } from '${dist}/client/index.js';
     import { stdioCommand } from '${dist}/client/stdio.js';
+import { useEmptyHome } from '../support/empty-home.ts';
+
+useEmptyHome();
     const client = await connect(${target});
     ${body}`,
   );
