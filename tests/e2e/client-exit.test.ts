@@ -6,8 +6,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
+import { useEmptyHome } from '../support/empty-home.ts';
 import { processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+useEmptyHome();
 
 const folder = mkdtempSync(join(tmpdir(), 'client-exit-'));
 const dist = fileURLToPath(new URL('../../dist', import.meta.url));
@@ -42,9 +45,6 @@ async function program(target: string, body: string, onStarted: () => unknown = 
     file,
     `import { connect } from '${dist}/client/index.js';
     import { stdioCommand } from '${dist}/client/stdio.js';
-import { useEmptyHome } from '../support/empty-home.ts';
-
-useEmptyHome();
     const client = await connect(${target});
     ${body}`,
   );
