@@ -4,8 +4,9 @@ import { MAX_HARMLESS_REPEATS } from './limits.ts';
 type Size = Pick<Terminal, 'rows' | 'cols'>;
 
 /**
- * Keeps sequences from the library that repeat something more often than a screen has room for. It would do that up to two thousand
- * million times, and allocates memory for all repetitions of a character. `refused` is called for each: the screen misses what it draws.
+ * Ignores sequences that repeat something more often than a screen has rows or columns for. The library would repeat it up to two
+ * thousand million times, and allocate memory for every repetition of a character. Calls `refused` for each, because the screen then
+ * lacks what the sequence draws.
  */
 export function refuseLongRepeats(terminal: Terminal, refused: () => void): void {
   const limits: Readonly<Record<string, (size: Size) => number>> = {

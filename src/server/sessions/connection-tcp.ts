@@ -129,7 +129,7 @@ export class ConnectionTcp {
   }
 
   /**
-   * The client has ended its side of the connection, and thereby the sending side of its streams. Resolves when every stream has ended.
+   * The client has ended its side of the connection, and with it the sending side of its streams. Resolves when every stream has ended.
    * A stream whose window is used up is reset, because the client can no longer enlarge the window.
    */
   async finish(): Promise<void> {

@@ -134,7 +134,7 @@ describe('attach', () => {
     await expect(attach(server, { afterSeq: -1 })).rejects.toEqual(kind('config'));
   });
 
-  test('reports the end of a process that has ended, wherever it begins', async () => {
+  test('reports the end of a process that has ended, from every starting point', async () => {
     const page = {
       exited: true,
       exitCode: 3,

@@ -190,7 +190,7 @@ describe('the program', () => {
     expect(child.stdout.paused).toBe(false);
   });
 
-  test('waits for a session that would not understand a gap, whoever drives', async () => {
+  test('waits for a session that would not understand a gap, also while another client drives', async () => {
     const { owner, viewer, process, child, write } = await viewed({ sharing: false });
     viewer.attach(process, { role: 'driver', takeOver: true });
     owner.setSaturated(true);
