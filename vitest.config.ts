@@ -14,7 +14,7 @@ delete process.env.NODE_EXTRA_CA_CERTS;
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 5,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [

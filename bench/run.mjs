@@ -22,6 +22,11 @@ async function main(options) {
 
   const rows = [];
   for (const workload of workloads) {
+    const missing = workload.unavailable?.() ?? null;
+    if (missing !== null) {
+      progress(`${workload.name}: left out: ${missing}`);
+      continue;
+    }
     const other = sideToCompare(workload, a, isReference);
     // Against any other server the launcher row would repeat the native row.
     if (workload.against === 'launcher' && a !== null && other === null) continue;

@@ -1,13 +1,13 @@
 // Cuts the connection three times while a program prints, and checks that every line arrives once and in order.
 //
 //   node examples/reconnect.mjs
-import { ExecServerClient, outputTextOf } from 'exec-server/client';
+import { connect, outputTextOf } from 'exec-server/client';
 import { startServer, TcpProxy } from 'exec-server/testing';
 
 const LINES = 20_000;
 const server = await startServer();
 const proxy = await TcpProxy.open(server.url);
-const client = await ExecServerClient.connect({ url: proxy.url });
+const client = await connect(proxy.url);
 const stopListening = client.onStateChange((state) => process.stdout.write(`connection: ${state}\n`));
 
 const program = await client.backend.start({

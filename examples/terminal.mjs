@@ -1,7 +1,7 @@
 // Connects this terminal to a shell on an exec-server. The shell ends with `exit` or Ctrl-D.
 //
 //   node examples/terminal.mjs ws://HOST:PORT [SHELL]
-import { ExecServerClient } from 'exec-server/client';
+import { connect } from 'exec-server/client';
 
 const [url, shell = 'bash'] = process.argv.slice(2);
 if (url === undefined) {
@@ -10,7 +10,7 @@ if (url === undefined) {
 }
 const { stdin, stdout } = process;
 
-const client = await ExecServerClient.connect({ url });
+const client = await connect(url);
 const terminal = await client.backend.start({
   processId: `terminal-${Date.now()}`,
   argv: [shell],

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // Runs the bundle from its V8 code cache if there is one for this Node binary, and from its source otherwise. Compiling is a third of
 // the start time. The build writes a cache beside the bundle; with another Node, the first server that a client uses writes one to the
 // user's cache folder. `module.enableCompileCache` would store only the functions that run while the bundle loads, which saves half as

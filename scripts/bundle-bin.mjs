@@ -48,11 +48,16 @@ const bundle = outputFiles[0].contents;
 const name = `bundle-${createHash('sha256').update(bundle).digest('hex').slice(0, 16)}`;
 const bin = join(folder, 'exec-server.cjs');
 const newBin = `${bin}.${process.pid}.cjs`;
+/**
+ * Node takes --env-file and the like for itself, also behind the name of a program, unless `--` comes first. So a shell starts it. The
+ * second line is a command for the shell, and a text with a comment for Node.
+ */
+const START = `#!/bin/sh\n':' //; exec node -- "$0" "$@"\n`;
 const loader = readFileSync(join(root, 'scripts/bin-loader.cjs'), 'utf8').replaceAll('BUNDLE_NAME', name);
 
 mkdirSync(folder, { recursive: true });
 writeFileSync(join(folder, `${name}.js`), bundle);
-writeFileSync(newBin, loader);
+writeFileSync(newBin, START + loader);
 chmodSync(newBin, 0o755);
 writeCodeCache();
 // The rename is atomic: a bin that is started during the build is the old one or the new one.

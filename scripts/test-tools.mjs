@@ -14,6 +14,8 @@ const TOOLS = {
   fish: 'fish',
   man: 'man-db',
   sshd: 'openssh-server',
+  tmux: 'tmux',
+  vim: 'vim',
   'redis-server': 'redis-server',
 };
 

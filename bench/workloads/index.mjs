@@ -1,3 +1,4 @@
+import { commands } from './commands.mjs';
 import { echo } from './echo.mjs';
 import { fileBlocks } from './file-blocks.mjs';
 import { fileContents } from './file-contents.mjs';
@@ -45,6 +46,7 @@ import { viewers } from './viewers.mjs';
  * @property {Row[]} rows
  * @property {'launcher' | 'nothing'} [against] Compare with the reference as npm installs it instead of its native binary, or not at all.
  * @property {boolean} [standalone] It starts its own servers.
+ * @property {() => string | null} [unavailable] Why it cannot run on this machine; null when it can. Its rows are left out then.
  * @property {number} [timeoutSeconds] For one measurement; 60 by default.
  * @property {(context: Context) => Promise<Record<string, number>>} run Throws when the server returns anything wrong.
  */
@@ -70,5 +72,6 @@ export const WORKLOADS = [
   ...sandbox,
   ...tcp,
   ...relay,
+  ...commands,
   ...growth,
 ];

@@ -1,3 +1,4 @@
+import { expectText } from '../client/connection/option-checks.ts';
 import {
   type ExecCommandArguments,
   parseExecCommand,
@@ -13,6 +14,7 @@ import { DEFAULT_ENV_POLICY } from './launch/program-environment.ts';
 import { reopen } from './launch/reopen.ts';
 import { chooseTarget, commandRequest, type EnvironmentChoices, type ExecTarget } from './launch/request.ts';
 import * as limits from './limits.ts';
+import { checkAgentOptions, checkContext, EXEC_CONTEXT, REOPEN_CONTEXT } from './option-checks.ts';
 import type {
   AgentExecOptions,
   ExecContext,
@@ -25,6 +27,7 @@ import { modelText } from './output/model-text.ts';
 import type { ToolOutput } from './output/tool-output.ts';
 import type { TruncationPolicy } from './output/truncate.ts';
 import { collectOutput } from './session/collect.ts';
+import { isTakenOver, usesProgram } from './session/drivers.ts';
 import { Session } from './session/session.ts';
 import { SessionStore } from './session/session-store.ts';
 import { sendInput } from './session/stdin.ts';
@@ -54,6 +57,7 @@ export class AgentExec {
   #closed = false;
 
   constructor(options: AgentExecOptions) {
+    checkAgentOptions(options);
     this.#targets = options.targets;
     this.#onEvent = options.onEvent ?? (() => {});
     this.#policy = options.policy ?? {};
@@ -71,6 +75,7 @@ export class AgentExec {
   /** Runs a command. The arguments are an object, or its JSON text from a model. */
   async execCommand(args: ExecCommandArguments | string, context: ExecContext): Promise<ToolOutput> {
     const parsed = parseExecCommand(args);
+    checkContext('execCommand', context, EXEC_CONTEXT);
     const target = chooseTarget(context.targets ?? this.#targets, parsed.environment_id);
     const request = commandRequest(parsed, target, context.callId, this.#allowLogin);
     const signal = context.signal ?? new AbortController().signal;
@@ -131,6 +136,8 @@ export class AgentExec {
    * a ClientError when the executor does not have the program.
    */
   async reopen(ref: string, context: ReopenContext): Promise<number> {
+    expectText('ref', ref, 'pass the `ref` of a result or of `list()`');
+    checkContext('reopen', context, REOPEN_CONTEXT);
     const target = chooseTarget(context.targets ?? this.#targets, context.environmentId);
     this.#assertOpen('write_stdin');
     const id = this.#reserve();
@@ -176,13 +183,17 @@ export class AgentExec {
     return true;
   }
 
-  /** Terminates all programs that can be reached. */
+  /** Terminates all programs that can be reached, except those that another agent has reopened. */
   async terminateAll(): Promise<void> {
-    await Promise.allSettled(this.#sessions.all().map((session) => this.#terminate(session)));
+    await Promise.allSettled(
+      this.#sessions
+        .all()
+        .map((session) => (isTakenOver(session) ? letGo(session) : this.#terminate(session))),
+    );
   }
 
   /**
-   * Terminates all programs and rejects later calls. Resolves after the end event of every program. With `terminate: false` the
+   * Terminates all programs, except those that another agent has reopened, and rejects later calls. Resolves after the end event of every program. With `terminate: false` the
    * programs are only let go, for {@link reopen}.
    */
   async close({ terminate = true }: { readonly terminate?: boolean } = {}): Promise<void> {
@@ -227,6 +238,7 @@ export class AgentExec {
   #register(session: Session): void {
     const { process } = session;
     this.#sessions.add(session);
+    usesProgram(session);
     this.#ends.set(session, this.#reportEnd(session));
     this.#emit(session.begin());
     process.streamTo((piece) => {
@@ -318,7 +330,10 @@ export class AgentExec {
   }
 
   #evictSessions(): void {
-    for (const { process } of this.#sessions.evict()) endQuietly(process, this.#clock);
+    for (const session of this.#sessions.evict()) {
+      if (isTakenOver(session)) letGo(session).catch(() => {});
+      else endQuietly(session.process, this.#clock);
+    }
   }
 
   async #lock(session: Session, signal: AbortSignal): Promise<() => void> {

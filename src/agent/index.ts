@@ -23,13 +23,7 @@ export type {
 } from './launch/policy.ts';
 export { DEFAULT_ENV_POLICY, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
-export type {
-  AgentExecOptions,
-  ExecContext,
-  ReopenContext,
-  RunningProgram,
-  WriteContext,
-} from './options.ts';
+export type * from './options.ts';
 export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';
 export type { TruncationPolicy } from './output/truncate.ts';

@@ -1,5 +1,12 @@
 import { LineSplitter } from '../base/line-splitter.ts';
-import type { CallOptions, EnvPolicy, ExecBackend, ExecProcess, ProcessEvent } from '../environment/index.ts';
+import {
+  type CallOptions,
+  ClientError,
+  type EnvPolicy,
+  type ExecBackend,
+  type ExecProcess,
+  type ProcessEvent,
+} from '../environment/index.ts';
 import { MAX_LINE_BYTES, STDIO_EXIT_WAIT_MS } from './limits.ts';
 
 /** Options of a program on stdio. */
@@ -46,8 +53,12 @@ export class StdioProgram {
   /** Writes a line. Resolves when the executor has accepted it; the program may read it later. */
   async send(line: string, options: CallOptions = {}): Promise<void> {
     if (/[\r\n]/.test(line)) throw new TypeError('a line cannot contain a line break');
-    const status = await this.process.write(`${line}\n`, options);
-    if (status !== 'accepted') throw new StdioProgramError(`the program reads no input: ${status}`);
+    try {
+      await this.process.write(`${line}\n`, options);
+    } catch (error) {
+      const readsNoMore = error instanceof ClientError && ['stdinClosed', 'notFound'].includes(error.kind);
+      throw readsNoMore ? new StdioProgramError(error.message, { cause: error }) : error;
+    }
   }
 
   /**

@@ -1,10 +1,10 @@
 import type { Flag, Flags } from './flags.ts';
 
 /** What help, completion and the man page say about a flag. */
-export interface FlagDoc {
+interface FlagDoc {
   /**
-   * The name of the value, which also decides how a shell completes it: FILE, DIRECTORY, ENV (an environment), COMMAND, or the choices
-   * themselves, separated by `|`.
+   * The name of the value, which also decides how a shell completes it: FILE, DIRECTORY, ENV (an environment), COMMAND, PROCESS (also
+   * RUNNING or ENDED, to name only those), or the choices themselves, separated by `|`.
    */
   readonly value?: string;
   readonly description: string;

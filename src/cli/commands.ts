@@ -1,8 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
-import { suggestionFor } from '../server/config/suggestion.ts';
+import { suggestionFor } from '../base/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandSpec } from './command-spec.ts';
-import { UsageError } from './failures.ts';
+import { type FailureStyle, PROGRAM_FAILURES, UsageError } from './failures.ts';
+import { beforeDashes, beforeProgram } from './flags.ts';
 
 /** What a command uses of its process. Tests pass their own. */
 export interface Host {
@@ -14,6 +15,8 @@ export interface Host {
   readonly isTerminal: boolean;
   /** Shows the stack of an unexpected error. */
   debug: boolean;
+  /** How failures are reported. */
+  failures: FailureStyle;
   onSignal(listener: (signal: string) => void): void;
   /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
   surviveHangup(): void;
@@ -31,8 +34,8 @@ export interface CommandResult {
   readonly exitCode: number;
 }
 
-/** Headings of the help, in this order. */
-export const GROUPS = ['Environments', 'Servers', 'Relays', 'Tools'] as const;
+/** What commands are about. The help lists them in this order. */
+export const GROUPS = ['Programs', 'Files and ports', 'Environments', 'Servers', 'Relays', 'Tools'] as const;
 
 /** A command of the program. Its code is loaded when it runs, and its description when help or completion needs it. */
 export interface Command {
@@ -42,6 +45,8 @@ export interface Command {
   readonly group: (typeof GROUPS)[number];
   /** At most 24 characters: the list of commands has two columns. */
   readonly summary: string;
+  /** Whether the command line of another program follows the flags. Flags behind its name are its own. */
+  readonly takesProgram?: true;
   spec(): Promise<CommandSpec>;
   /** Runs the command with the arguments that follow its name. */
   run(argv: readonly string[], host: Host): Promise<CommandResult>;
@@ -49,6 +54,84 @@ export interface Command {
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
+  {
+    name: 'run',
+    group: 'Programs',
+    summary: 'Run a program',
+    takesProgram: true,
+    spec: async () => (await import('./specs/run-specs.ts')).RUN,
+    run: async (argv, host) => (await import('./programs/run-command.ts')).runCommand(argv, host),
+  },
+  {
+    name: 'shell',
+    group: 'Programs',
+    summary: 'Open a shell',
+    spec: async () => (await import('./specs/run-specs.ts')).SHELL,
+    run: async (argv, host) => (await import('./programs/shell-command.ts')).shellCommand(argv, host),
+  },
+  {
+    name: 'attach',
+    group: 'Programs',
+    summary: 'Show a running program',
+    spec: async () => (await import('./specs/run-specs.ts')).ATTACH,
+    run: async (argv, host) => (await import('./programs/attach-command.ts')).attachToProgram(argv, host),
+  },
+  {
+    name: 'ps',
+    group: 'Programs',
+    summary: 'List programs',
+    spec: async () => (await import('./specs/process-specs.ts')).PS,
+    run: async (argv, host) => (await import('./programs/ps.ts')).psCommand(argv, host),
+  },
+  {
+    name: 'logs',
+    group: 'Programs',
+    summary: 'Print their output',
+    spec: async () => (await import('./specs/process-specs.ts')).LOGS,
+    run: async (argv, host) => (await import('./programs/logs.ts')).logsCommand(argv, host),
+  },
+  {
+    name: 'wait',
+    group: 'Programs',
+    summary: 'Wait for their exit',
+    spec: async () => (await import('./specs/process-specs.ts')).WAIT,
+    run: async (argv, host) => (await import('./programs/wait.ts')).waitCommand(argv, host),
+  },
+  {
+    name: 'kill',
+    group: 'Programs',
+    summary: 'End or signal them',
+    spec: async () => (await import('./specs/process-specs.ts')).KILL,
+    run: async (argv, host) => (await import('./programs/kill.ts')).killCommand(argv, host),
+  },
+  {
+    name: 'rm',
+    group: 'Programs',
+    summary: 'Remove ended ones',
+    spec: async () => (await import('./specs/process-specs.ts')).RM,
+    run: async (argv, host) => (await import('./programs/kill.ts')).rmCommand(argv, host),
+  },
+  {
+    name: 'cp',
+    group: 'Files and ports',
+    summary: 'Copy files',
+    spec: async () => (await import('./specs/copy-spec.ts')).CP,
+    run: async (argv, host) => (await import('./files/cp-command.ts')).cpCommand(argv, host),
+  },
+  {
+    name: 'sync',
+    group: 'Files and ports',
+    summary: 'Copy what differs',
+    spec: async () => (await import('./specs/sync-spec.ts')).SYNC,
+    run: async (argv, host) => (await import('./sync-command.ts')).syncCommand(argv, host),
+  },
+  {
+    name: 'port-forward',
+    group: 'Files and ports',
+    summary: 'Reach ports over there',
+    spec: async () => (await import('./specs/port-forward-spec.ts')).PORT_FORWARD,
+    run: async (argv, host) => (await import('./port-forward-command.ts')).portForwardCommand(argv, host),
+  },
   {
     name: 'env',
     group: 'Environments',
@@ -155,10 +238,23 @@ export function findCommand(name: string): Command | undefined {
   return COMMANDS.find((command) => command.name === name || command.aliases?.includes(name));
 }
 
+/** What people type who know docker, kubectl, ssh or rsync. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  exec: 'run',
+  stop: 'kill',
+  ssh: 'shell',
+  scp: 'cp',
+  rsync: 'sync',
+  list: 'ps',
+  log: 'logs',
+};
+
 /** The error for a word that is no command. */
 export function unknownCommand(name: string): UsageError {
   const names = COMMANDS.flatMap((command) => [command.name, ...(command.aliases ?? [])]);
-  const advice = suggestionFor(name, names) ?? "'exec-server --help' lists the commands";
+  const advice =
+    (Object.hasOwn(ELSEWHERE, name) ? `did you mean '${ELSEWHERE[name]}'?` : suggestionFor(name, names)) ??
+    "'exec-server --help' lists the commands";
   return new UsageError(`unknown command ${quoteValue(name)}; ${advice}`);
 }
 
@@ -167,16 +263,16 @@ export async function runNamed(argv: readonly string[], host: Host): Promise<Com
   const [name = '', ...rest] = argv;
   const command = findCommand(name);
   if (command === undefined) return Object.hasOwn(HIDDEN, name) ? HIDDEN[name]!(rest, host) : null;
-  if (!asksForHelp(rest)) return command.run(rest, host);
+  const own = command.takesProgram ? beforeProgram(rest, (await command.spec()).flags) : beforeDashes(rest);
+  const { exitCode } = USES_ENVIRONMENT.has(command.group) ? PROGRAM_FAILURES : host.failures;
+  host.failures = { exitCode, json: own.includes('--json') };
+  if (!own.some((argument) => argument === '-h' || argument === '--help')) return command.run(rest, host);
   const { commandHelp } = await import('./help.ts');
   return printed(commandHelp(command, await command.spec()));
 }
 
-/** Whether --help is among the arguments. What follows `--` belongs to another program. */
-function asksForHelp(argv: readonly string[]): boolean {
-  const end = argv.indexOf('--');
-  return argv.slice(0, end === -1 ? argv.length : end).some((argument) => /^(?:-h|--help)$/.test(argument));
-}
+/** Groups whose commands leave every exit code but 2 and 124 to 127 to the program that they run. */
+const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>(['Programs', 'Files and ports']);
 
 /** The result of a command that succeeded. */
 export function printed(text: string): CommandResult {

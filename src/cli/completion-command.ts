@@ -1,6 +1,6 @@
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { candidatesFor, type NameSource } from './completion.ts';
+import { type Candidate, candidatesFor, type NameSource } from './completion.ts';
 import { SCRIPTS } from './completion-scripts.ts';
 import { UsageError } from './failures.ts';
 import { parseFlags } from './flags.ts';
@@ -32,18 +32,24 @@ export async function completeCommand(argv: readonly string[], { env }: Host): P
   return printed(`${paths}\n${lines.join('')}`);
 }
 
-/** The environments, where a command takes one. A file that cannot be read has none. */
+/** Environments and processes, where a command takes one. A file that cannot be read, or a server that is away, has none. */
 function namesOf(env: NodeJS.ProcessEnv): NameSource {
-  return async (kind) => {
-    if (kind !== 'ENV') return [];
-    const { readEnvironments } = await import('./environments/environments-file.ts');
-    const { codexEnvironments } = await import('./environments/codex-environments.ts');
-    const own = await readEnvironments(env).catch(() => ({ environments: [] }));
-    const ofCodex = await codexEnvironments(env).catch(() => []);
-    const named = own.environments.map(({ id, url }) => ({ word: id, description: url }));
-    const others = ofCodex.map(({ id, address }) => ({ word: id, description: address }));
-    return [{ word: 'local', description: 'The private server of this machine' }, ...named, ...others];
+  return async (kind, typed) => {
+    if (kind === 'ENV') return environmentNames(env);
+    if (kind !== 'PROCESS' && kind !== 'RUNNING' && kind !== 'ENDED') return [];
+    const { processNames } = await import('./programs/process-names.ts');
+    return processNames(kind, typed, env).catch(() => []);
   };
+}
+
+async function environmentNames(env: NodeJS.ProcessEnv): Promise<readonly Candidate[]> {
+  const { readEnvironments } = await import('./environments/environments-file.ts');
+  const { codexEnvironments } = await import('./environments/codex-environments.ts');
+  const own = await readEnvironments(env).catch(() => ({ environments: [] }));
+  const ofCodex = await codexEnvironments(env).catch(() => []);
+  const named = own.environments.map(({ id, url }) => ({ word: id, description: url }));
+  const others = ofCodex.map(({ id, address }) => ({ word: id, description: address }));
+  return [{ word: 'local', description: 'The private server of this machine' }, ...named, ...others];
 }
 
 /** The first sentence, on one line. */

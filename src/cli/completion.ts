@@ -1,20 +1,30 @@
 import type { CommandSpec, FlagSpec } from './command-spec.ts';
 import { COMMANDS, findCommand } from './commands.ts';
+import { parseFlags } from './flags.ts';
 
 /** What may stand at the cursor. */
-export interface Candidates {
+interface Candidates {
   readonly words: readonly Candidate[];
   /** Whether the shell completes paths too. */
   readonly paths: 'none' | 'files' | 'directories';
 }
 
-interface Candidate {
+export interface Candidate {
   readonly word: string;
   readonly description: string;
 }
 
-/** Finds names that only this machine knows, by the word for them in help texts: ENV. */
-export type NameSource = (kind: string) => Promise<readonly Candidate[]>;
+/**
+ * Finds names that the command line does not contain, by the word for them in a spec: ENV, PROCESS, RUNNING, ENDED. `typed` are the
+ * flags that have been typed.
+ */
+export type NameSource = (kind: string, typed: TypedFlags) => Promise<readonly Candidate[]>;
+
+/** The flags of a command that say which server to ask. */
+export interface TypedFlags {
+  readonly environment?: string;
+  readonly 'token-file'?: string;
+}
 
 /**
  * Returns the candidates for the last of `words`, which may be empty. `words` are what stands on the command line after the name of the
@@ -50,18 +60,19 @@ async function argumentCandidates(
   current: string,
   names: NameSource,
 ): Promise<Candidates> {
+  const namesOf = (kind: string) => names(kind, typedFlags(spec, before));
   const inline = /^(--[^=]+)=/.exec(current)?.[1];
   if (inline !== undefined) {
-    const values = await valuesOf(findFlag(spec, inline)?.value, names);
+    const values = await valuesOf(findFlag(spec, inline)?.value, namesOf);
     const words = values.words.map(({ word, description }) => ({ word: `${inline}=${word}`, description }));
     return { words, paths: values.paths };
   }
   const flag = findFlag(spec, before.at(-1) ?? '');
-  if (flag?.type === 'string') return valuesOf(flag.value, names);
+  if (flag?.type === 'string') return valuesOf(flag.value, namesOf);
   if (current.startsWith('-')) return { words: flagWords(spec), paths: 'none' };
   const verbs = hasOperand(spec, before) ? {} : (spec.verbs ?? {});
   const words = Object.entries(verbs).map(([word, description]) => ({ word, description }));
-  const operands = await valuesOf(spec.operand, names);
+  const operands = await valuesOf(spec.operand, namesOf);
   return { words: [...words, ...operands.words], paths: operands.paths };
 }
 
@@ -82,7 +93,19 @@ function flagWords({ flags }: CommandSpec): Candidate[] {
   return Object.entries(flags).map(([name, { description }]) => ({ word: `--${name}`, description }));
 }
 
-async function valuesOf(value: string | undefined, names: NameSource): Promise<Candidates> {
+/** The flags before the cursor. None while the command line is not valid. */
+function typedFlags({ flags }: CommandSpec, before: readonly string[]): TypedFlags {
+  try {
+    return parseFlags(null, before, flags, 'files').flags as TypedFlags;
+  } catch {
+    return {};
+  }
+}
+
+async function valuesOf(
+  value: string | undefined,
+  names: (kind: string) => Promise<readonly Candidate[]>,
+): Promise<Candidates> {
   if (value === undefined) return NOTHING;
   if (value.startsWith('FILE')) return { words: [], paths: 'files' };
   if (value === 'DIRECTORY') return { words: [], paths: 'directories' };

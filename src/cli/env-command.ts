@@ -9,10 +9,12 @@ import {
   type NamedEnvironment,
   readEnvironments,
   removeEnvironment,
+  type TlsFiles,
 } from './environments/environments-file.ts';
-import { forgetEnvironment } from './environments/selection.ts';
 import { parseSshUrl } from './environments/ssh-source.ts';
 import { checkUrl, findTarget, LOCAL, readToken, type TargetSources } from './environments/target.ts';
+import { readTlsFiles } from './environments/tls-files.ts';
+import { withClient } from './environments/with-client.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseFlags } from './flags.ts';
 import { ENV_FLAGS } from './specs/environment-specs.ts';
@@ -34,7 +36,7 @@ export async function envCommand(argv: readonly string[], host: Host): Promise<C
       return add(operands, flags, sources);
     case 'test':
       rejectMore(operands, 1);
-      return test(operands[0] ?? null, flags, sources);
+      return test(operands[0] ?? null, flags, host);
     case 'rm':
       rejectMore(operands, 1);
       return remove(operands[0], sources);
@@ -107,9 +109,27 @@ async function add(
     url,
     tokenFile,
     environmentId: isRelay ? (environmentId ?? id) : null,
+    tls: tlsFiles(url, flags, directory),
   };
   await addEnvironment(env, named);
   return { text: '', details: `added; try 'exec-server env test ${id}'\n`, exitCode: 0 };
+}
+
+/** The files of the flags for TLS. Throws UsageError or RunError for files that do not work. */
+function tlsFiles(url: string, flags: Flags, directory: string): TlsFiles {
+  const [ca, cert, key] = (['tls-ca', 'tls-cert', 'tls-key'] as const).map((name) => {
+    const file = flags[name];
+    return file === undefined ? null : resolve(directory, file);
+  }) as [string | null, string | null, string | null];
+  const files = { ca, cert, key };
+  if (ca === null && cert === null && key === null) return files;
+  if (!url.startsWith('wss:')) {
+    throw new UsageError('--tls-ca, --tls-cert and --tls-key are for wss:// URLs', 'env');
+  }
+  if ((cert === null) !== (key === null))
+    throw new UsageError('--tls-cert and --tls-key need each other', 'env');
+  readTlsFiles(files);
+  return files;
 }
 
 async function remove(id: string | undefined, { env }: TargetSources): Promise<CommandResult> {
@@ -120,22 +140,19 @@ async function remove(id: string | undefined, { env }: TargetSources): Promise<C
     throw new RunError(`the environment ${quoteValue(id)} ${why}; 'exec-server env ls' lists them`);
   }
   await removeEnvironment(env, id);
-  forgetEnvironment(id, env);
   return printed('');
 }
 
-async function test(given: string | null, flags: Flags, sources: TargetSources): Promise<CommandResult> {
+async function test(given: string | null, flags: Flags, host: Host): Promise<CommandResult> {
   if (given !== null && flags.environment !== undefined) {
     throw new UsageError('name the environment once: as an argument or with -E', 'env');
   }
-  const environment = given ?? flags.environment ?? null;
-  const target = await findTarget({ environment, tokenFile: flags['token-file'] ?? null }, sources);
+  const chosen = { ...flags, ...(given !== null && { environment: given }) };
   const startedAt = performance.now();
-  const client = await target.connect({ clientName: 'exec-server env test', detachedSessionTtlMs: 0 });
-  try {
+  const options = { clientName: 'exec-server env test', detachedSessionTtlMs: 0 };
+  return withClient(chosen, host, options, async ({ client, target: { name, address, source } }) => {
     const connectMs = Math.round(performance.now() - startedAt);
     const info = await client.info();
-    const { name, address, source } = target;
     if (flags.json) {
       return printed(`${JSON.stringify({ name, address, source, connectMs, environment: info }, null, 2)}\n`);
     }
@@ -150,9 +167,7 @@ async function test(given: string | null, flags: Flags, sources: TargetSources):
       ['shell', shell.path],
     ];
     return printed(table(rows));
-  } finally {
-    await client.close();
-  }
+  });
 }
 
 function addressOf({ url, environmentId }: NamedEnvironment): string {

@@ -15,6 +15,18 @@ export const EXIT_CODES = {
   usage: { code: 2, meaning: 'bad usage: unknown flag or command, or an invalid value from any source' },
 } as const;
 
+/** What the exit codes of commands that use an environment mean; any other code is the program's own. */
+export const PROGRAM_EXIT_CODES = {
+  usage: { code: 2, meaning: 'bad usage' },
+  timedOut: { code: 124, meaning: 'the program ran longer than --timeout, or exceeded a limit' },
+  failure: {
+    code: 125,
+    meaning: 'exec-server failed, or has lost the server; stderr says whether the program still runs',
+  },
+  notExecutable: { code: 126, meaning: 'the program cannot be executed' },
+  notFound: { code: 127, meaning: 'there is no such program' },
+} as const;
+
 /** The command line is wrong. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
@@ -30,6 +42,21 @@ export class UsageError extends Error {
 /** The command line is right, but the command failed. The message says why and how to fix it. */
 export class RunError extends Error {
   override readonly name = 'RunError';
+  /** The machine-readable reason, which `--json` prints: a kind of ClientError or one of the command. */
+  readonly kind: string;
+  /** The exit code; null for that of every failure of the command. */
+  readonly exitCode: number | null;
+
+  constructor(message: string, { kind = 'failed', exitCode = null }: RunErrorDetails = {}) {
+    super(message);
+    this.kind = kind;
+    this.exitCode = exitCode;
+  }
+}
+
+interface RunErrorDetails {
+  readonly kind?: string;
+  readonly exitCode?: number | null;
 }
 
 /** How a failure is shown and the exit code. `text` has no trailing newline. */
@@ -38,21 +65,54 @@ interface FailureReport {
   readonly exitCode: number;
 }
 
+/** How the failures of a command are reported. */
+export interface FailureStyle {
+  /** The exit code of failures other than bad usage. */
+  readonly exitCode: number;
+  /** Whether stderr gets a JSON object instead of a sentence. */
+  readonly json: boolean;
+}
+
+/** How the commands of servers report their failures. */
+export const SERVER_FAILURES: FailureStyle = { exitCode: EXIT_CODES.failure.code, json: false };
+
+/** How the commands that use an environment report theirs. */
+export const PROGRAM_FAILURES: FailureStyle = { exitCode: PROGRAM_EXIT_CODES.failure.code, json: false };
+
 /** Describes anything that was thrown. The stack of an unexpected error is shown only when `debug` is true. */
-export function reportFailure(error: unknown, debug: boolean): FailureReport {
+export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAILURES): FailureReport {
   const message = oneLine(error instanceof Error ? error.message : String(error));
   if (error instanceof UsageError || error instanceof ConfigError) {
     const command = error instanceof UsageError && error.command !== null ? ` ${error.command}` : '';
     const hint = SUGGESTS.test(message) ? '' : `\nTry 'exec-server${command || ' serve'} --help'.`;
-    return { text: `exec-server${command}: ${message}${hint}`, exitCode: EXIT_CODES.usage.code };
+    const text = style.json ? jsonFailure('usage', message) : `exec-server${command}: ${message}${hint}`;
+    return { text, exitCode: EXIT_CODES.usage.code };
   }
-  const exitCode = EXIT_CODES.failure.code;
-  // The client library is not loaded for its class.
-  const isExplained = error instanceof Error && error.name === 'ClientError';
-  if (isExplained || error instanceof RunError || error instanceof StartError)
-    return { text: `exec-server: ${message}`, exitCode };
+  const exitCode = (error instanceof RunError ? error.exitCode : null) ?? style.exitCode;
+  if (isExplained(error)) {
+    const text = style.json ? jsonFailure(error.kind, message) : `exec-server: ${message}`;
+    return { text, exitCode };
+  }
   const stack = debug && error instanceof Error ? `\n${error.stack}` : '';
-  return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
+  const text = style.json
+    ? jsonFailure('unexpected', message)
+    : `exec-server: unexpected error: ${message}${stack}`;
+  return { text, exitCode };
+}
+
+/** Whether the message is for users. The client library is not loaded for its class. */
+function isExplained(error: unknown): error is Error & { readonly kind?: string } {
+  return (
+    error instanceof RunError ||
+    error instanceof StartError ||
+    (error instanceof Error && ['ClientError', 'TransferError'].includes(error.name))
+  );
+}
+
+/** A failure for programs. What follows the last semicolon of a message says how to fix it. */
+function jsonFailure(code = 'failed', text: string): string {
+  const [, message = text, hint = null] = /^(.*); ([^;]*)$/.exec(text) ?? [];
+  return JSON.stringify({ code, message, hint });
 }
 
 /** The message already says what to type. */

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { suggestionFor } from '../server/config/suggestion.ts';
+import { suggestionFor } from '../base/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { UsageError } from './failures.ts';
 
@@ -30,6 +30,15 @@ export type GivenFlags<Known extends Flags> = {
       : string;
 };
 
+/** Where the arguments that are no flags may be. */
+export type OperandPlace =
+  /** Between flags. `--` is unknown. */
+  | 'anywhere'
+  /** Between flags. What follows `--` is no flag, and `-` is an operand. */
+  | 'files'
+  /** After the flags: the first one, or `--`, begins the command line of another program, whose flags are its own. */
+  | 'program';
+
 /**
  * Parses the arguments of `command` (null for the program itself). A value is the next argument or follows `=`; a value that begins
  * with two dashes must follow `=`. Throws UsageError at the first argument that it does not understand.
@@ -38,6 +47,7 @@ export function parseFlags<Known extends Flags>(
   command: string | null,
   args: readonly string[],
   known: Known,
+  operands: OperandPlace = 'anywhere',
 ): { readonly flags: GivenFlags<Known>; readonly positionals: readonly string[] } {
   const refuse = (problem: string) => new UsageError(problem, command);
   // Not strict: its error texts cannot be changed, and it refuses negative numbers as values.
@@ -47,11 +57,17 @@ export function parseFlags<Known extends Flags>(
   const seen = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'positional') {
-      if (token.value === '-') throw refuse(unknownFlag('-', known, command));
+      if (operands === 'program')
+        return { flags: flags as GivenFlags<Known>, positionals: args.slice(token.index) };
+      if (token.value === '-' && operands === 'anywhere') throw refuse(unknownFlag('-', known, command));
       positionals.push(token.value);
       continue;
     }
-    if (token.kind === 'option-terminator') throw refuse(unknownFlag('--', known, command));
+    if (token.kind === 'option-terminator') {
+      if (operands === 'anywhere') throw refuse(unknownFlag('--', known, command));
+      if (operands === 'files') continue;
+      return { flags: flags as GivenFlags<Known>, positionals: args.slice(token.index + 1) };
+    }
     const { name, rawName, value, inlineValue } = token;
     const flag = Object.hasOwn(known, name) ? known[name]! : null;
     if (flag === null) throw refuse(unknownFlag(rawName, known, command));
@@ -70,6 +86,19 @@ export function parseFlags<Known extends Flags>(
     if (flag.final) return { flags: { [name]: true } as GivenFlags<Known>, positionals };
   }
   return { flags: flags as GivenFlags<Known>, positionals };
+}
+
+/** The arguments before `--`. */
+export function beforeDashes(args: readonly string[]): readonly string[] {
+  const end = args.indexOf('--');
+  return end === -1 ? args : args.slice(0, end);
+}
+
+/** The arguments before the command line of another program. */
+export function beforeProgram(args: readonly string[], known: Flags): readonly string[] {
+  const { tokens } = parseArgs({ args: [...args], options: known, strict: false, tokens: true });
+  const program = tokens.find(({ kind }) => kind !== 'option');
+  return args.slice(0, program?.index ?? args.length);
 }
 
 /** The same for a command without positional arguments. */

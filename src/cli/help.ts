@@ -7,24 +7,23 @@ const MAX_FLAG_COLUMN = 28;
 const NAME_COLUMN = 13;
 const CELL_COLUMN = 40;
 
-/** The text of `exec-server --help`. It fits a terminal of 80 columns and 24 lines. */
+/** The text of `exec-server --help`. It fits a terminal of 80 columns and 24 lines, so groups have no headings. */
 export function programHelp(): string {
-  const groups = GROUPS.map((group) => {
-    const cells = COMMANDS.filter((command) => command.group === group).map(
-      ({ name, summary }) => `${name.padEnd(NAME_COLUMN)}${summary}`,
-    );
-    const half = Math.ceil(cells.length / 2);
-    const rows = cells
-      .slice(0, half)
-      .map((cell, index) => `  ${cell.padEnd(CELL_COLUMN - 2)}${cells[half + index] ?? ''}`.trimEnd());
-    return `${group}:\n${rows.join('\n')}\n`;
-  });
+  const cells = GROUPS.flatMap((group) => COMMANDS.filter((command) => command.group === group)).map(
+    ({ name, summary }) => `${name.padEnd(NAME_COLUMN)}${summary}`,
+  );
+  const half = Math.ceil(cells.length / 2);
+  const rows = cells
+    .slice(0, half)
+    .map((cell, index) => `  ${cell.padEnd(CELL_COLUMN - 2)}${cells[half + index] ?? ''}`.trimEnd());
   return `\
 Usage: exec-server [COMMAND] [options]
 
 Runs programs and file operations, here or on other machines.
 
-${groups.join('\n')}
+Commands:
+${rows.join('\n')}
+
 Without a command it serves. 'exec-server COMMAND --help' describes a command,
 'exec-server serve --help' also the settings. Options: -h, --help, -V, --version
 `;

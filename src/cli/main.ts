@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty';
-import { type CommandResult, type Host, runNamed } from './commands.ts';
-import { RunError, reportFailure } from './failures.ts';
+import { type CommandResult, type Host, runNamed, unknownCommand } from './commands.ts';
+import { RunError, reportFailure, SERVER_FAILURES } from './failures.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
 
@@ -18,15 +18,17 @@ const host: Host = {
     return isatty(1) && isatty(2);
   },
   debug: false,
+  failures: SERVER_FAILURES,
   onSignal: (listener) => listenForSignals(process, listener),
   surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
   exit: (code) => process.exit(code),
 };
 
-// A closed stdout means that the reader wants no more output. That is not an error.
+// A closed stdout means that the reader wants no more output, or that the terminal is gone. That is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') fail(new RunError(`cannot write to stdout: ${error.message}`));
+  if (error.code !== 'EPIPE' && error.code !== 'EIO')
+    fail(new RunError(`cannot write to stdout: ${error.message}`));
 });
 process.on('uncaughtException', fail);
 main().catch(fail);
@@ -43,13 +45,15 @@ async function main(): Promise<void> {
 
 /** Flags of `serve` and `config` may come before the command, and `serve` is the default. */
 async function runUnnamed(argv: readonly string[]): Promise<CommandResult> {
+  const [first] = argv;
+  if (first !== undefined && !first.startsWith('-')) throw unknownCommand(first);
   const { serveCommand } = await import('./serve-command.ts');
   return serveCommand(argv, host, null);
 }
 
 /** Reports every failure, thrown or emitted, expected or not. */
 function fail(error: unknown): never {
-  const { text, exitCode } = reportFailure(error, host.debug);
+  const { text, exitCode } = reportFailure(error, host.debug, host.failures);
   process.stderr.write(`${text}\n`);
   process.exit(exitCode);
 }

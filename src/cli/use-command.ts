@@ -32,6 +32,6 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   // Refuses a name that does not exist.
   if (name !== undefined) await findTarget({ environment: name, tokenFile: null }, sources);
   if (flags.global) await setDefault(env, name ?? null);
-  else select(sources.directory, name ?? null, env);
+  else await select(sources.directory, name ?? null, env);
   return printed('');
 }

@@ -1,5 +1,5 @@
 import type { NetworkPolicyDecision, NetworkPolicyDecisionEvent } from '../protocol/network.ts';
-import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
+import type { CallParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { PolicyHandler } from './connection/policy-requests.ts';
 import type { ClientError } from './errors.ts';
@@ -21,7 +21,8 @@ export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unkno
 export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
 export type TerminalSize = NonNullable<StartParams['size']>;
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
-export type WriteStatus = ResultOf<'process/write'>['status'];
+/** The limit of the server that ended a program. */
+export type LimitReason = NonNullable<ResultOf<'process/wait'>['reason']>;
 export type { NetworkPolicyDecision, NetworkPolicyDecisionEvent, SandboxRequest };
 export type SandboxType = ResultOf<'process/start'>['sandboxType'];
 export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode']>;
@@ -29,7 +30,8 @@ export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode'
 /**
  * An event of a process. Events arrive in order. `output`, `exited` and `closed` carry the server's sequence
  * numbers, which start at 1. `lost` replaces events that can no longer be read; the process keeps running. After
- * `failed` nothing more is known: the process may or may not still run. `closed` or `failed` is the last event.
+ * `failed` nothing more is known: the process may or may not still run. `closed` or `failed` is the last event, except after
+ * `process.detach()`, which ends the events without either.
  * `screen` comes first, and only where it was asked for; its number is that of the last event that it includes.
  */
 export type ProcessEvent =
@@ -44,6 +46,8 @@ export type ProcessEvent =
       readonly seq: number;
       readonly exitCode: number;
       readonly sandboxDenied: boolean;
+      /** Absent when no limit ended the program. */
+      readonly reason?: LimitReason;
     }
   | { readonly type: 'closed'; readonly seq: number }
   | LostEvent
@@ -66,9 +70,17 @@ export interface LostEvent {
 /** The current state of a process, as far as the client knows it. */
 export interface ProcessState {
   readonly exited: boolean;
+  /** 128 + n when signal n ended the program; null while it runs. */
   readonly exitCode: number | null;
+  /** The signal that the exit code stands for, if any. A program can also exit with such a code by itself. */
+  readonly signal: string | null;
+  /** Whether this client terminated the program because of the `timeoutMs` of `spawn`. */
+  readonly timedOut: boolean;
+  /** The limit of the server that ended the program; null when none did. */
+  readonly reason: LimitReason | null;
   readonly closed: boolean;
   readonly sandboxDenied: boolean;
+  /** Why the process is no longer followed: the connection is gone for good, or `detach` was called, with the kind `closed`. */
   readonly failure: ClientError | null;
 }
 
@@ -94,6 +106,8 @@ export interface ReadPage {
   readonly closed: boolean;
   readonly failure: string | null;
   readonly sandboxDenied: boolean;
+  /** Absent when no limit ended the program. */
+  readonly reason?: LimitReason;
 }
 
 export interface WaitOptions extends CallOptions {
@@ -114,6 +128,8 @@ export interface ExecProcess extends AsyncIterable<string> {
   readonly ref: string | null;
   /** The name that the process was started with. */
   readonly name: string | null;
+  /** The program that this client has started, `argv[0]`. Null for a process that it has attached to. */
+  readonly program: string | null;
   /** What this client may do with the process. The client that starts a process is its driver. */
   readonly role: ProcessAttachment['role'];
   /** The clients that are attached to the process, as far as the server has reported them. At most 64. */
@@ -123,17 +139,25 @@ export interface ExecProcess extends AsyncIterable<string> {
   readonly state: ProcessState;
   /** A number that grows with every event. It is at least the highest sequence number seen so far. */
   readonly revision: number;
-  /** Calls the listener whenever {@link revision} grows. Returns a function that removes the listener. */
-  onChange(listener: () => void): () => void;
+  /**
+   * Calls the listener whenever {@link revision} grows. Returns a function that removes the listener. It keeps Node running until the
+   * process ends, unless `unref` is true.
+   */
+  onChange(listener: () => void, options?: { readonly unref?: boolean }): () => void;
   /** Calls the listener when {@link role} or {@link attachedClients} has changed. Returns a function that removes the listener. */
   onAttachmentChange(listener: (attachment: ProcessAttachment) => void): () => void;
   /**
-   * Iterates over every retained event from the first one on, then over live ones. Ends after `closed` or `failed`.
-   * After an attach with `afterSeq` or `screen`, the first one is where that begins.
+   * Iterates over every retained event from the first one on, then over live ones. Ends after `closed` or `failed`, and with
+   * `detach`. After an attach with `afterSeq` or `screen`, the first one is where that begins. From its first step until it ends,
+   * the program waits for a reader that falls behind.
    */
   events(options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<ProcessEvent>;
   read(options?: ReadOptions): Promise<ReadPage>;
-  write(bytes: Uint8Array | string, options?: CallOptions): Promise<WriteStatus>;
+  /**
+   * Writes to stdin. Resolves when the server has accepted the bytes; the program may read them later. Rejects with the kind
+   * `stdinClosed` after `closeStdin` and after the end of the program.
+   */
+  write(bytes: Uint8Array | string, options?: CallOptions): Promise<void>;
   /** Closes stdin after everything that was written. Resolves with false when stdin was already closed. */
   closeStdin(options?: CallOptions): Promise<boolean>;
   signal(name: string, options?: CallOptions): Promise<void>;
@@ -144,7 +168,10 @@ export interface ExecProcess extends AsyncIterable<string> {
   screen(options?: CallOptions): Promise<ProcessScreen>;
   /** Makes this client the driver, and the present driver a viewer. */
   takeOver(options?: CallOptions): Promise<void>;
-  /** Stops following the process, which keeps running. Readers of its events get a `failed` event of the kind `closed`. */
+  /**
+   * Stops following the process, which keeps running. Loops over its output and events end; `wait` rejects. `state.failure` has the
+   * reason.
+   */
   detach(options?: CallOptions): Promise<void>;
   /** Ends the process and all its descendants; with a signal name such as `SIGINT`, only sends that signal. */
   kill(signal?: string, options?: CallOptions): Promise<void>;
@@ -172,7 +199,7 @@ export interface CapabilityDiscovery {
 export interface StartOptions extends CallOptions {
   /** Decides about the hosts of this process, instead of the client's handler. */
   readonly onNetworkPolicyRequest?: PolicyHandler | undefined;
-  /** Receives the decisions about this process. It must not throw. */
+  /** Receives the decisions about this process. */
   readonly onNetworkPolicyDecision?: ((decision: NetworkPolicyDecisionEvent) => void) | undefined;
 }
 
@@ -231,104 +258,4 @@ export interface ExecutorHttp {
   stream(request: HttpRequest, options?: CallOptions): Promise<StreamingHttpResponse>;
 }
 
-export type FileMetadata = ResultOf<'fs/getMetadata'>;
-export type DirectoryEntry = ResultOf<'fs/readDirectory'>['entries'][number];
-export type WalkOptions = CallParamsOf<'fs/walk'>['options'];
-export type WalkResult = ResultOf<'fs/walk'>;
-export type SearchResult = ResultOf<'fs/search'>;
-export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
-
-/** The SHA-256 of a file in hexadecimal digits, and how many bytes were hashed; or why it could not be read. */
-export type HashOutcome =
-  | { readonly sha256: string; readonly size: number; readonly error?: undefined }
-  | { readonly error: ClientError };
-
-/** Options of file operations. */
-export interface FileOptions extends CallOptions {
-  /**
-   * The sandbox to apply: a {@link SandboxRequest} or a form that only the server knows. Absent or null means none.
-   */
-  readonly sandbox?: unknown;
-}
-
-export interface SymlinkOptions extends FileOptions {
-  /** Default true. */
-  readonly followSymlinks?: boolean;
-}
-
-/** A search that exceeds `timeoutMs` returns the matches found so far. */
-export type SearchOptions = Pick<CallOptions, 'signal'> & Omit<CallParamsOf<'fs/search'>, 'path' | 'pattern'>;
-export type WatchOptions = CallOptions & Omit<CallParamsOf<'fs/watch'>, 'watchId' | 'path'>;
-
-/**
- * Changes in the order in which they happened. `overflow` means that some changes are missing: read the tree again.
- */
-export interface FileChanges {
-  readonly changes: readonly FileChange[];
-  readonly overflow: boolean;
-}
-
-/**
- * Watches a path for one consumer. Changes that the consumer does not take in time become an overflow. The
- * iteration ends with `close`, or throws when the path can no longer be watched. Leaving the loop closes the watch.
- */
-export interface FileWatch extends AsyncIterable<FileChanges> {
-  close(): Promise<void>;
-  /** The same as {@link close}. */
-  [Symbol.asyncDispose](): Promise<void>;
-}
-
-/**
- * The files of a local or remote executor. Paths are `file:` URIs on the executor. Errors are {@link ClientError}s
- * of the kinds `notFound`, `invalidInput`, `brokenPipe` (the connection is gone; the operation may have happened)
- * and `server`.
- */
-export interface ExecutorFileSystem {
-  canonicalize(path: string, options?: FileOptions): Promise<string>;
-  readFile(path: string, options?: SymlinkOptions): Promise<Uint8Array>;
-  /** Reads a UTF-8 file. Other encodings fail with the kind `invalidData`. */
-  readFileText(path: string, options?: SymlinkOptions): Promise<string>;
-  /**
-   * Reads a file in blocks of at most 1 MiB. Leaving the loop early closes the file. `timeoutMs` applies to each
-   * block.
-   */
-  readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array>;
-  writeFile(path: string, bytes: Uint8Array | string, options?: SymlinkOptions): Promise<void>;
-  createDirectory(path: string, options?: SymlinkOptions & { readonly recursive?: boolean }): Promise<void>;
-  getMetadata(path: string, options?: SymlinkOptions): Promise<FileMetadata>;
-  readDirectory(path: string, options?: FileOptions): Promise<readonly DirectoryEntry[]>;
-  walk(path: string, walk: WalkOptions, options?: FileOptions): Promise<WalkResult>;
-  remove(
-    path: string,
-    options?: SymlinkOptions & { readonly recursive?: boolean; readonly force?: boolean },
-  ): Promise<void>;
-  copy(
-    source: string,
-    destination: string,
-    options: FileOptions & { readonly recursive: boolean },
-  ): Promise<void>;
-  /**
-   * Renames within one file system and replaces an existing file. Fails with the kind `unsupported` on executors
-   * that lack it.
-   */
-  rename(source: string, destination: string, options?: FileOptions): Promise<void>;
-  /**
-   * Hashes regular files, at most 1,000. Returns one outcome per path, in the order of `paths`. The executor itself stops after
-   * `timeoutMs`, by default after ten minutes. Fails with the kind `unsupported` on executors that lack it.
-   */
-  hash(paths: readonly string[], options?: SymlinkOptions): Promise<readonly HashOutcome[]>;
-  /** Finds lines in files. Fails with the kind `unsupported` on executors that lack it. */
-  search(path: string, pattern: string, options?: SearchOptions): Promise<SearchResult>;
-  /** Watches for changes from now on. Fails with the kind `unsupported` on executors that lack it. */
-  watch(path: string, options?: WatchOptions): Promise<FileWatch>;
-  /**
-   * Writes a file of any size. By default the replacement is atomic: readers see the old file or the new one, and a
-   * failure keeps the old one. With `atomic: false` the file is truncated first and then grows. `timeoutMs` applies
-   * to each block. Fails with the kind `unsupported` on executors that lack the requested mode.
-   */
-  replaceFile(
-    path: string,
-    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-    options?: FileOptions & { readonly atomic?: boolean },
-  ): Promise<void>;
-}
+export type * from './executor-file-system.ts';

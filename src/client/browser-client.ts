@@ -5,7 +5,6 @@ import {
   type CommonUrlOptions,
   connectOptions,
   type TransportOptions,
-  urlSettings,
 } from './connection/connect-options.ts';
 import { parseServerUrl, unreachable } from './connection/server-url.ts';
 import type { TransportSource } from './connection/session-options.ts';
@@ -16,7 +15,7 @@ import { Files } from './files/files.ts';
 /** Connects to a server by its address. */
 export interface UrlOptions extends CommonUrlOptions {
   /** `ws:` or `wss:`. */
-  readonly url: string;
+  readonly url: string | URL;
   /** Not supported: a browser cannot add headers to a websocket. Any value but undefined is rejected. */
   readonly authToken?: string;
 }
@@ -29,28 +28,31 @@ export class ExecServerClient extends ClientCore {
   readonly files = new Files(filesOf(this));
 
   /** Connects and opens a session. A text is the URL of the server. Rejects with a ClientError and leaves nothing open. */
-  static async connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
-    const options: ConnectOptions = connectOptions(target);
+  static async connect(
+    target: string | URL | ConnectOptions,
+    ...further: readonly undefined[]
+  ): Promise<ExecServerClient> {
+    const options = connectOptions<UrlOptions>(target, {}, further);
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);
     // A browser's websocket cannot send pings, so the client calls the server instead.
-    if ('url' in options) {
-      const { pingIntervalMs, pongTimeoutMs } = urlSettings(options);
-      client.keepAlive(pingIntervalMs, pongTimeoutMs);
-    }
+    if (!('open' in options)) client.keepAlive(options.pingIntervalMs, options.pongTimeoutMs);
     return client;
   }
 }
 
 /** Connects to a server: `ExecServerClient.connect` in short. */
-export function connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
-  return ExecServerClient.connect(target);
+export function connect(
+  target: string | URL | ConnectOptions,
+  ...further: readonly undefined[]
+): Promise<ExecServerClient> {
+  return ExecServerClient.connect(target, ...further);
 }
 
-function sourceOf(options: ConnectOptions): TransportSource {
-  if (!('url' in options)) return options;
-  const { maxMessageBytes } = urlSettings(options);
-  const { href, name } = parseServerUrl(options.url);
+function sourceOf(options: ReturnType<typeof connectOptions<UrlOptions>>): TransportSource {
+  if ('open' in options) return options;
+  const { maxMessageBytes } = options;
+  const { href, name } = parseServerUrl(String(options.url));
   if (href.startsWith('unix:')) {
     throw new ClientError('config', 'a browser cannot connect to a unix socket', {
       hint: 'make the server listen on ws:// or wss:// as well',

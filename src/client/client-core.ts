@@ -1,5 +1,3 @@
-import { onAbort } from '../base/abort.ts';
-import { Listeners } from '../base/listeners.ts';
 import type {
   CallParamsOf,
   Method,
@@ -8,12 +6,15 @@ import type {
   ResultOf,
 } from '../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
-import { Activity, ActivityGroup } from './connection/activity.ts';
+import { Activity } from './connection/activity.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
+import { type ClientState, ClientStatus, closedByOwner } from './connection/client-status.ts';
+import { keepAlive } from './connection/keep-alive.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
-import { durationOrNone } from './connection/option-checks.ts';
+import { NotificationListeners } from './connection/notification-listeners.ts';
+import { durationOrNone, expectFunction } from './connection/option-checks.ts';
 import { PolicyRequests } from './connection/policy-requests.ts';
 import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
 import { lostConnection, notRecovered } from './connection/recovery-errors.ts';
@@ -24,7 +25,7 @@ import {
   type SessionOptions,
   type TransportSource,
 } from './connection/session-options.ts';
-import { ClientError, withCallerStack } from './errors.ts';
+import { type ClientError, withCallerStack } from './errors.ts';
 import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
 import {
@@ -48,14 +49,9 @@ import type { AttachOptions, SharedProcesses } from './sharing.ts';
 import { type PortListener, PortWatch } from './tcp/port-watch.ts';
 import { TcpStreams } from './tcp/tcp-streams.ts';
 
-/** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
-export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
-
 /** A session with a server that survives lost connections. Independent of how connections are opened. */
 export class ClientCore {
   readonly #activity = new Activity();
-  /** The listeners of notifications. */
-  readonly #listening = new ActivityGroup(this.#activity);
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
   /** Lists the processes of the server and attaches to them, whichever client started them. */
@@ -68,14 +64,11 @@ export class ClientCore {
   /** TCP connections from the server's network. */
   protected readonly tcp: TcpStreams = new TcpStreams(this, this.#activity);
   readonly #policyRequests: PolicyRequests;
-  readonly #states = new Listeners<[ClientState, ClientError | null]>();
-  readonly #notifications = new Map<string, Listeners<[unknown]>>();
-  readonly #linkWaiters = new Listeners<[]>();
+  readonly #status = new ClientStatus();
+  readonly #notifications = new NotificationListeners(this.#activity);
   readonly #backoff = reconnectBackoff();
   /** Aborted by `close`. */
   readonly #closing = new AbortController();
-  #state: ClientState = 'connected';
-  #failure: ClientError | null = null;
   #link: Link | null = null;
   #linkSince = 0;
   #answeredBefore = 0;
@@ -150,28 +143,19 @@ export class ClientCore {
   /** Probes the server at an interval and drops a connection that does not answer in time. */
   protected keepAlive(intervalMs: number, timeoutMs: number): void {
     if (intervalMs === 0) return;
-    const probe = async () => {
-      const link = this.#link;
-      const limit = new CallLimit('the keep-alive probe', timeoutMs === 0 ? {} : { timeoutMs });
-      await link?.call('environment/status', {}, { signal: limit.signal }).catch((error: unknown) => {
-        if (error instanceof ClientError && error.kind === 'timeout')
-          link.drop('the server does not answer keep-alive probes');
-      });
-      limit.end();
-    };
-    const timer = setInterval(() => void probe(), intervalMs);
+    const stop = keepAlive(() => this.#link, intervalMs, timeoutMs);
     this.onStateChange((state) => {
-      if (state === 'closed' || state === 'failed') clearInterval(timer);
+      if (state === 'closed' || state === 'failed') stop();
     });
   }
 
   get state(): ClientState {
-    return this.#state;
+    return this.#status.state;
   }
 
   /** Why the client is not connected; null while it is. */
   get failure(): ClientError | null {
-    return this.#failure;
+    return this.#status.failure;
   }
 
   /** Pass it as `resumeSessionId` to resume the session with another client. */
@@ -205,6 +189,9 @@ export class ClientCore {
     return this.#capabilities;
   }
 
+  /** Whether a base64 parameter may be a Uint8Array. The connection encodes it where the server does not run in this process. */
+  readonly takesBytes = true;
+
   /** Whether the server runs in this process, so that bytes need no base64. */
   get carriesBytes(): boolean {
     return this.#link?.carriesBytes ?? false;
@@ -212,7 +199,8 @@ export class ClientCore {
 
   /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: (state: ClientState, failure: ClientError | null) => void): () => void {
-    return this.#states.add(listener);
+    expectFunction('listener', listener);
+    return this.#status.onChange(listener);
   }
 
   /**
@@ -224,17 +212,8 @@ export class ClientCore {
     method: N,
     listener: (params: NotificationParamsOf<N>) => void,
   ): () => void {
-    let listeners = this.#notifications.get(method);
-    if (listeners === undefined) {
-      listeners = new Listeners();
-      this.#notifications.set(method, listeners);
-    }
-    const remove = listeners.add(listener as (params: unknown) => void);
-    const end = this.#listening.begin();
-    return () => {
-      remove();
-      end();
-    };
+    expectFunction('listener', listener);
+    return this.#notifications.add(method, listener as (params: unknown) => void);
   }
 
   /**
@@ -251,7 +230,7 @@ export class ClientCore {
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
     try {
       for (const retries = new CallRetries(); ; ) {
-        if (rules.failFast && this.#state === 'recovering') throw this.#failure ?? closedByOwner();
+        if (rules.failFast && this.state === 'recovering') throw this.#status.reason;
         const link = await this.#usableLink(limit.signal);
         const sentAt = performance.now();
         try {
@@ -259,7 +238,7 @@ export class ClientCore {
           return result as ResultOf<M>;
         } catch (error) {
           if (!(error instanceof LinkEndedError)) throw asClientError(error, method);
-          if (this.#state === 'closed') throw closedByOwner();
+          if (this.state === 'closed') throw closedByOwner();
           if (!error.sent) continue;
           if (!rules.retryable) throw lostCall(method, error.end);
           if (retries.allowAfter(error.end, sentAt)) continue;
@@ -294,7 +273,7 @@ export class ClientCore {
   /** Closes the connection. Processes keep running for as long as the server keeps the session. */
   async close(): Promise<void> {
     const link = this.#link;
-    if (this.#state !== 'closed') {
+    if (this.state !== 'closed') {
       this.#closing.abort();
       this.#change('closed', closedByOwner());
       this.#routes.failAll(closedByOwner());
@@ -308,27 +287,10 @@ export class ClientCore {
   /** Returns the open connection. Waits during a recovery; rejects when the client has failed or is closed. */
   async #usableLink(signal?: AbortSignal): Promise<Link> {
     for (;;) {
-      if (this.#state === 'closed' || this.#state === 'failed') throw this.#failure ?? closedByOwner();
-      if (this.#state === 'connected' && this.#link !== null) return this.#link;
-      await this.#activity.during(this.#nextChange(signal));
+      if (this.#status.isOver) throw this.#status.reason;
+      if (this.state === 'connected' && this.#link !== null) return this.#link;
+      await this.#activity.during(this.#status.nextChange(signal));
     }
-  }
-
-  #nextChange(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const finish = () => {
-        stop();
-        unsubscribe?.();
-        if (signal?.aborted) reject(signal.reason);
-        else resolve();
-      };
-      const stop = this.#linkWaiters.add(finish);
-      const unsubscribe = signal && onAbort(signal, finish);
-    });
   }
 
   async #openLink(resumeSessionId: string | null, signal: AbortSignal): Promise<Link> {
@@ -361,7 +323,7 @@ export class ClientCore {
   #notified(method: string, params: unknown): boolean {
     if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
     const routed = this.#route(method, params);
-    if (routed === 'unknown') this.#notifications.get(method)?.emit(params);
+    if (routed === 'unknown') this.#notifications.emit(method, params);
     return routed !== 'unreadable';
   }
 
@@ -374,7 +336,7 @@ export class ClientCore {
   /** Starts the recovery. A connection that worked is replaced without delay. */
   #lost(link: Link, end: LinkEnd): void {
     this.#link = null;
-    if (this.#state !== 'connected') return;
+    if (this.state !== 'connected') return;
     const livedMs = performance.now() - this.#linkSince;
     const good = livedMs >= GOOD_CONNECTION_MS || link.answered > this.#answeredBefore;
     if (good) this.#backoff.reset();
@@ -405,10 +367,10 @@ export class ClientCore {
         pauseMs,
         limit.signal!,
       );
-      if (this.#state === 'recovering') this.#install(link);
+      if (this.state === 'recovering') this.#install(link);
       else await link.close();
     } catch (error) {
-      if (this.#state !== 'recovering') return;
+      if (this.state !== 'recovering') return;
       const failure = notRecovered(end, error);
       this.#change('failed', failure);
       this.#routes.failAll(failure);
@@ -432,16 +394,7 @@ export class ClientCore {
   }
 
   #change(state: ClientState, failure: ClientError | null): void {
-    if (this.#state === 'closed' || (this.#state === 'failed' && state !== 'closed')) return;
-    const changed = state !== this.#state;
-    this.#state = state;
-    this.#failure = failure;
-    if (state === 'closed' || state === 'failed') this.#listening.end();
-    this.#linkWaiters.emit();
-    if (changed) this.#states.emit(state, failure);
+    if (state === 'closed' || state === 'failed') this.#notifications.end();
+    this.#status.change(state, failure);
   }
-}
-
-function closedByOwner(): ClientError {
-  return new ClientError('closed', 'the client is closed');
 }

@@ -6,11 +6,11 @@ import {
   type CommonUrlOptions,
   connectOptions,
   type TransportOptions,
-  urlSettings,
 } from './connection/connect-options.ts';
 import { openWebSocket } from './connection/open-websocket.ts';
 import { parseServerUrl } from './connection/server-url.ts';
 import type { TransportSource } from './connection/session-options.ts';
+import { checkTls } from './connection/tls-checks.ts';
 import { filesOf } from './files/client-files.ts';
 import { NodeFiles } from './files/node-files.ts';
 import { type ForwardOptions, PortForward } from './tcp/port-forward.ts';
@@ -20,7 +20,7 @@ import type { TcpTarget } from './tcp/tcp-streams.ts';
 /** Connects to a server by its address. */
 export interface UrlOptions extends CommonUrlOptions {
   /** `ws:`, `wss:` or `unix:///PATH`. */
-  readonly url: string;
+  readonly url: string | URL;
   /** Sent as `Authorization: Bearer` with every connection. */
   readonly authToken?: string;
   readonly tls?: TlsOptions;
@@ -34,8 +34,11 @@ export class ExecServerClient extends ClientCore {
   readonly files = new NodeFiles(filesOf(this));
 
   /** Connects and opens a session. A text is the URL of the server. Rejects with a ClientError and leaves nothing open. */
-  static async connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
-    const options: ConnectOptions = connectOptions(target);
+  static async connect(
+    target: string | URL | ConnectOptions,
+    ...further: readonly undefined[]
+  ): Promise<ExecServerClient> {
+    const options = connectOptions<UrlOptions>(target, { tls: true }, further);
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);
     return client;
@@ -59,14 +62,22 @@ export class ExecServerClient extends ClientCore {
 }
 
 /** Connects to a server: `ExecServerClient.connect` in short. */
-export function connect(target: string | URL | ConnectOptions): Promise<ExecServerClient> {
-  return ExecServerClient.connect(target);
+export function connect(
+  target: string | URL | ConnectOptions,
+  ...further: readonly undefined[]
+): Promise<ExecServerClient> {
+  return ExecServerClient.connect(target, ...further);
 }
 
-function sourceOf(options: ConnectOptions): TransportSource {
-  if (!('url' in options)) return options;
-  const { url, authToken, tls } = options;
-  parseServerUrl(url);
-  const settings = { url, authToken, tls, ...urlSettings(options) };
-  return { open: (signal) => openWebSocket(settings, signal), resumable: true };
+function sourceOf(options: ReturnType<typeof connectOptions<UrlOptions>>): TransportSource {
+  if ('open' in options) return options;
+  checkTls(options.tls);
+  const settings = { ...options, url: String(options.url), hasWorked: false };
+  parseServerUrl(settings.url);
+  const open = async (signal: AbortSignal) => {
+    const transport = await openWebSocket(settings, signal);
+    settings.hasWorked = true;
+    return transport;
+  };
+  return { open, resumable: true };
 }

@@ -1,7 +1,7 @@
 // Exports that the Node and the browser entry share. Each entry adds its way to connect.
 
 export type * from './backend.ts';
-export type { ClientState } from './client-core.ts';
+export type { ClientState } from './connection/client-status.ts';
 export type { TransportOptions } from './connection/connect-options.ts';
 export type { PolicyHandler, PolicyRequest } from './connection/policy-requests.ts';
 export type { Capabilities, DroppedProcess } from './connection/server-messages.ts';
@@ -11,6 +11,7 @@ export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
 export type * from './files/file-types.ts';
 export { Files, type FilesSource } from './files/files.ts';
+export type { ListTreeOptions, TreeEntry } from './files/list-tree.ts';
 export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
 export {
   type SkippedPath,
@@ -18,6 +19,7 @@ export {
   type TransferOptions,
   type TransferProgress,
   type TransferResult,
+  type UnfinishedPart,
 } from './files/transfer-result.ts';
 export type { WalkEntry, WalkTreeOptions } from './files/walk-tree.ts';
 export type { PathLike } from './paths.ts';

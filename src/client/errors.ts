@@ -2,7 +2,7 @@
 export type ClientErrorKind =
   /** The server could not be reached in time. */
   | 'connectTimeout'
-  /** The server could not be reached, or it refused the connection. */
+  /** The server, or the host of a TCP stream, could not be reached, or it refused the connection. */
   | 'connectFailed'
   /** The options are invalid: a bad URL, a missing program. */
   | 'config'
@@ -12,13 +12,13 @@ export type ClientErrorKind =
   | 'disconnected'
   /** The server sent an invalid message. */
   | 'protocol'
-  /** The server answered with an error. */
+  /** The server failed. */
   | 'server'
   /** The call's own deadline passed. */
   | 'timeout'
   /** The caller's signal aborted the call. */
   | 'aborted'
-  /** Too many calls are unanswered. */
+  /** A limit of the client or of the server is reached, which the message names. */
   | 'overloaded'
   /** The client was closed by its owner, or has detached from the process. */
   | 'closed'
@@ -40,15 +40,17 @@ export type ClientErrorKind =
   | 'notDirectory'
   /** A path exists already. */
   | 'exists'
-  /** The server refused what was asked for. */
+  /** The call is wrong: an unknown option, a value of a wrong kind, something that this process or path cannot do. */
   | 'invalidInput'
   /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
   | 'invalidData'
+  /** The program reads no more input: its stdin was closed, or it has ended. */
+  | 'stdinClosed'
   /** The connection was lost before the answer came; the operation may have happened. */
   | 'brokenPipe'
   /** Output of a process is lost: the server no longer retains it. */
   | 'outputLost'
-  /** Another client drives the process, another writer has changed what the call depends on, or it exists already. */
+  /** Another client drives the process or uses the session, another writer has changed what the call depends on, or a name, id or local port is in use. */
   | 'conflict'
   /** A file of this machine could not be read or written. */
   | 'storage';
@@ -66,7 +68,7 @@ export interface ClientErrorDetails {
 
 /** Every error that the client library throws. */
 export class ClientError extends Error {
-  override readonly name = 'ClientError';
+  override readonly name: string = 'ClientError';
   readonly kind: ClientErrorKind;
   readonly code: number | null;
   readonly data: unknown;

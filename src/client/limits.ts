@@ -102,6 +102,21 @@ export const LOG_MAX_EVENTS = 4096;
 export const LOG_MAX_BYTES = 1024 * 1024;
 
 /**
+ * Flow-control window of a process, on servers that support it: what its slowest reader may be behind before the program waits. A fast
+ * reader gets at least three quarters of it in one round trip.
+ */
+export const PROCESS_WINDOW_BYTES = 4 * 1024 * 1024;
+
+/** How often a reader reports in each window. Servers need two reports at least. */
+export const REPORTS_PER_WINDOW = 4;
+
+/**
+ * What is kept for a reader that is behind, in windows. Beside the window it can be what the server retained while the connection was lost,
+ * and another window after that.
+ */
+export const UNREAD_WINDOWS = 3;
+
+/**
  * Unanswered writes per process; a server answers only as fast as the program reads. It is a fraction of the 1024
  * unanswered calls of a connection, so one program that does not read cannot block the others.
  */
@@ -166,6 +181,12 @@ export const TCP_UNANSWERED_WRITES = 4;
 /** How often a forwarded port opens a stream again whose connection to the server was lost meanwhile. */
 export const FORWARD_ATTEMPTS = 4;
 
+/**
+ * How long a connection to a forwarded port may wait for its stream, also while the connection to the server is being restored. Programs
+ * rarely wait longer for a connection.
+ */
+export const FORWARD_TIMEOUT_MS = 30_000;
+
 /** Policy requests that handlers work on concurrently, as many as servers send. The next one is denied. */
 export const MAX_POLICY_REQUESTS = 256;
 
@@ -179,6 +200,9 @@ export const WATCH_QUEUE_CHANGES = 50_000;
 /** Largest content that is written with one request. Servers accept messages of 64 MiB, and base64 adds a third. */
 export const WRITE_WHOLE_MAX_BYTES = 16 * 1024 * 1024;
 
+/** Paths of one request for listings: what servers allow. */
+export const LISTS_PER_CALL = 1_000;
+
 /** Files of one request for hashes, and the characters of their paths: servers allow 1,000, and 4 MiB for the whole request. */
 export const HASHES_PER_CALL = 1_000;
 export const HASH_PATHS_MAX_LENGTH = 2 * 1024 * 1024;
@@ -188,8 +212,21 @@ export const WALK_MAX_DEPTH = 64;
 export const WALK_MAX_DIRECTORIES = 10_000;
 export const WALK_MAX_ENTRIES = 50_000;
 
-/** Files that one upload or download transfers at a time. Each has a block or two in memory, and a handle on the server. */
-export const TRANSFER_CONCURRENCY = 4;
+/**
+ * Files, links and directories that a transfer works on at a time, so that many small files do not wait for a round trip each. Those
+ * of up to the size are in memory as a whole. Servers allow 128 handles per connection.
+ */
+export const TRANSFER_CONCURRENCY = 32;
+export const TRANSFER_WHOLE_BYTES = 256 * 1024;
+
+/** Larger files that a transfer works on at a time. Each has several blocks in memory. */
+export const TRANSFER_LARGE_FILES = 4;
+
+/** From this size on, what an interrupted transfer has sent of a file is kept and continued. */
+export const RESUME_MIN_BYTES = 8 * 1024 * 1024;
+
+/** How long the part of a file on this machine is kept after the last write. Servers keep theirs as long. */
+export const PART_MAX_IDLE_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** How often one file of a transfer is started again after a lost connection. */
 export const TRANSFER_RETRIES = 3;

@@ -1,4 +1,5 @@
 import { encodeBase64 } from '../base/base64.ts';
+import { wrong } from './connection/option-checks.ts';
 import { ClientError } from './errors.ts';
 
 /**
@@ -12,6 +13,8 @@ export type PathLike = string | URL;
  * Rejects with a ClientError of kind `invalidInput`.
  */
 export async function fileUriOf(path: PathLike, defaultCwd: () => Promise<string | null>): Promise<string> {
+  // An unset variable must not mean the whole working directory.
+  if (path === '') throw emptyPath();
   const isUri = typeof path !== 'string' || FILE_URI.test(path);
   return toFileUri(path, isUri ? null : await defaultCwd());
 }
@@ -21,10 +24,10 @@ export async function fileUriOf(path: PathLike, defaultCwd: () => Promise<string
  * without a base the path itself decides, and must be absolute. Throws ClientError of kind `invalidInput`.
  */
 export function toFileUri(path: PathLike, baseUri: string | null): string {
+  if (path === '') throw emptyPath();
   if (typeof path !== 'string' || FILE_URI.test(path)) return checkedUri(path);
   if (path.includes('\0')) throw invalidPath('a path cannot contain NUL', 'remove the NUL character');
   const base = baseUri === null ? absoluteBase(path) : new URL(checkedUri(baseUri));
-  if (path === '') return base.href;
   return joined(base, path);
 }
 
@@ -50,6 +53,9 @@ const WINDOWS_DRIVE = /^([A-Za-z]:)(?=[\\/]|$)/;
 const UNC = /^[\\/]{2}([^\\/]+)(?=[\\/])/;
 
 function checkedUri(path: PathLike): string {
+  // Not `instanceof`: the URL may come from another realm.
+  if (typeof path !== 'string' && typeof (path as Partial<URL> | null | undefined)?.href !== 'string')
+    throw wrong('the path is', path, 'a text or a URL');
   const text = String(path);
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url?.protocol !== 'file:' || /[?#]/.test(url.href)) {
@@ -103,6 +109,11 @@ function escaped(segment: string): string {
   } catch {
     throw invalidPath('a path must be valid text', 'remove the unpaired surrogate');
   }
+}
+
+/** The error for an empty path. */
+export function emptyPath(): ClientError {
+  return invalidPath('the path is empty', "pass '.' for the default directory");
 }
 
 function invalidPath(message: string, hint: string): ClientError {

@@ -1,5 +1,5 @@
 import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
-import type { CallOptions, ExecProcess, TerminateMode } from './backend.ts';
+import type { CallOptions, ExecProcess, LimitReason, TerminalSize, TerminateMode } from './backend.ts';
 
 /** A viewer reads. A driver also writes, resizes, signals and terminates. A process has at most one driver. */
 export type ProcessRole = ResultOf<'process/attach'>['role'];
@@ -36,8 +36,44 @@ export interface AttachOptions extends CallOptions {
   readonly screen?: boolean;
 }
 
-/** What a server reports about a process. */
-export type ProcessInfo = ResultOf<'process/list'>['processes'][number];
+/** What a server reports about a process. Where the protocol has URIs and milliseconds, it has native paths and dates here. */
+export interface ProcessInfo {
+  /** The id on this connection: that of its session, or the `ref`. */
+  readonly processId: string;
+  /** Null where the server has no references. */
+  readonly ref: string | null;
+  readonly name: string | null;
+  /** The subject of the owner's token; `local` without one. Null where the server does not report it. */
+  readonly owner: string | null;
+  readonly lifetime: 'session' | 'detached';
+  /** The first 4,096 characters of the arguments. */
+  readonly argv: readonly string[];
+  /** Whether `argv` is incomplete. */
+  readonly argvTruncated: boolean;
+  /** A native path, or the `file:` URI of a path that is not UTF-8. */
+  readonly cwd: string;
+  readonly tty: boolean;
+  /** The size of the terminal; null without one. */
+  readonly size: TerminalSize | null;
+  readonly state: ListedProcess['state'];
+  readonly exitCode: number | null;
+  /** The signal that the exit code stands for, if any. */
+  readonly signal: string | null;
+  /** The limit of the server that ended the program; null when none did. */
+  readonly reason: LimitReason | null;
+  readonly startedAt: Date;
+  /** When the process closed; null before. */
+  readonly endedAt: Date | null;
+  readonly nextSeq: number;
+  /** How many bytes the program has written. Null where the server does not report it. */
+  readonly outputBytes: number | null;
+  /** The attached clients, at most 64. */
+  readonly attached: readonly AttachedClient[];
+  /** The TCP ports that the program listens on; null unless `list` was called with `ports`. */
+  readonly ports: readonly number[] | null;
+}
+
+type ListedProcess = ResultOf<'process/list'>['processes'][number];
 
 /** Options of {@link SharedProcesses.list}. */
 export type ListOptions = CallOptions & Pick<NonNullable<CallParamsOf<'process/list'>>, 'scope' | 'ports'>;
@@ -49,7 +85,10 @@ export interface SharedProcesses {
    * there are. Default: `owner`.
    */
   list(options?: ListOptions): Promise<readonly ProcessInfo[]>;
-  /** Finds one process of the owner. Rejects with the kind `notFound`. */
+  /**
+   * Finds one process of the owner; with the scope `observe` also one of another owner, by its reference. Rejects with the kind
+   * `notFound`.
+   */
   get(refOrName: string, options?: CallOptions): Promise<ProcessInfo>;
   /**
    * Attaches to a process. The result has the same members as a started process, and follows it across lost
@@ -60,4 +99,6 @@ export interface SharedProcesses {
   signal(refOrName: string, signal: string, options?: CallOptions): Promise<void>;
   /** Terminates a process without attaching to it. Resolves with whether it was running. */
   terminate(refOrName: string, mode?: TerminateMode, options?: CallOptions): Promise<boolean>;
+  /** Removes a process that has ended, with its retained output. Rejects while it runs. */
+  forget(refOrName: string, options?: CallOptions): Promise<void>;
 }

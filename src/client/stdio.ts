@@ -1,5 +1,5 @@
 import { openStdioCommand } from '../transport/stdio-command.ts';
-import { checkBytes } from './connection/option-checks.ts';
+import { checkBytes, expectOptions, type OptionNames, wrong } from './connection/option-checks.ts';
 import type { TransportSource } from './connection/session-options.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
@@ -22,8 +22,12 @@ export interface StdioCommandOptions {
  * process group ends with the connection, so a lost session cannot be resumed.
  */
 export function stdioCommand(options: StdioCommandOptions): TransportSource {
+  expectOptions('stdioCommand', options, STDIO_OPTIONS, 'config');
   const { maxMessageBytes = MAX_MESSAGE_BYTES, ...command } = options;
-  checkBytes('maxMessageBytes', maxMessageBytes, { min: 1 });
+  if (typeof command.program !== 'string' || command.program === '')
+    throw wrong('`program` is', command.program, 'the name or path of a program', undefined, 'config');
+  if (command.cwd === '') throw wrong('`cwd` is', command.cwd, 'a directory', undefined, 'config');
+  checkBytes('maxMessageBytes', maxMessageBytes, { min: 1, kind: 'config' });
   return {
     resumable: false,
     open: async () => {
@@ -38,3 +42,12 @@ export function stdioCommand(options: StdioCommandOptions): TransportSource {
     },
   };
 }
+
+const STDIO_OPTIONS: OptionNames<StdioCommandOptions> = {
+  program: true,
+  args: true,
+  env: true,
+  cwd: true,
+  onStderr: true,
+  maxMessageBytes: true,
+};

@@ -9,6 +9,7 @@ export {
   type TransferOptions,
   type TransferProgress,
   type TransferResult,
+  type UnfinishedPart,
 } from '../client/files/transfer-result.ts';
 export type * from '../client/sharing.ts';
 export type { ServerSettings } from '../server/config/config.ts';

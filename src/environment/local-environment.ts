@@ -1,11 +1,14 @@
-import { Listeners } from '../base/listeners.ts';
+import { Listeners, notify } from '../base/listeners.ts';
 import type {
   CallOptions,
   EnvironmentInfo,
   ExecBackend,
   ExecProcess,
   ExecutorFileSystem,
+  StartOptions,
+  StartParams,
 } from '../client/backend.ts';
+import { expectOptions } from '../client/connection/option-checks.ts';
 import { ClientError } from '../client/errors.ts';
 import { filesOver } from '../client/files/client-files.ts';
 import { NodeFiles } from '../client/files/node-files.ts';
@@ -23,7 +26,7 @@ import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from 
 import { fetchOver } from './fetch.ts';
 import { LocalConnection } from './local-connection.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
-import type { ClientSettings } from './remote/create-connector.ts';
+import { CLIENT_SETTINGS, type ClientSettings } from './remote/create-connector.ts';
 import { LazyBackend } from './remote/lazy-backend.ts';
 import { lazyFileSystem } from './remote/lazy-file-system.ts';
 import { LazyHttp } from './remote/lazy-http.ts';
@@ -31,7 +34,8 @@ import { LazyProcesses } from './remote/lazy-processes.ts';
 
 /**
  * This machine as an environment: a server in this process and a client of it. It is ready until it is disposed of; the first use
- * starts the server. Idle, it does not keep Node alive.
+ * starts the server. Idle, it does not keep Node running. Its programs do, like those of `node:child_process`: they cannot outlive this
+ * process.
  */
 export class LocalEnvironment implements Environment {
   readonly id = LOCAL_ENVIRONMENT_ID;
@@ -47,14 +51,16 @@ export class LocalEnvironment implements Environment {
   readonly http: LazyHttp;
   readonly fetch;
   readonly #connection: LocalConnection;
-  readonly #listeners = new Listeners<[ConnectionState]>();
+  readonly #listeners = new Listeners<[ConnectionState]>('environment.watchConnection');
   #disposed = false;
 
   /**
    * `server` overrides the defaults of the server. It has no listener, so settings of connections, access and records have no
-   * effect. Throws ConfigError for an unknown name or an invalid value.
+   * effect. Throws ConfigError for an unknown name or an invalid value of
+   * these, and ClientError of the kind `config` for an unknown name in `settings`.
    */
   constructor(settings?: ClientSettings, server?: ServerSettings) {
+    expectOptions('LocalEnvironment', settings, CLIENT_SETTINGS, 'config');
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
     this.processes = new LazyProcesses(this.#connection);
@@ -94,7 +100,7 @@ export class LocalEnvironment implements Environment {
 
   watchConnection(listener: (state: ConnectionState) => void): () => void {
     const stop = this.#listeners.add(listener);
-    listener(this.connection);
+    notify('environment.watchConnection', listener, this.connection);
     return stop;
   }
 
@@ -153,6 +159,20 @@ class LocalBackend extends LazyBackend {
   /** Whether programs can run on a terminal here; when not, why. */
   get pty(): LocalConnection['pty'] {
     return this.#connection.pty;
+  }
+
+  /** Rejects a detached program: all programs of this environment end with this process. */
+  override async start(params: StartParams, options?: StartOptions): Promise<ExecProcess> {
+    if (params.lifetime?.type === 'detached') {
+      throw new ClientError(
+        'unsupported',
+        'a local environment cannot start detached programs: they end with it',
+        {
+          hint: 'start a server with `exec-server`, and connect to it',
+        },
+      );
+    }
+    return await super.start(params, options);
   }
 
   /** The working directory of this process, a `file:` URI; null when it was removed. */

@@ -1,4 +1,5 @@
 import type { EnvironmentInfo } from '../client/backend.ts';
+import { expectOptions, type OptionNames } from '../client/connection/option-checks.ts';
 import { ClientError } from '../client/errors.ts';
 import type { Environment, EnvironmentStatus, InfoOptions } from './environment.ts';
 import { MAX_ENVIRONMENTS } from './limits.ts';
@@ -16,7 +17,12 @@ import {
 import { Provisioning, type ProvisioningReport } from './provisioning.ts';
 import { type AcceptedSocket, AcceptedSockets } from './remote/accepted-sockets.ts';
 import type { Connector } from './remote/connection.ts';
-import { acceptedConnector, type ClientSettings, createConnector } from './remote/create-connector.ts';
+import {
+  acceptedConnector,
+  CLIENT_SETTINGS,
+  type ClientSettings,
+  createConnector,
+} from './remote/create-connector.ts';
 import { RemoteEnvironment } from './remote/remote-environment.ts';
 
 /** Options of a manager. The defaults suit everything but tests. */
@@ -24,6 +30,12 @@ export interface ManagerOptions extends ClientSettings {
   readonly connectorFor?: (transport: EnvironmentTransport) => Connector;
   readonly openLocal?: () => Environment;
 }
+
+const MANAGER_OPTIONS: OptionNames<ManagerOptions> = {
+  ...CLIENT_SETTINGS,
+  connectorFor: true,
+  openLocal: true,
+};
 
 /** The status of an id; `unknown` without an environment. */
 export interface NamedStatus {
@@ -50,10 +62,12 @@ export class EnvironmentManager {
   /** Validates everything before it starts the first connection. */
   constructor(provided: ProvidedEnvironments, options: ManagerOptions = {}) {
     validateProvided(provided);
+    expectOptions('EnvironmentManager', options, MANAGER_OPTIONS, 'config');
     this.#options = options;
     this.defaultId = provided.default;
     if (provided.includeLocal) {
-      this.#environments.set(LOCAL_ENVIRONMENT_ID, options.openLocal?.() ?? new LocalEnvironment(options));
+      const { connectorFor: _connectorFor, openLocal, ...settings } = options;
+      this.#environments.set(LOCAL_ENVIRONMENT_ID, openLocal?.() ?? new LocalEnvironment(settings));
     }
     for (const { id, transport, requiredSkills = [] } of provided.environments) {
       this.#environments.set(id, this.#create(id, this.#connectorFor(transport), { requiredSkills }));

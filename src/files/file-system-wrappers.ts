@@ -78,10 +78,10 @@ export function leaseFileSystem(acquire: () => Promise<FileSystemLease>): FileSy
 export function countHandles(files: FileSystem, enter: () => () => void): FileSystem {
   return {
     ...files,
-    open: async (path, mode) => {
+    open: async (...args) => {
       const leave = once(enter());
       try {
-        return releasingFile(await files.open(path, mode), leave);
+        return releasingFile(await files.open(...args), leave);
       } catch (error) {
         leave();
         throw error;
@@ -100,6 +100,7 @@ function releasingContent(content: FileContent, release: () => void): FileConten
 
 function releasingFile(file: OpenFile, release: () => void): OpenFile {
   return {
+    part: file.part,
     read: (position, length, into) => file.read(position, length, into),
     write: (position, bytes) => file.write(position, bytes),
     close: () => file.close().finally(release),

@@ -28,6 +28,28 @@ export interface FileMetadata {
   readonly modifiedAtMs: number;
 }
 
+/** What is at a path, without following a link there. `mode` has the permission bits only. */
+export interface FileAttributes {
+  readonly kind: 'file' | 'directory' | 'symlink' | 'other';
+  readonly size: number;
+  readonly mode: number;
+  readonly modifiedAtMs: number;
+  /** Where a link leads to. It holds bytes, one per character. */
+  readonly target?: string;
+}
+
+/** What is at a path, and what is in it if it is a directory. `name` holds bytes. */
+export interface PathListing {
+  readonly attributes: FileAttributes;
+  readonly entries: readonly (FileAttributes & { readonly name: string })[] | null;
+}
+
+/** Attributes to set. An absent one stays as it is. `mode` has permission bits only. */
+export interface NewAttributes {
+  readonly mode?: number | undefined;
+  readonly modifiedAtMs?: number | undefined;
+}
+
 /** An entry of a directory. `name` holds bytes, one per character. */
 export interface DirectoryEntry {
   readonly name: string;
@@ -68,14 +90,30 @@ export interface FileHash {
 /** How a file is opened: to read it, to overwrite it in place, or to replace it by a new file on close. */
 export type OpenMode = 'read' | 'replace' | 'atomicReplace';
 
+export interface OpenOptions extends LinkOption {
+  /** The attributes of the new file, which has them when it appears. */
+  readonly attributes?: NewAttributes;
+  /** Whether an atomic replacement is flushed to the disk before it takes effect. Default true. */
+  readonly durable?: boolean | undefined;
+  /** Only with a mode. Identifies the content of an unfinished replacement that is kept when it is discarded, and continued. */
+  readonly resumeKey?: string | undefined;
+}
+
+export interface ReplacementPart {
+  readonly path: NativePath;
+  readonly size: number;
+}
+
 /** An open file that is read and written at any position, by one operation at a time. */
 export interface OpenFile {
+  /** The unfinished file of a resumable replacement, and its size when it was opened. */
+  readonly part?: ReplacementPart | undefined;
   /** Reads up to `length` bytes from `position`; fewer only at the end of the file. `into`, if given, is large enough. */
   read(position: number, length: number, into?: Buffer): Promise<Buffer>;
   write(position: number, bytes: Uint8Array): Promise<void>;
   /** Closes the file. An atomic replacement takes effect here, or fails here and leaves the old file. */
   close(): Promise<void>;
-  /** Closes the file and drops an atomic replacement. */
+  /** Closes the file and drops an atomic replacement. The part of a resumable one stays. */
   discard(): Promise<void>;
 }
 
@@ -107,10 +145,16 @@ export interface FileSystem {
   ): Promise<void>;
   copy(source: NativePath, destination: NativePath, options: { readonly recursive: boolean }): Promise<void>;
   rename(source: NativePath, destination: NativePath): Promise<void>;
+  /** Without `followSymlinks` a link before the last name is an error. A link as the last name is never followed. */
+  list(path: NativePath, options: LinkOption): Promise<PathListing>;
+  /** Does not follow a link as the last name: it sets the time of the link itself, and refuses to set its mode. */
+  setAttributes(path: NativePath, attributes: NewAttributes): Promise<void>;
+  /** Creates a symbolic link. `target` holds bytes, one per character. */
+  createLink(path: NativePath, target: string, options: { readonly replace: boolean }): Promise<void>;
   /** Hashes a regular file. Rejects with the signal's reason when it is aborted. */
   hash(path: NativePath, options: LinkOption, signal: AbortSignal): Promise<FileHash>;
-  /** `atomicReplace` always follows links. */
-  open(path: NativePath, mode: OpenMode, options?: LinkOption): Promise<OpenFile>;
+  /** `atomicReplace` always follows links. Only it takes attributes. */
+  open(path: NativePath, mode: OpenMode, options?: OpenOptions): Promise<OpenFile>;
 }
 
 export type FileOperationName = keyof FileSystem;
@@ -130,6 +174,9 @@ export const FILE_OPERATIONS = {
   remove: { scope: 'tree', arguments: ['json', 'json'], result: 'none' },
   copy: { scope: 'tree', arguments: ['json', 'json', 'json'], result: 'none' },
   rename: { scope: 'entry', arguments: ['json', 'json'], result: 'none' },
+  list: { scope: 'tree', arguments: ['json', 'json'], result: 'listing' },
+  setAttributes: { scope: 'entry', arguments: ['json', 'json'], result: 'none' },
+  createLink: { scope: 'entry', arguments: ['json', 'json', 'json'], result: 'none' },
   // A tree operation, because it takes long: a connection keeps slots for its other operations.
   hash: { scope: 'tree', arguments: ['json', 'json', 'signal'], result: 'json' },
   open: { scope: 'entry', arguments: ['json', 'json', 'json'], result: 'file' },
@@ -165,4 +212,6 @@ type ResultKind<Result> = undefined extends Result
         ? 'entries'
         : Result extends WalkResult
           ? 'walk'
-          : 'json';
+          : Result extends PathListing
+            ? 'listing'
+            : 'json';

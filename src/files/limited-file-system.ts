@@ -86,6 +86,7 @@ function limitContent(content: FileContent, inSlot: InSlot): FileContent {
 
 function limitFile(file: OpenFile, inSlot: InSlot): OpenFile {
   return {
+    part: file.part,
     read: (position, length, into) => inSlot(() => file.read(position, length, into)),
     write: (position, bytes) => inSlot(() => file.write(position, bytes)),
     close: async () => {

@@ -21,6 +21,16 @@ export const MAX_BLOCK_BYTES = 1024 * 1024;
 /** Entries of one directory listing. */
 export const MAX_DIRECTORY_ENTRIES = 50_000;
 
+/** The longest target of a symbolic link: PATH_MAX of Linux without its NUL. */
+export const MAX_LINK_TARGET_BYTES = 4_095;
+
+/**
+ * Where a result of `fs/list` ends: after the directory with which it has this many entries, or names and targets of this size. A
+ * client with a fast line reads the rest in the next request at hardly any cost.
+ */
+export const LIST_MAX_ENTRIES = 20_000;
+export const LIST_MAX_BYTES = 4 * 1024 * 1024;
+
 /**
  * A directory whose inode is up to this size is read in one call. It holds some ten thousand entries, which take the event loop a
  * few milliseconds. Larger directories are read in batches, at twice the cost.
@@ -142,6 +152,12 @@ export const TEMPORARY_STEM_BYTES = 64;
 
 /** A temporary file is stale after this time without a write, if its creator cannot be checked. No client pauses that long. */
 export const TEMPORARY_MAX_IDLE_MS = 60 * 60 * 1000;
+
+/** How long the part of a resumable replacement stays without a write: long enough to come back to a large file after a weekend. */
+export const PART_MAX_IDLE_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** How long a resumable replacement waits for another one that uses its part. Closing the files of an ended connection takes milliseconds. */
+export const PART_RELEASE_WAIT_MS = 2_000;
 
 /**
  * How often one directory is swept for stale temporary files, and for how many directories the time is kept. A sweep reads all

@@ -107,7 +107,7 @@ function invalidUri(text: string): string {
 }
 
 /** Decodes percent escapes to bytes; a percent sign without two hex digits stays. */
-function decodeEscapes(pathname: string): string {
+export function decodeEscapes(pathname: string): string {
   if (!pathname.includes('%')) return pathname;
   // A request may contain a million escapes, and a replacement by a regular expression takes 0.2 µs for each.
   const bytes = Buffer.from(pathname, 'latin1');

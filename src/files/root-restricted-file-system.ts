@@ -1,7 +1,7 @@
-import { Errno, isErrno, refused } from './errors.ts';
+import { Errno, isErrno, refused, systemError } from './errors.ts';
 import type { FileSystem } from './file-system.ts';
 import { withParentOpen } from './local/no-follow.ts';
-import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
+import { childPath, isWithin, type NativePath, parentPath, textOfNativePath } from './native-path.ts';
 
 /**
  * The same files, restricted to those below `root`, the real path of a directory. No symbolic link is followed, not even one that
@@ -10,6 +10,23 @@ import { childPath, isWithin, type NativePath, textOfNativePath } from './native
  * inside: their creator is responsible for them.
  */
 export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem {
+  return restricted(files, root, withParentOpen);
+}
+
+/**
+ * The same for files of another process, whose sandbox already hides everything outside of the root. Descriptors of this process mean
+ * nothing there, so a link that another process inserts meanwhile may be followed; the sandbox keeps that inside.
+ */
+export function restrictSandboxToRoot(files: FileSystem, root: NativePath): FileSystem {
+  return restricted(files, root, async (path, use) => {
+    const parent = parentPath(path);
+    if ((await files.canonicalize(parent)) !== parent) throw systemError(Errno.ENOTDIR);
+    return await use(path);
+  });
+}
+
+/** `withEntry` runs `use` on the last entry of a path. A link before the last name is an error. */
+function restricted(files: FileSystem, root: NativePath, withEntry: typeof withParentOpen): FileSystem {
   const inside = (path: NativePath): NativePath => {
     // By name alone `/root/../other` would be inside, and not every path arrives with its dots resolved.
     if (!isWithin(path, root) || hasDots(path)) throw refused(`path is not within ${textOfNativePath(root)}`);
@@ -26,6 +43,7 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     getMetadata: async (path) => await files.getMetadata(inside(path), NO_LINKS),
     hash: async (path, _, signal) => await files.hash(inside(path), NO_LINKS, signal),
     readDirectory: async (path) => await files.readDirectory(inside(path), NO_LINKS),
+    list: async (path) => await files.list(inside(path), NO_LINKS),
     open: async (path, mode) =>
       await files.open(mode === 'read' ? inside(path) : below(path), mode, NO_LINKS),
     walk: async (path, options, signal) =>
@@ -51,11 +69,11 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
       }
     },
 
-    /** Opens the parent directory without following links. The removal follows no links below the entry. */
+    /** Follows no links to the entry. The removal follows no links below the entry. */
     remove: async (path, options) => {
       below(path);
       try {
-        await withParentOpen(path, (entry) => files.remove(entry, { ...options, followSymlinks: true }));
+        await withEntry(path, (entry) => files.remove(entry, { ...options, followSymlinks: true }));
       } catch (error) {
         if (!options.force || !isErrno(error, Errno.ENOENT)) throw error;
       }
@@ -65,7 +83,20 @@ export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem 
     rename: async (source, destination) => {
       below(source);
       below(destination);
-      await withParentOpen(source, (from) => withParentOpen(destination, (to) => files.rename(from, to)));
+      await withEntry(source, (from) => withEntry(destination, (to) => files.rename(from, to)));
+    },
+
+    /** It follows no link at the end of the path. */
+    setAttributes: async (path, attributes) => {
+      below(path);
+      await withEntry(path, (entry) => files.setAttributes(entry, attributes));
+    },
+
+    /** Other clients would follow a link that leads outside. One that leads inside may be moved until it does not. */
+    createLink: async () => {
+      throw refused(
+        `fs/createLink is not available to a client that is restricted to ${textOfNativePath(root)}`,
+      );
     },
 
     copy: async () => {

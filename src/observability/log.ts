@@ -1,3 +1,4 @@
+import { escapeUnprintable } from '../base/unprintable.ts';
 import { MAX_LOGGED_CHARS } from './limits.ts';
 import { redactText } from './redact.ts';
 
@@ -37,12 +38,6 @@ export function safeJson(record: unknown, maxChars: number): string {
   const json = JSON.stringify(record, (_key, value) =>
     typeof value === 'string' ? redactText(value, maxChars) : value,
   );
-  return json.replace(UNSAFE, escapeCharacter);
-}
-
-/** Characters that JSON does not escape although terminals and line readers act on them: control, line-end and bidi characters. */
-const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
-
-function escapeCharacter(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  // JSON escapes only some of the characters that act on a terminal.
+  return escapeUnprintable(json);
 }

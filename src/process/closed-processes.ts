@@ -111,6 +111,13 @@ export class ClosedProcesses {
     if (oldest !== undefined) this.#evict(oldest);
   }
 
+  /** Forgets a process because a client asked for it. Returns whether it was closed. */
+  remove(processId: string): boolean {
+    const entry = [...this.#closed].find(({ process }) => process.processId === processId);
+    if (entry !== undefined) this.#evict(entry);
+    return entry !== undefined;
+  }
+
   /** A new process has this id. */
   idReused(processId: string): void {
     this.#dropped.delete(processId);

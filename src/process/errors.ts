@@ -1,5 +1,5 @@
-/** Whether the request itself is wrong, is not possible now, or failed while it was carried out. */
-export type ProcessErrorKind = 'invalid' | 'refused' | 'failed';
+/** Whether the request itself is wrong, is not possible now, failed while it was carried out, or exceeds what the server can do now. */
+export type ProcessErrorKind = 'invalid' | 'refused' | 'failed' | 'limit';
 
 /** A request about a process that cannot be carried out. The code is stable; the message is for people. */
 export class ProcessError extends Error {
@@ -20,6 +20,7 @@ export type ProcessErrorCode =
   | 'unknownProcess'
   | 'duplicateProcess'
   | 'nameInUse'
+  | 'stillRunning'
   | 'tooManyProcesses'
   | 'startCancelled'
   | 'emptyArgv'
@@ -29,6 +30,7 @@ export type ProcessErrorCode =
   | 'stdinFull'
   | 'notATerminal'
   | 'terminalTooLarge'
+  | 'tooManyDrawings'
   | 'unknownSignal'
   | 'limitUnavailable'
   | 'shuttingDown';
@@ -37,6 +39,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   unknownProcess: 'refused',
   duplicateProcess: 'refused',
   nameInUse: 'refused',
+  stillRunning: 'refused',
   tooManyProcesses: 'refused',
   startCancelled: 'refused',
   shuttingDown: 'refused',
@@ -49,4 +52,5 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   unknownSignal: 'invalid',
   stdinGone: 'failed',
   stdinFull: 'failed',
+  tooManyDrawings: 'limit',
 };

@@ -1,23 +1,17 @@
 import { ChangeSignal } from './change-signal.ts';
 import { ProcessError } from './errors.ts';
-import {
-  CLOSE_AFTER_KILL_ROUNDS,
-  CLOSED_PROCESS_BYTES,
-  DENIAL_OUTPUT_WAIT_MS,
-  MAX_CHUNK_BYTES,
-  MAX_TIMER_MS,
-  OUTPUT_AFTER_KILL_MS,
-} from './limits.ts';
-import { OutputLog, type PageBudget, type RetainedChunk } from './output-log.ts';
+import { CLOSED_PROCESS_BYTES, DENIAL_OUTPUT_WAIT_MS, MAX_CHUNK_BYTES } from './limits.ts';
+import { OutputLog, type RetainedChunk } from './output-log.ts';
+import { type ReadPage, type ReadRequest, readPage } from './read-page.ts';
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
 import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
 import type { DrawScreen } from './screen/drawn-screen.ts';
 import { type RetainedOutput, type Screen, ScreenTracker } from './screen/screen-tracker.ts';
-import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
+import { type TerminateMode, Termination } from './termination.ts';
 import type { ProcessTree } from './tree/kill-tree.ts';
 
 /** Receives a process's events in sequence order. The bytes are valid only during the call. */
@@ -46,42 +40,6 @@ export interface SandboxHooks {
 const UNSANDBOXED: SandboxHooks = { denialDetector: null, cleanUp: null };
 
 /**
- * A page of retained output and the state of the process. A page that ends early because of its size budget has the state after
- * its last event, so a reader that continues until `closed` misses nothing.
- */
-export interface ReadPage {
-  readonly chunks: readonly RetainedChunk[];
-  readonly nextSeq: number;
-  readonly exitCode: number | null;
-  readonly closed: boolean;
-  readonly reason: LimitReason | null;
-  readonly denied: boolean;
-  readonly position: ReadPosition;
-}
-
-/** What came before the end of a page. */
-export interface ReadPosition {
-  /** See {@link OutputLog.bytesBefore}. */
-  readonly streamBytes: Readonly<Record<StreamName, number | null>>;
-  /** Null when the exit comes later. */
-  readonly exitSeq: number | null;
-}
-
-/** Which page to read and how long to wait for new events. */
-export interface ReadRequest {
-  readonly afterSeq: number;
-  readonly maxBytes: number | null;
-  readonly waitMs: number;
-  /** How much the reader accepts; unlimited when absent. */
-  readonly budget?: PageBudget;
-}
-
-/** How to end a process. */
-export type TerminateMode =
-  | { readonly type: 'force' }
-  | { readonly type: 'graceful'; readonly timeoutMs: number };
-
-/**
  * A started program: running, then exited, then closed. It is exited when its own process has been reaped and what was readable then
  * has been read, and closed when also every output stream has ended. Both happen once and in that order.
  */
@@ -105,9 +63,12 @@ export class ManagedProcess {
   #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
   #closed = false;
+  #reading = false;
   #paused = false;
-  #killTimer: NodeJS.Timeout | null = null;
-  #killing: Promise<void> | null = null;
+  #held = false;
+  /** Whether the program was asked to end, or is dead. */
+  #ending = false;
+  readonly #termination: Termination;
 
   constructor(
     child: Child,
@@ -133,19 +94,24 @@ export class ManagedProcess {
     this.#openStreams = child.outputs.length;
     // In a later microtask, so that the output within the limit is delivered first.
     this.#watch = new RunWatch(limits, () => queueMicrotask(() => void this.kill()));
+    this.#termination = new Termination(child, {
+      isRunning: () => this.#exitCode === null,
+      abandonInput: () => this.#stdin?.abandon(),
+      unhold: () => this.#unhold(),
+      closes: (readingMs) => this.#closesWhileRead(readingMs),
+    });
   }
 
   /** Starts reading, unless output is paused from the beginning. */
   begin(paused: boolean): void {
-    this.#paused = paused;
     for (const source of this.#child.outputs) {
       source.listen(
         (bytes) => this.#output(source.name, bytes),
         () => this.#streamEnded(),
       );
-      if (!paused) source.resume();
     }
-    this.#watch.begin(!paused);
+    this.#watch.begin(false);
+    this.setPaused(paused);
     this.#child.onExit((status) => {
       // A limit that is exceeded after this point did not end the program.
       const end: ProgramEnd = { status, reason: this.#watch.reason };
@@ -157,6 +123,11 @@ export class ManagedProcess {
   /** Null while the program runs; 128 + n after signal n. */
   get exitCode(): number | null {
     return this.#exitCode;
+  }
+
+  /** Infinite while the program runs. */
+  get exitSeq(): number {
+    return this.#exitSeq;
   }
 
   get closed(): boolean {
@@ -195,14 +166,17 @@ export class ManagedProcess {
 
   /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
   setPaused(paused: boolean): void {
-    if (paused === this.#paused) return;
     this.#paused = paused;
-    this.#watch.setReading(!paused);
-    for (const source of this.#child.outputs) {
-      if (paused) source.pause();
-      else source.resume();
-    }
-    this.#changes.notify();
+    this.#updateReading();
+  }
+
+  /**
+   * Stops or resumes reading for a client that has not used what it got. Without effect once the program was asked to end or is killed:
+   * it may write its last output, and its end does not wait for the client.
+   */
+  setHeld(held: boolean): void {
+    this.#held = held;
+    this.#updateReading();
   }
 
   /** Returns immediately when there is a new event or the process is closed. Otherwise waits until the timeout or until `signal` aborts. */
@@ -211,7 +185,7 @@ export class ManagedProcess {
       onWait();
       await this.#changes.wait(() => this.#hasNewEvents(request.afterSeq), request.waitMs, signal);
     }
-    return this.#page(request);
+    return readPage(this.#log, this, request);
   }
 
   /** The first retained chunks after a sequence number, about `maxBytes` of them. Valid until the next event. */
@@ -251,6 +225,12 @@ export class ManagedProcess {
     if (this.#exitCode === null) this.#child.signalGroup(signal);
   }
 
+  /** Signals the process group so that the program ends. What it still writes does not wait for the client. */
+  requestEnd(signal: number): void {
+    this.signal(signal);
+    this.#unhold();
+  }
+
   /** The size of the terminal; null for a process on pipes. */
   get size(): TerminalSize | null {
     return this.#screen?.size ?? null;
@@ -269,14 +249,14 @@ export class ManagedProcess {
   }
 
   /** Draws the screen of the terminal. The events after its `seq` continue it. */
-  async screen(): Promise<Screen> {
+  async screen(signal?: AbortSignal): Promise<Screen> {
     if (this.#screen === null) {
       throw new ProcessError(
         'notATerminal',
         'the process does not run on a terminal and has no screen; start it with tty, or read its output',
       );
     }
-    return this.#screen.draw();
+    return this.#screen.draw(signal);
   }
 
   /**
@@ -287,55 +267,48 @@ export class ManagedProcess {
   terminate(mode: TerminateMode): boolean {
     if (this.#closed) return false;
     const running = this.#exitCode === null;
-    if (mode.type === 'force') {
-      void this.kill();
-    } else {
-      this.#child.signalGroup(SIGTERM);
-      this.#killTimer ??= setTimeout(() => void this.kill(), Math.min(mode.timeoutMs, MAX_TIMER_MS));
-    }
+    this.#termination.begin(mode);
     return running;
   }
 
-  /**
-   * Kills the whole tree immediately. Resolves when none of it is left and the process is closed, or after a deadline: a program
-   * stuck inside the kernel must not keep the server from shutting down.
-   */
+  /** See {@link Termination.kill}. */
   kill(): Promise<void> {
-    this.#stopKillTimer();
-    this.#killing ??= this.#killNow().finally(() => {
-      this.#killing = null;
-    });
-    return this.#killing;
+    return this.#termination.kill();
   }
 
-  /** Ends a graceful termination early, because no client can refer to this process any more. */
-  async forget(): Promise<void> {
-    if (this.#killTimer !== null) await this.kill();
+  /** See {@link Termination.forget}. */
+  forget(): Promise<void> {
+    return this.#termination.forget();
   }
 
-  async #killNow(): Promise<void> {
-    const running = this.#exitCode === null;
-    // Stdin is closed after the kill. Otherwise the program could see the end of its input and exit with its own code.
-    const killed = this.#child.killTree();
-    if (running) this.#stdin?.abandon();
-    await killed;
-    for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds++) {
-      if (await this.#closedWhileRead(OUTPUT_AFTER_KILL_MS)) return;
-      // Everything that could write is dead. A process from outside the tree may still hold a stream and is not waited for.
-      for (const source of this.#child.outputs) source.destroy();
+  #unhold(): void {
+    this.#ending = true;
+    this.#updateReading();
+  }
+
+  #updateReading(): void {
+    const reading = !this.#paused && (!this.#held || this.#ending);
+    if (reading === this.#reading) return;
+    this.#reading = reading;
+    this.#watch.setReading(reading);
+    for (const source of this.#child.outputs) {
+      // A source that is resumed may deliver output, which can stop the reading again.
+      if (this.#reading) source.resume();
+      else source.pause();
     }
+    this.#changes.notify();
   }
 
-  /** Like {@link wait}, but time in which a slow client pauses the output does not count. */
-  async #closedWhileRead(readingMs: number): Promise<boolean> {
+  /** Like {@link wait} for the end, but time in which nothing is read does not count. */
+  async #closesWhileRead(readingMs: number): Promise<boolean> {
     for (let left = readingMs; left > 0 && !this.#closed; ) {
-      const paused = this.#paused;
+      const reading = this.#reading;
       const from = performance.now();
       await this.#changes.wait(
-        () => this.#closed || this.#paused !== paused,
-        paused ? Number.POSITIVE_INFINITY : left,
+        () => this.#closed || this.#reading !== reading,
+        reading ? left : Number.POSITIVE_INFINITY,
       );
-      if (!paused) left -= performance.now() - from;
+      if (reading) left -= performance.now() - from;
     }
     return this.#closed;
   }
@@ -409,38 +382,9 @@ export class ManagedProcess {
     this.#changes.notify();
   }
 
-  #stopKillTimer(): void {
-    if (this.#killTimer !== null) clearTimeout(this.#killTimer);
-    this.#killTimer = null;
-  }
-
   #hasNewEvents(afterSeq: number): boolean {
     if (this.#closed || this.#log.hasAfter(afterSeq)) return true;
     return this.#exitCode !== null && afterSeq < this.#log.nextSeq - 1;
-  }
-
-  #page({ afterSeq, maxBytes, budget }: ReadRequest): ReadPage {
-    const { chunks, endsEarly } = this.#log.read(afterSeq, maxBytes, budget);
-    const last = chunks.at(-1);
-    const nextSeq = last !== undefined && (maxBytes !== null || endsEarly) ? last.seq + 1 : this.#log.nextSeq;
-    const { reason, denied } = this;
-    const exitIsBehind = this.#exitSeq >= nextSeq;
-    const bytesOf = (stream: StreamName) => this.#log.bytesBefore(nextSeq, stream);
-    const position = {
-      streamBytes: { stdout: bytesOf('stdout'), stderr: bytesOf('stderr'), pty: bytesOf('pty') },
-      exitSeq: exitIsBehind ? null : this.#exitSeq,
-    };
-    const page = {
-      chunks,
-      nextSeq,
-      exitCode: this.#exitCode,
-      closed: this.#closed,
-      reason,
-      denied,
-      position,
-    };
-    if (!endsEarly || maxBytes !== null) return page;
-    return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }
 }
 

@@ -1,18 +1,14 @@
 import { ClosedProcesses, type ClosedProcessKeeper } from './closed-processes.ts';
 import { ProcessError } from './errors.ts';
 import { LISTED_ARGUMENT_CHARACTERS, START_BEFORE_TERMINATE_MS } from './limits.ts';
-import {
-  ManagedProcess,
-  type ProcessListener,
-  type SandboxHooks,
-  type TerminateMode,
-} from './managed-process.ts';
+import { ManagedProcess, type ProcessListener, type SandboxHooks } from './managed-process.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { RetentionLimits } from './retained-stream.ts';
 import { drawScreenFor } from './screen-thread.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
 import type { TerminalSize } from './terminal-size.ts';
+import type { TerminateMode } from './termination.ts';
 
 /** Limits of one set of processes. */
 export interface ProcessManagerOptions {
@@ -141,6 +137,20 @@ export class ProcessManager {
     return process?.terminate(mode) ?? entry?.cancel.signal.aborted ?? false;
   }
 
+  /** Removes a process that has closed, and its output. Throws ProcessError for any other. */
+  async forget(processId: string): Promise<void> {
+    const process = await this.get(processId);
+    if (this.closed.remove(processId)) return;
+    // Another request has removed it meanwhile.
+    if (process.closed) throw this.closed.unknownProcess(processId);
+    throw new ProcessError(
+      'stillRunning',
+      process.exitCode === null
+        ? `process ${processId} is running; terminate it first`
+        : `process ${processId} has exited, but other programs still have its output open; terminate it first`,
+    );
+  }
+
   /** Describes a process for a listing; undefined when there is none. */
   summary(processId: string): ProcessSummary | undefined {
     const entry = this.#entries.get(processId);
@@ -157,7 +167,7 @@ export class ProcessManager {
     this.#closing = true;
     for (const { process, cancel } of this.#entries.values()) {
       if (process === null) cancel.abort();
-      else process.signal(signal);
+      else process.requestEnd(signal);
     }
   }
 

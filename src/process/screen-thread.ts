@@ -1,13 +1,16 @@
 import { Worker } from 'node:worker_threads';
+import { onAbort } from '../base/abort.ts';
+import { FairShares, THREE_QUARTERS } from '../base/fair-shares.ts';
+import { ProcessError } from './errors.ts';
+import { type Drawing, type DrawnScreen, type DrawScreen, requireDrawable } from './screen/drawn-screen.ts';
 import {
-  type DrawnScreen,
-  type DrawScreen,
-  requireDrawable,
-  type ScreenStart,
-  type TerminalInput,
-} from './screen/drawn-screen.ts';
-import { DRAWING_TIMEOUT_MS, SCREEN_THREAD_HEAP_MB, SCREEN_THREAD_IDLE_MS } from './screen/limits.ts';
-import { bufferOf, type DrawingRequest, toMessage } from './screen/screen-messages.ts';
+  DRAWING_TIMEOUT_MS,
+  MAX_WAITING_DRAWINGS,
+  SCREEN_THREAD_HEAP_MB,
+  SCREEN_THREAD_IDLE_MS,
+  SCREEN_THREAD_START_MS,
+} from './screen/limits.ts';
+import { bufferOf, type DrawingRequest, READY, toMessage } from './screen/screen-messages.ts';
 
 /**
  * Starts the thread that draws screens. Its program is always a file of the built package. This module is in this folder because the
@@ -28,49 +31,85 @@ export class DrawingTimeoutError extends Error {
 
 /**
  * A thread that draws the screens of all terminals, one after the other. The owners of terminals take turns, so one of them cannot keep
- * the others waiting. What a program prints can take minutes to draw, and can make the
- * library throw: neither affects the server. The thread starts with the first screen, ends some time after the last one and does not keep
- * the process alive.
+ * the others waiting. What a program prints can take minutes to draw, and can make the library throw: neither affects the server. The
+ * thread starts with the first screen, ends some time after the last one and does not keep the process alive.
  */
 export class ScreenThread {
   readonly #timeoutMs: number;
+  /** Drawings that wait or run. */
+  readonly #slots: FairShares;
   #worker: Worker | null = null;
+  /** Whether the thread has loaded its program. */
+  #isReady = false;
   #idle: NodeJS.Timeout | undefined;
   /** Drawings that wait for their turn. The owner whose turn comes next is first. */
   readonly #waiting = new Map<object, (() => void)[]>();
   #isBusy = false;
 
-  constructor(timeoutMs = DRAWING_TIMEOUT_MS) {
+  constructor(timeoutMs = DRAWING_TIMEOUT_MS, maxDrawings = MAX_WAITING_DRAWINGS) {
     this.#timeoutMs = timeoutMs;
+    this.#slots = new FairShares(maxDrawings, 'screens', () => {}, THREE_QUARTERS);
   }
 
-  /** Throws ProcessError for a terminal that is too large, DrawingTimeoutError, and Error when the library fails. */
-  async draw(owner: object, start: ScreenStart, inputs: readonly TerminalInput[]): Promise<DrawnScreen> {
+  /**
+   * See {@link DrawScreen}. Throws ProcessError for a terminal that is too large and when too many drawings wait, DrawingTimeoutError, and
+   * Error when the library fails.
+   */
+  async draw(owner: object, prepare: () => Drawing, signal?: AbortSignal): Promise<DrawnScreen> {
+    if (!this.#slots.reserve(owner)) {
+      throw new ProcessError(
+        'tooManyDrawings',
+        `${this.#slots.heldBy(owner)} screens of this session wait to be drawn, its share at the moment; try again later`,
+      );
+    }
+    try {
+      await this.#turn(owner, signal);
+      try {
+        signal?.throwIfAborted();
+        return await this.#draw(prepare());
+      } finally {
+        this.#endTurn();
+      }
+    } finally {
+      this.#slots.return(owner);
+    }
+  }
+
+  async #draw({ start, inputs }: Drawing): Promise<DrawnScreen> {
     for (const input of [start.size, ...start.input, ...inputs]) {
       if (!Buffer.isBuffer(input)) requireDrawable(input);
     }
-    await this.#turn(owner);
-    try {
-      const screen = await this.#ask({
-        start: { ...start, input: toMessage(start.input) },
-        inputs: toMessage(inputs),
-      });
-      return { ...screen, redraw: bufferOf(screen.redraw) };
-    } finally {
-      this.#endTurn();
-    }
+    const screen = await this.#ask({
+      start: { ...start, input: toMessage(start.input) },
+      inputs: toMessage(inputs),
+    });
+    return { ...screen, redraw: bufferOf(screen.redraw) };
   }
 
-  /** Resolves when the thread is free for this owner. */
-  #turn(owner: object): Promise<void> {
+  /** Resolves when the thread is free for this owner. Rejects when the signal aborts before. */
+  #turn(owner: object, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
     if (!this.#isBusy) {
       this.#isBusy = true;
       return Promise.resolve();
     }
-    return new Promise((begin) => {
-      const waiting = this.#waiting.get(owner);
-      if (waiting === undefined) this.#waiting.set(owner, [begin]);
-      else waiting.push(begin);
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(owner) ?? [];
+      const begin = () => {
+        stop();
+        resolve();
+      };
+      const stop =
+        signal === undefined
+          ? () => {}
+          : onAbort(signal, () => {
+              stop();
+              waiting.splice(waiting.indexOf(begin), 1);
+              if (waiting.length === 0) this.#waiting.delete(owner);
+              reject(signal.reason);
+            });
+      waiting.push(begin);
+      this.#waiting.set(owner, waiting);
     });
   }
 
@@ -92,15 +131,25 @@ export class ScreenThread {
     this.#worker ??= this.#open();
     const worker = this.#worker;
     return new Promise<DrawnScreen>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#forget(worker);
-        void worker.terminate();
-        reject(new DrawingTimeoutError(`a screen took longer than ${this.#timeoutMs} ms to draw`));
-      }, this.#timeoutMs);
-      worker.once('message', (screen: DrawnScreen) => {
+      const limit = (ms: number, what: string) =>
+        setTimeout(() => {
+          this.#forget(worker);
+          void worker.terminate();
+          reject(new DrawingTimeoutError(`${what} took longer than ${ms} ms`));
+        }, ms);
+      const limitDrawing = () => limit(this.#timeoutMs, 'drawing a screen');
+      // A busy machine may take seconds to load the program of the thread.
+      let timer = this.#isReady ? limitDrawing() : limit(SCREEN_THREAD_START_MS, 'the start of the thread');
+      worker.on('message', (message: DrawnScreen | typeof READY) => {
         clearTimeout(timer);
+        if (message === READY) {
+          this.#isReady = true;
+          timer = limitDrawing();
+          return;
+        }
+        worker.removeAllListeners('message');
         worker.removeAllListeners('exit');
-        resolve(screen);
+        resolve(message);
       });
       worker.once('exit', () => {
         clearTimeout(timer);
@@ -116,6 +165,7 @@ export class ScreenThread {
   }
 
   #open(): Worker {
+    this.#isReady = false;
     const worker = startThread();
     // The 'exit' event follows and is handled there.
     worker.on('error', () => {});

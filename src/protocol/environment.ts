@@ -35,12 +35,18 @@ export const CAPABILITIES = {
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
   processSharing:
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',
+  processFlowControl:
+    '`process/start` and `process/attach` accept `windowBytes`, and `process/consumed` exists.',
   processScreen: '`process/screen` exists.',
+  processForget: '`process/forget` exists.',
   tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',
   fsSearch: '`fs/search` exists.',
+  fsAttributes:
+    '`fs/list`, `fs/setAttributes` and `fs/createLink` exist, and `fs/open` accepts `attributes` and `durable`.',
+  fsResume: '`fs/open` accepts `resumeKey`.',
   fsHash: '`fs/hash` exists.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',

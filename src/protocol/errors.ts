@@ -1,3 +1,5 @@
+import { UNPRINTABLE } from '../base/unprintable.ts';
+
 /** Error codes of a server. */
 export const RpcErrorCode = {
   /** A malformed message (answered with id -1), a call out of order, an unknown session or process, a duplicate process id. */
@@ -81,9 +83,9 @@ export function processDriven(message: string): RpcError {
   return new RpcError(RpcErrorCode.processDriven, message);
 }
 
-/** Makes a client's text safe to print: no control characters, limited length. */
+/** Makes a client's text safe to print: no control or invisible characters, limited length. */
 export function printable(text: string, maxLength = 200): string {
-  const clean = text.slice(0, maxLength).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
+  const clean = text.slice(0, maxLength).replace(UNPRINTABLE, '?');
   // A cut must not split a surrogate pair: strict peers refuse the whole message.
   return text.length > maxLength ? `${clean.replace(/[\ud800-\udbff]$/, '')}…` : clean;
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { MAX_HASHED_PATHS } from './limits.ts';
+import { MAX_HASHED_PATHS, MAX_LISTED_PATHS } from './limits.ts';
 import { list } from './list.ts';
 import { Sandbox } from './sandbox.ts';
 import {
@@ -31,6 +31,38 @@ function flag(description: string) {
 
 const followSymlinks = once(() => ({
   followSymlinks: flag('Default true. With false a symbolic link anywhere in the path is an error.'),
+}));
+
+const Mode = once(() =>
+  z.number().check(
+    z.refine((value) => Number.isInteger(value) && value >= 0 && value <= 0o777, {
+      error: 'expected permission bits, an integer from 0 to 511 (octal 777)',
+    }),
+  ),
+);
+
+const newAttributes = once(() => ({
+  mode: doc(
+    optional(Mode()),
+    'The permission bits as an integer, 0 to 511 (octal 777). Set-user-ID, set-group-ID and sticky bits cannot be set.',
+  ),
+  modifiedAtMs: doc(optional(z.int()), 'The modification time, in milliseconds since 1970.'),
+}));
+
+const ResumeKey = once(() =>
+  Identifier().check(z.regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits in lower case')),
+);
+
+/** What is at a path, without following a link there. */
+const pathAttributes = once(() => ({
+  kind: z.enum(['file', 'directory', 'symlink', 'other']),
+  size: doc(Uint64(), 'Bytes of a file.'),
+  mode: doc(z.int(), 'The permission bits, 0 to 511.'),
+  modifiedAtMs: doc(z.int(), 'Rounded down.'),
+  target: doc(
+    z.optional(z.string()),
+    'The target of a symbolic link: its bytes, percent-encoded like the path of a `file:` URI. Absent for other kinds.',
+  ),
 }));
 
 /** The result of a method that returns nothing. */
@@ -137,6 +169,67 @@ export const FsRenameParams = once(() =>
   z.object({ sourcePath: Path(), destinationPath: Path(), ...sandboxed() }),
 );
 
+export const FsListParams = once(() =>
+  z.object({
+    paths: doc(list(Uri(), MAX_LISTED_PATHS), '`file:` URIs, at most 1,000.'),
+    recursive: flag('Default false. With true the directories below are listed too, breadth first.'),
+    ...sandboxed(),
+  }),
+);
+export const FsListResult = once(() =>
+  z.object({
+    listings: doc(
+      z.array(
+        z.object({
+          path: Path(),
+          attributes: doc(z.optional(z.object(pathAttributes())), 'What is at the path itself.'),
+          entries: doc(
+            z.optional(
+              z.array(
+                z.object({
+                  name: doc(
+                    z.string(),
+                    'The bytes of the name, percent-encoded like a segment of a `file:` URI.',
+                  ),
+                  ...pathAttributes(),
+                }),
+              ),
+            ),
+            'What is in the directory, in no particular order. Absent when the path is no directory.',
+          ),
+          error: doc(
+            z.optional(z.object({ code: z.int(), message: z.string() })),
+            'Why the path could not be read, as the error of `fs/readDirectory`. The other members are absent then.',
+          ),
+        }),
+      ),
+      'The requested paths and, with `recursive`, the directories below them.',
+    ),
+    unlisted: doc(
+      z.array(Path()),
+      'Paths that did not fit: a result ends after the directory with which it has 20,000 entries or 4 MiB of names. Request them next.',
+    ),
+  }),
+);
+
+export const FsSetAttributesParams = once(() =>
+  z.object({ path: Path(), ...newAttributes(), ...sandboxed() }),
+);
+
+export const FsCreateLinkParams = once(() =>
+  z.object({
+    path: Path(),
+    target: doc(
+      Uri(),
+      'What the link leads to, percent-encoded like the path of a `file:` URI: absolute, or relative to the directory of the link. At most 4,095 bytes. It need not exist.',
+    ),
+    replace: flag(
+      'Default false. With true an existing file or link is replaced in one step. A directory is not.',
+    ),
+    ...sandboxed(),
+  }),
+);
+
 export const FsHashParams = once(() =>
   z.object({
     paths: doc(list(Uri(), MAX_HASHED_PATHS), '`file:` URIs of regular files, at most 1,000.'),
@@ -177,10 +270,29 @@ export const FsOpenParams = once(() =>
       z._default(z.enum(['read', 'replace', 'atomicReplace']), 'read'),
       '`replace` truncates the file and writes in place. `atomicReplace` writes a new file that replaces the old one at `fs/close`.',
     ),
+    attributes: doc(
+      optional(z.object(newAttributes())),
+      'Only with `atomicReplace`: attributes of the new file. Until `fs/close` only its owner can read it if `mode` is given.',
+    ),
+    durable: flag(
+      'Default true: an atomic replacement is on the disk before it takes effect. With false it is as fast as a copy, and a power failure may lose it, or on some file systems leave an empty file.',
+    ),
+    resumeKey: doc(
+      optional(ResumeKey()),
+      'Only with `atomicReplace` and `attributes.mode`: 32 hexadecimal digits in lower case that identify the new content. An unfinished file is kept when the connection ends or with `discard`, and an `fs/open` of the same path with the same key continues it. The server removes it after 7 days.',
+    ),
     ...sandboxed(),
   }),
 );
-export const FsOpenResult = once(() => z.object({ handleId: HandleId() }));
+export const FsOpenResult = once(() =>
+  z.object({
+    handleId: HandleId(),
+    part: doc(
+      z.optional(z.object({ path: Path(), size: doc(Uint64(), 'Bytes that are there already.') })),
+      'The unfinished file of a `resumeKey`. Absent when it cannot be resumed, for example because another handle writes it.',
+    ),
+  }),
+);
 
 export const FsReadBlockParams = once(() =>
   z.object({ handleId: HandleId(), offset: Uint64(), len: doc(Uint64(), '1 to 1,048,576.') }),

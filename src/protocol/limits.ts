@@ -78,5 +78,11 @@ export const MAX_LIST_LENGTH = 4096;
 /** Object size up to which duplicate keys are found by comparison, which is faster than a set. */
 export const LINEAR_KEY_SEARCH_MAX = 8;
 
+/** What an output notification counts in a flow-control window, besides its bytes: about the memory that it takes. */
+export const OUTPUT_EVENT_OVERHEAD_BYTES = 512;
+
+/** Paths of one `fs/list` request. Its result has a limit of its own. */
+export const MAX_LISTED_PATHS = 1_000;
+
 /** Files of one `fs/hash` request: some ten milliseconds for small ones. */
 export const MAX_HASHED_PATHS = 1_000;

@@ -15,11 +15,12 @@ import {
   notEmpty,
   optional,
   Pattern,
+  PositiveInteger,
   Uint16Positive,
   Uint64,
   Uri,
 } from './scalars.ts';
-import { AttachedClient, Lifetime, ProcessName, Ref } from './sharing.ts';
+import { AttachedClient, Lifetime, ProcessName, Ref, WindowBytes } from './sharing.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
@@ -81,31 +82,23 @@ const program = once(() => ({
   ),
 }));
 
-const LimitValue = once(() =>
-  z.number().check(
-    z.refine((value) => Number.isSafeInteger(value) && value >= 1, {
-      error: 'expected a positive integer',
-    }),
-  ),
-);
-
 const Limits = once(() =>
   z.object({
     memoryBytes: doc(
-      optional(LimitValue()),
+      optional(PositiveInteger()),
       'Memory of the program and its descendants. Applies to each process separately where the server has no control groups.',
     ),
     pids: doc(
-      optional(LimitValue()),
+      optional(PositiveInteger()),
       'Number of processes and threads. Refused where the server has no control groups.',
     ),
     cpuPercent: doc(
-      optional(LimitValue()),
+      optional(PositiveInteger()),
       'Percentage of one processor. Refused where the server has no control groups.',
     ),
-    wallMs: doc(optional(LimitValue()), 'Time from the start until the last output stream has ended.'),
-    idleMs: doc(optional(LimitValue()), 'Time without output.'),
-    outputBytes: doc(optional(LimitValue()), 'Bytes of all output streams. Further output is dropped.'),
+    wallMs: doc(optional(PositiveInteger()), 'Time from the start until the last output stream has ended.'),
+    idleMs: doc(optional(PositiveInteger()), 'Time without output.'),
+    outputBytes: doc(optional(PositiveInteger()), 'Bytes of all output streams. Further output is dropped.'),
   }),
 );
 
@@ -130,6 +123,7 @@ const sharing = once(() => ({
     optional(Lifetime()),
     '`session`, the default, ends the process with its session. `detached` keeps it until it exits or is terminated. Needs the capability `processSharing`.',
   ),
+  windowBytes: optional(WindowBytes()),
 }));
 
 const FlatStart = once(() =>

@@ -175,7 +175,17 @@ export const METHODS = {
     capability: 'processSharing',
     params: sharing.ProcessDetachParams,
     result: process.EmptyResult,
-    summary: 'Ends an attachment. The process keeps running. No error when there is none.',
+    summary:
+      'Ends an attachment; for a process of its own session, its flow-control window. The process keeps running. No error when there is none.',
+  }),
+  'process/consumed': method({
+    ...exec,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'processFlowControl',
+    params: sharing.ProcessConsumedParams,
+    result: process.EmptyResult,
+    summary: 'Extends the flow-control window of a process. No error when there is none.',
   }),
   'process/screen': method({
     ...observed,
@@ -184,6 +194,14 @@ export const METHODS = {
     params: sharing.ProcessScreenParams,
     result: sharing.Screen,
     summary: 'Returns the screen of a terminal as it is now.',
+  }),
+  'process/forget': method({
+    ...exec,
+    origin: 'extension',
+    capability: 'processForget',
+    params: process.ProcessSubjectParams,
+    result: process.EmptyResult,
+    summary: 'Removes a process that has closed, with its retained output. Refused while it runs.',
   }),
   'tcp/connect': method({
     ...stream,
@@ -196,7 +214,8 @@ export const METHODS = {
     bulk: 'chunk',
     params: tcp.TcpDataParams,
     result: process.EmptyResult,
-    summary: 'Sends bytes to the peer. The server delays the result while the peer does not keep up.',
+    summary:
+      'Sends bytes to the peer. The server delays the result while the peer does not keep up. `tcp/closed` reports bytes that did not arrive.',
   }),
   'tcp/end': method({
     ...stream,
@@ -304,6 +323,35 @@ export const METHODS = {
     params: files.FsRenameParams,
     result: files.FsDoneResult,
     summary: 'Renames atomically within one file system. Replaces an existing file.',
+  }),
+  'fs/list': method({
+    ...filesystem,
+    origin: 'extension',
+    capability: 'fsAttributes',
+    params: files.FsListParams,
+    result: files.FsListResult,
+    summary:
+      'Lists directories with the mode, size, time and link target of each entry. Follows no links in them.',
+  }),
+  'fs/setAttributes': method({
+    ...filesystem,
+    needs: 'files.write',
+    origin: 'extension',
+    capability: 'fsAttributes',
+    params: files.FsSetAttributesParams,
+    result: files.FsDoneResult,
+    summary:
+      'Sets the mode and the modification time of a file or directory, or the time of a symbolic link itself.',
+  }),
+  'fs/createLink': method({
+    ...filesystem,
+    needs: 'files.write',
+    pathRestrictable: false,
+    origin: 'extension',
+    capability: 'fsAttributes',
+    params: files.FsCreateLinkParams,
+    result: files.FsDoneResult,
+    summary: 'Creates a symbolic link.',
   }),
   'fs/open': method({
     ...handle,

@@ -78,6 +78,15 @@ export const Uint64 = once(() =>
   ),
 );
 
+/** A limit. */
+export const PositiveInteger = once(() =>
+  z.number().check(
+    z.refine((value) => Number.isSafeInteger(value) && value >= 1, {
+      error: 'expected a positive integer',
+    }),
+  ),
+);
+
 /** A terminal dimension. */
 export const Uint16Positive = once(() =>
   z.number().check(

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
-import { Base64, doc, Identifier, Name, text, Uint16Positive, Uint64 } from './scalars.ts';
+import { Base64, doc, Identifier, Name, PositiveInteger, text, Uint16Positive, Uint64 } from './scalars.ts';
 
 /** Names of processes. */
 const PROCESS_NAME = /^[A-Za-z0-9._-]{1,64}$/;
@@ -44,6 +44,23 @@ export const AttachedClient = once(() =>
 
 const ProcessId = once(() => doc(Identifier(), 'The id of the process on this connection.'));
 
+export const WindowBytes = once(() =>
+  doc(
+    PositiveInteger(),
+    'Output that the server may send before `process/consumed` reports it as used; then the program waits. Each notification counts for 512 bytes more than its output, and one may exceed the window. It applies while this client drives and is connected, and begins anew with each connection. Default: no window. Needs the capability `processFlowControl`.',
+  ),
+);
+
+export const ProcessConsumedParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    seq: doc(
+      Uint64(),
+      'The client has used all events up to this one. Report at the latest when half of the window is used.',
+    ),
+  }),
+);
+
 export const ProcessAttachParams = once(() =>
   z.object({
     ref: doc(z.optional(Name()), 'The server-wide reference of the process. Give this, `name`, or both ids.'),
@@ -64,6 +81,10 @@ export const ProcessAttachParams = once(() =>
     afterSeq: doc(
       z.optional(Uint64()),
       'Sends retained output after this seq first. Default: only what comes from now on.',
+    ),
+    windowBytes: doc(
+      z.optional(WindowBytes()),
+      'The flow-control window of this connection, as in `process/start`. Counts while it drives. Default: the one that it has. It ends with the connection: a client that resumes its session attaches again.',
     ),
     screen: doc(
       z._default(z.boolean(), false),
@@ -87,7 +108,7 @@ export const Screen = once(() =>
     title: z.string(),
     exact: doc(
       z.boolean(),
-      'False when the program wrote more than the server could follow. The screen may then differ; a resize makes most programs redraw it.',
+      'False when the program wrote more than the server could follow, or the terminal has only one column. The screen may then differ; a resize makes most programs redraw it.',
     ),
   }),
 );

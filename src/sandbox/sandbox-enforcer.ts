@@ -3,6 +3,7 @@ import { withTimeout } from '../base/with-timeout.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { deferFileSystem } from '../files/file-system-wrappers.ts';
 import { type NativePath, nativePathOfText } from '../files/native-path.ts';
+import { restrictSandboxToRoot } from '../files/root-restricted-file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
 import type { SandboxedLaunch, WrapInSandbox } from '../process/start-program.ts';
@@ -104,7 +105,10 @@ export class SandboxEnforcer {
         if (asked === null && this.#floor === null) return null;
         const policy = this.#aboveFloor(asked === null ? null : filePolicy(asked, access));
         if (policy === null || isFullWrite(policy) || (access === 'read' && isFullRead(policy))) return null;
-        return this.#filesUnder(below === null ? policy : intersect(policy, onlyBelow(below)), owner);
+        if (below === null) return this.#filesUnder(policy, owner);
+        const files = this.#filesUnder(intersect(policy, onlyBelow(below)), owner);
+        // The policy does not say that the directory itself cannot be changed, nor that no link can be made.
+        return { ...files, fileSystem: restrictSandboxToRoot(files.fileSystem, below) };
       },
     };
   }

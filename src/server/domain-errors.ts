@@ -17,6 +17,7 @@ const PROCESS_ERRORS: Readonly<Record<ProcessErrorKind, (message: string) => Rpc
   invalid: invalidParams,
   refused: invalidRequest,
   failed: internalError,
+  limit: limitExceeded,
 };
 
 const FILE_ERRORS: Readonly<Record<FileErrorKind, (message: string) => RpcError>> = {

@@ -81,6 +81,7 @@ function capabilities(
     lifecycleNotifications: true,
     droppedProcesses: true,
     fsAtomicReplace: true,
+    fsResume: true,
     shellSnapshotV2: true,
     networkProxyLaunch: true,
     networkProxyReviewDomains: true,

@@ -75,6 +75,9 @@ export const TCP_RESETS_PER_TURN = 64;
 /** Bytes that a client accepts from a TCP stream before it reports them as used, unless it says otherwise. */
 export const TCP_WINDOW_BYTES = 1024 * 1024;
 
+/** Marks that record how much output a flow-control window had up to an event. A report is rounded down to one of them. */
+export const OUTPUT_WINDOW_MARKS = 64;
+
 /** Size of the buffer that all TCP streams read into, one after the other. In base64 it fits into a pooled frame. */
 export const TCP_READ_BYTES = 64 * 1024;
 
@@ -139,6 +142,12 @@ export const ATTACHMENTS_PER_CONNECTION = 256;
 /** Attached clients that a listing or notification names, and the length of each name. The number of all of them is reported too. */
 export const SHOWN_ATTACHED_CLIENTS = 64;
 export const SHOWN_CLIENT_NAME_CHARS = 64;
+
+/** Processes that are gone and whose end a client that does not read has not been sent. The oldest is forgotten beyond that. */
+export const ENDING_PROCESSES_PER_SESSION = 1_024;
+
+/** A client is notified of the other clients of a process at most once in this time. People do not notice the delay. */
+export const ATTACHMENT_INTERVAL_MS = 50;
 
 /** Retained output that is read at a time for a client that catches up. It stops there when its connection is saturated. */
 export const CATCH_UP_PAGE_BYTES = 256 * 1024;

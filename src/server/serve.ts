@@ -1,21 +1,12 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
-import type { FairShares } from '../base/fair-shares.ts';
-import type { ContentSearch } from '../files/search/content-search.ts';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
 import { StartError } from '../listener/start-error.ts';
-import { ProxyResources } from '../network/proxy/proxy-resources.ts';
-import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
-import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
-import type { ListeningPorts } from '../process/tree/listening-ports.ts';
-import { helperProgram } from '../sandbox/file-helper-program.ts';
-import { sandboxIsLikely } from '../sandbox/prediction.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
-import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
+import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
@@ -23,18 +14,14 @@ import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
 import { configOf } from './config/resolve.ts';
-import { environmentDescriber } from './environment-info.ts';
-import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
-import { hostList, hostPolicyOf } from './sessions/connection-http.ts';
-import { PortScanner } from './sessions/port-scanner.ts';
-import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quotas.ts';
-import { SessionRegistry } from './sessions/session-registry.ts';
-import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
+import { type DescriptorShares, shareDescriptors } from './sessions/quotas.ts';
+import { createServices } from './shared-services.ts';
+import { checkSettings, tlsFilesOf } from './start-checks.ts';
 
 /** A running server. */
 export interface RunningServer {
@@ -143,15 +130,13 @@ export class ExecServer {
   readonly #resolveClosed: () => void;
   readonly #descriptors: DescriptorShares;
   readonly #spawner: LazySpawner;
-  readonly #services: ConnectionServices & { readonly sessions: SessionRegistry };
+  readonly #services: ConnectionServices;
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
   /** Null when no revocation list is configured. */
   #revocations: Revocations | null = null;
   #records = ServerRecords.none;
-  #search: Promise<ContentSearch> | null = null;
-  #tcpConnector: Promise<TcpConnector> | null = null;
   #closing: Promise<void> | null = null;
   #idleWatch: IdleWatch | null = null;
   #accepted = 0;
@@ -171,46 +156,17 @@ export class ExecServer {
     });
     this.#resolveClosed = resolveClosed;
     this.#descriptors = shareDescriptors(descriptorLimit(), config.maxConnections);
-    const fastPaths = fastPathsFor(config, { inProcess });
-    this.#spawner = new LazySpawner({
-      native: config.nativeSpawn,
-      protectServer: config.protectMemory,
-      openCached: fastPaths.openCached,
-    });
-    const describeEnvironment = environmentDescriber(config);
-    const quotas = new Quotas({ ...config, descriptors: this.#descriptors.work });
-    const sessions = new SessionRegistry(config, this.#spawner);
-    this.#services = {
-      config,
-      fastPaths,
+    const { spawner, services } = createServices(config, {
+      inProcess,
       log: this.#log,
-      sessions,
-      portScanner: new PortScanner(sessions.directory, () => loadListeningPorts(this.#spawner)),
-      quotas,
-      proxies: new ProxyResources(undefined, undefined, quotas.descriptors),
-      sandboxEnforcer: new SandboxEnforcer(
-        readMinSandbox(config.minSandbox),
-        () => loadSandbox(this.#spawner, fastPaths, { ...config, descriptors: quotas.descriptors }),
-        () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? '', config.bwrapPath),
-      ),
-      search: () => {
-        this.#search ??= loadContentSearch(config);
-        return this.#search;
-      },
-      tcpConnector: () => {
-        this.#tcpConnector ??= loadTcpConnector(config, this.#services.proxies);
-        return this.#tcpConnector;
-      },
-      environmentInfo: () =>
-        describeEnvironment({
-          terminals: this.#spawner.pty.available,
-          sandbox: this.#services.sandboxEnforcer.usable,
-        }),
+      descriptors: this.#descriptors.work,
       // After the response: a client that opens a session will soon start a program.
       sessionOpened: () => {
         this.#prepared ??= setImmediate(() => void this.#prepare().catch(() => undefined));
       },
-    };
+    });
+    this.#spawner = spawner;
+    this.#services = services;
   }
 
   /** Opens the configured audit log, metrics and tracing. Must precede the first client. Throws StartError when that fails. */
@@ -431,38 +387,4 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   return setInterval(() => {
     if (Date.now() >= expiresAtMs) connection.close(reason);
   }, TOKEN_EXPIRY_CHECK_MS);
-}
-
-async function loadSandbox(
-  spawner: LazySpawner,
-  { prebuildSandboxes: prebuild }: FastPaths,
-  options: Pick<ExecServerConfig, 'bwrapPath' | 'helperDirectory'> & { readonly descriptors: FairShares },
-): Promise<Sandbox> {
-  const { createSandbox } = await import('../sandbox/create-sandbox.ts');
-  const { bwrapPath, helperDirectory, descriptors } = options;
-  const settings = { prebuild, descriptors, bwrapPath, helperDirectory };
-  return createSandbox(await spawner.prepare(), process.env, settings);
-}
-
-async function loadListeningPorts({ readTag }: LazySpawner): Promise<ListeningPorts> {
-  const { ListeningPorts } = await import('../process/tree/listening-ports.ts');
-  return new ListeningPorts(readTag);
-}
-
-async function loadTcpConnector(
-  config: ExecServerConfig,
-  { resolve, serverPorts }: ProxyResources,
-): Promise<TcpConnector> {
-  const { TcpConnector } = await import('../network/tcp/tcp-connector.ts');
-  const { denied, privateAddresses } = await hostPolicyOf(config);
-  const allowed = await hostList(config.tcpAllowedHosts, '--tcp-allowed-hosts');
-  return new TcpConnector({ policy: { allowed, denied, privateAddresses }, resolve, serverPorts });
-}
-
-async function loadContentSearch({ ripgrepPath, helperDirectory }: ExecServerConfig): Promise<ContentSearch> {
-  const { ContentSearch } = await import('../files/search/content-search.ts');
-  return new ContentSearch(process.env.PATH ?? '', {
-    ...(ripgrepPath !== '' && { ripgrep: ripgrepPath }),
-    ...(helperDirectory !== '' && { searchThread: helperProgram(helperDirectory).searchThread }),
-  });
 }

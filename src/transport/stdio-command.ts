@@ -2,6 +2,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { type Readable, Writable } from 'node:stream';
+import { notify } from '../base/listeners.ts';
 import { withTimeout } from '../base/with-timeout.ts';
 import { COMMAND_END_TIMEOUT_MS, COMMAND_STATUS_TIMEOUT_MS, STDERR_LINE_MAX_BYTES } from './limits.ts';
 import { StdioTransport } from './stdio.ts';
@@ -111,7 +112,7 @@ class StdioCommandTransport implements Transport {
   #input(): Writable {
     const { stdin } = this.#child;
     stdin.on('error', () => {
-      const close = () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#exitReason() });
+      const close = () => this.#stdio.close(this.#exitReason());
       setTimeout(close, COMMAND_STATUS_TIMEOUT_MS).unref();
     });
     return new Writable({ write: (bytes, _encoding, written) => void stdin.write(bytes, () => written()) });
@@ -120,14 +121,15 @@ class StdioCommandTransport implements Transport {
   /** Closes the transport with the reason why the program ended. */
   async #ended(): Promise<void> {
     await withTimeout(this.#gone, COMMAND_STATUS_TIMEOUT_MS, { unref: true });
-    this.#stdio.close({ code: CloseCode.abnormal, reason: this.#exitReason() });
+    this.#stdio.close(this.#exitReason());
   }
 
-  #exitReason(): string {
+  #exitReason(): CloseReason {
     const { exitCode, signalCode } = this.#child;
     const how = exitCode === null ? (signalCode ?? 'its output was closed') : `exit code ${exitCode}`;
     const { last } = this.#stderr;
-    return `${this.#program} has ended (${how})${last === '' ? '' : `: ${last}`}`;
+    const reason = `${this.#program} has ended (${how})${last === '' ? '' : `: ${last}`}`;
+    return { code: CloseCode.abnormal, reason, programEnded: true };
   }
 
   #endChild(): void {
@@ -158,7 +160,7 @@ class StderrLines {
     const pass = (line: string) => {
       if (line.trim() === '') return;
       this.last = line;
-      onLine(line);
+      notify('onStderr', onLine, line);
     };
     stderr.on('data', (text: string) => {
       const lines = (this.#line + text).split(/\r?\n/);

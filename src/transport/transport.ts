@@ -2,6 +2,8 @@
 export interface CloseReason {
   readonly code: number;
   readonly reason: string;
+  /** Whether a program that was started for this transport has ended by itself. */
+  readonly programEnded?: boolean;
 }
 
 /** Callbacks of a transport. No event comes before `open`, and none after `closed`. */

@@ -66,3 +66,31 @@ test.each([
   expect(answer.structured.output).toMatch(/^name\? bob\r\nhello bob\r\n$/);
   await exec.close();
 });
+
+test.each([
+  ['another client', false],
+  ['the same client', true],
+])('closing an agent leaves a program that an agent of %s has reopened', async (_name, sameClient) => {
+  const machine = await behindWebSocket();
+  const first = await machine.connect();
+  const second = sameClient ? first : await machine.connect();
+  onTestFinished(() => Promise.all([first.close(), second.close()]).then(() => {}));
+  const agentOf = ({ backend, processes }: ExecServerClient) =>
+    new AgentExec({
+      targets: [{ id: 'box', backend, processes, shell: { name: 'sh', path: '/bin/sh' }, cwd: 'file:///' }],
+      detached: true,
+    });
+  const old = agentOf(first);
+  const args = { cmd: 'read name; echo "hello $name"', tty: true, login: false, yield_time_ms: 250 };
+  const { ref } = await old.execCommand(args, { callId: 'call-1' });
+  const agent = agentOf(second);
+  const session_id = await agent.reopen(ref!, { callId: 'call-2' });
+  // The answer to a later call follows the report that the role has changed.
+  await first.info();
+  await first.call('environment/status', null);
+  await old.close();
+  const answer = await agent.writeStdin({ session_id, chars: 'bob\n', yield_time_ms: 10_000 });
+  expect(answer).toMatchObject({ exitCode: 0 });
+  expect(answer.structured.output).toContain('hello bob');
+  await agent.close();
+});

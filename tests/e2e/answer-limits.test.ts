@@ -143,6 +143,7 @@ sys.stdin.read()`;
   },
   'fs/readDirectory': () => refused('fs/readDirectory', { path: uri('many') }),
   'fs/walk': () => refused('fs/walk', { path: uri('many'), options: walk }),
+  'fs/list': () => refused('fs/list', { paths: [uri('many')] }),
   'fs/hash': () => refused('fs/hash', { paths: Array<string>(1_000).fill(uri('missing')) }),
   'fs/search': () => refused('fs/search', { path: uri('large'), pattern: 'line', maxResults: 10_000 }),
   'capabilityRoots/discoverV1': () =>

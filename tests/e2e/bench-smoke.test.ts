@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -62,6 +63,7 @@ const WORKLOADS = [
   'relay-echo',
   'relay-handshakes',
   'relay-idle',
+  ...(existsSync('/usr/sbin/sshd') ? ['command-run', 'command-stream', 'command-copy'] : []),
   'growth-starts',
   'growth-connections',
   'growth-processes',
@@ -106,14 +108,35 @@ test('a server without file operations fails their rows', async () => {
   expect(code).toBe(1);
 });
 
-async function bench(...options: string[]): Promise<{ rows: readonly Row[]; code: number }> {
-  const run = promisify(execFile)(process.execPath, ['bench/run.mjs', '--json', ...options], {
+test('rows that compare with ssh are left out where there is none, and a line says so', async () => {
+  const { rows, code, stderr } = await bench('--quick', '--a', 'none', '--only', 'command-', {
+    PATH: '/none',
+  });
+  expect({ rows, code }).toEqual({ rows: [], code: 0 });
+  const names = ['command-run', 'command-stream', 'command-copy'];
+  expect(stderr.match(/^command-.*$/gm)).toEqual(
+    names.map((name) => expect.stringMatching(new RegExp(`^${name}: left out: .*; install openssh-`))),
+  );
+});
+
+interface BenchRun {
+  readonly rows: readonly Row[];
+  readonly code: number;
+  readonly stderr: string;
+}
+
+/** Runs the benchmark. The last argument may be variables that replace those of the environment. */
+async function bench(...options: (string | { readonly PATH: string })[]): Promise<BenchRun> {
+  const flags = options.filter((option) => typeof option === 'string');
+  const env = Object.assign({ ...process.env }, ...options.filter((option) => typeof option === 'object'));
+  const run = promisify(execFile)(process.execPath, ['bench/run.mjs', '--json', ...flags], {
     cwd: ROOT,
+    env,
     timeout: TIMEOUT_MS,
   });
-  const { stdout, code } = await run.then(
-    ({ stdout }) => ({ stdout, code: 0 }),
-    (error: { stdout: string; code: number }) => error,
+  const { stdout, stderr, code } = await run.then(
+    (printed) => ({ ...printed, code: 0 }),
+    (error: { stdout: string; stderr: string; code: number }) => error,
   );
-  return { rows: JSON.parse(stdout).rows, code };
+  return { rows: JSON.parse(stdout).rows, code, stderr };
 }

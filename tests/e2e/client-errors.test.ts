@@ -254,8 +254,8 @@ describe.each(['remote', 'local'])('a program that cannot start, %s,', (place) =
       'a file as directory',
       ['ls'],
       { cwd: script },
-      'directoryNotFound',
-      /script is not a directory; create/,
+      'notDirectory',
+      /script is not a directory; pass a directory as `cwd`/,
     ],
     [
       'a file that is not executable',

@@ -160,3 +160,58 @@ test('a lost connection keeps a program alive only while something waits for its
   );
   expect(idle).toEqual({ code: 0, output: 'started\nrecovering\n' });
 });
+
+test('a listener that throws is reported and does not end the program', async () => {
+  const { code, output } = await program(
+    TARGETS.ws!(),
+    `client.onStateChange((state) => { throw new Error('my listener, ' + state) });
+    client.onStateChange(async (state) => { throw new Error('my async listener, ' + state) });
+    const process = await client.spawn(['cat'], { pipeStdin: true });
+    process.onChange(() => { throw new Error('my other listener') });
+    await process.closeStdin();
+    await process.wait();
+    await client.close();
+    console.log('end');`,
+  );
+  expect(code).toBe(0);
+  expect(output).toMatch(/^end$/m);
+  for (const text of [
+    /ExecServerListenerWarning: a listener of client\.onStateChange threw: Error: my listener, closed\n.*program\.mjs/,
+    /ExecServerListenerWarning: a listener of client\.onStateChange threw: Error: my async listener, closed/,
+    /ExecServerListenerWarning: a listener of process\.onChange threw: Error: my other listener/,
+  ])
+    expect(output).toMatch(text);
+});
+
+test.each(['{}', '{ timeoutMs: 600_000 }'])(
+  'an environment does not keep a program alive for a process that nobody waits for, with the options %s',
+  async (options) => {
+    const { code, output } = await program(
+      TARGETS.ws!(),
+      `import { EnvironmentManager } from '${dist}/environment/index.js';
+      const manager = new EnvironmentManager({ default: null, includeLocal: false, environments: [] });
+      const environment = manager.add('server', { type: 'websocket', url: ${JSON.stringify(url)} });
+      console.log('waited', (await (await environment.spawn(['sleep', '0.1'])).wait()).exitCode);
+      const left = await environment.spawn(['sleep', '600'], ${options});
+      process.once('exit', () => console.log('running', !left.state.exited));`,
+    );
+    expect({ code, output }).toEqual({ code: 0, output: 'waited 0\nrunning true\n' });
+  },
+);
+
+test('the programs of a local environment keep their program alive, and end with its disposal', async () => {
+  const mark = `601.${process.pid}`;
+  const { code, output } = await program(
+    TARGETS.ws!(),
+    `import { LocalEnvironment } from '${dist}/environment/index.js';
+    const environment = new LocalEnvironment();
+    const last = await environment.spawn(['sleep', '0.3']);
+    process.once('beforeExit', async () => {
+      console.log('ended', last.state.exited);
+      await environment.spawn(['sleep', '${mark}']);
+      await environment.dispose();
+    });`,
+  );
+  expect({ code, output }).toEqual({ code: 0, output: 'ended true\n' });
+  expect(processesWith(mark)).toEqual([]);
+});

@@ -1,16 +1,19 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   rmSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -70,7 +73,7 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
     expect(await files.readText(uri.href)).toBe('text');
     expect(Buffer.from(await files.read(uri)).toString()).toBe('text');
     expect(await files.list(at('new/deep'))).toEqual([
-      { name: 'a b#1.txt', path: at('new/deep/a b#1.txt'), kind: 'file' },
+      { name: 'a b#1.txt', path: at('new/deep/a b#1.txt'), kind: 'file', isSymlink: false },
     ]);
     expect(await files.stat(at('new'))).toMatchObject({
       path: at('new'),
@@ -82,6 +85,25 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
     expect(await files.exists(at('new/deep/a b#1.txt/x'))).toBe(false);
     const { size, modifiedAt } = await files.stat(uri);
     expect([size, modifiedAt.getTime()]).toEqual([4, Math.trunc(lstatSync(uri).mtimeMs)]);
+  });
+
+  test('a list marks links and has those that lead nowhere', async () => {
+    mkdirSync(at('links/dir'), { recursive: true });
+    write('links/file', 'x');
+    symlinkSync('dir', at('links/to-dir'));
+    symlinkSync('file', at('links/to-file'));
+    symlinkSync('none', at('links/to-nothing'));
+    symlinkSync('links', at('listed'));
+    for (const name of ['links', 'listed']) {
+      const found = (await files.list(at(name))).map((entry) => [entry.name, entry.kind, entry.isSymlink]);
+      expect(found).toEqual([
+        ['dir', 'directory', false],
+        ['file', 'file', false],
+        ['to-dir', 'directory', true],
+        ['to-file', 'file', true],
+        ['to-nothing', 'symlink', true],
+      ]);
+    }
   });
 
   test('relative paths are relative to the default directory of the server', async () => {
@@ -240,53 +262,74 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
     expect(tree(at('down'))).toEqual(tree(at('odd')));
   });
 
-  test('links to files are followed; links to directories, loops and special files are skipped and named', async () => {
+  test('links stay links, wherever they lead; special files are skipped and named', async () => {
     mkdirSync(at('source/dir'), { recursive: true });
     write('source/file', 'x');
-    for (const [name, target] of [
-      ['to-file', 'file'],
-      ['to-dir', 'dir'],
-      ['to-top', '.'],
-      ['loop', 'loop'],
-      ['nowhere', 'none'],
-    ]) {
-      symlinkSync(target!, at(`source/${name}`));
-    }
+    const links = {
+      'to-file': 'file',
+      'to-dir': 'dir',
+      'to-top': '.',
+      loop: 'loop',
+      nowhere: 'none',
+      far: at('source/dir'),
+    };
+    for (const [name, target] of Object.entries(links)) symlinkSync(target, at(`source/${name}`));
     await promisify(execFile)('mkfifo', [at('source/fifo')]);
-    const sent = await files.upload(at('source'), at('up'));
-    expect([...sent.skipped].sort((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
-      { path: at('source/fifo'), reason: 'neither a file nor a directory' },
-      { path: at('source/loop'), reason: 'a symbolic link that leads nowhere' },
-      { path: at('source/nowhere'), reason: 'a symbolic link that leads nowhere' },
-      { path: at('source/to-dir'), reason: 'a symbolic link to a directory' },
-      { path: at('source/to-top'), reason: 'a symbolic link to a directory' },
-    ]);
-    expect(sent).toMatchObject({ files: 2, directories: 2, followedLinks: [at('source/to-file')] });
-    expect(tree(at('up'))).toEqual({ dir: {}, file: 'x', 'to-file': 'x' });
-
-    const received = await files.download(at('source'), at('down'));
-    expect([...received.skipped].sort((a, b) => (a.path < b.path ? -1 : 1))).toEqual([
-      { path: at('source/fifo'), reason: 'neither a file nor a directory' },
-      { path: at('source/to-dir'), reason: 'a symbolic link to a directory' },
-      { path: at('source/to-top'), reason: 'a symbolic link to a directory' },
-    ]);
-    expect(received).toMatchObject({ files: 2, directories: 2, followedLinks: [at('source/to-file')] });
-    expect(tree(at('down'))).toEqual({ dir: {}, file: 'x', 'to-file': 'x' });
+    const expected = {
+      files: 1,
+      directories: 2,
+      links: 6,
+      followedLinks: [],
+      skipped: [{ path: at('source/fifo'), reason: 'neither a file nor a directory' }],
+    };
+    const targets = (name: string) =>
+      Object.fromEntries(Object.keys(links).map((link) => [link, readlinkSync(at(`${name}/${link}`))]));
+    for (const _again of [1, 2]) {
+      expect(await files.upload(at('source'), at('up'))).toMatchObject(expected);
+      expect(targets('up')).toEqual(links);
+      expect(await files.download(at('source'), at('down'))).toMatchObject(expected);
+      expect(targets('down')).toEqual(links);
+    }
+    expect(readdirSync(at('down')).sort()).toEqual(['dir', 'file', ...Object.keys(links)].sort());
     const looped: string[] = [];
     for await (const { kind } of files.walk(at('source'), { followSymlinks: true })) looped.push(kind);
     expect(looped.length).toBeLessThan(10);
   });
 
-  test('an upload replaces a file and keeps its mode; a failed one keeps the old file', async () => {
+  test('modes and empty directories are kept, and times where asked for', async () => {
+    mkdirSync(at('source/read-only/empty'), { recursive: true });
+    write('source/read-only/private', 'x');
+    write('source/tool', 'x');
+    chmodSync(at('source/read-only/private'), 0o400);
+    chmodSync(at('source/tool'), 0o755);
+    chmodSync(at('source/read-only/empty'), 0o711);
+    const paths = ['read-only/private', 'tool', 'read-only/empty', 'read-only', '.'];
+    for (const path of paths) utimesSync(at(`source/${path}`), 1, 1_000_000.123);
+    chmodSync(at('source/read-only'), 0o555);
+    const state = (name: string) =>
+      paths.map((path) => {
+        const { mode, mtimeMs } = lstatSync(at(`${name}/${path}`));
+        return [path, mode & 0o777, Math.floor(mtimeMs)];
+      });
+    await files.upload(at('source'), at('up'), { keepTimes: true });
+    await files.download(at('source'), at('down'), { keepTimes: true });
+    expect(state('up')).toEqual(state('source'));
+    expect(state('down')).toEqual(state('source'));
+    await files.upload(at('source'), at('now'));
+    expect(lstatSync(at('now/tool')).mtimeMs).toBeGreaterThan(1_000_000_123);
+    for (const name of ['source', 'up', 'down', 'now']) chmodSync(at(`${name}/read-only`), 0o755);
+  });
+
+  test('an upload replaces a file; a failed one keeps the old file', async () => {
     write('local', 'new');
     writeFileSync(at('target'), 'old', { mode: 0o755 });
     const progress: number[] = [];
     await files.upload(at('local'), at('target'), {
       onProgress: ({ fileBytes }) => progress.push(fileBytes),
     });
-    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o755]);
+    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o644]);
     expect(progress).toEqual([3, 3]);
-    truncateSync(at('local'), 8 * MEGABYTE);
+    truncateSync(at('local'), 7 * MEGABYTE);
     const giveUp = new AbortController();
     const aborted = files.upload(at('local'), at('target'), {
       signal: giveUp.signal,
@@ -297,14 +340,14 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
     await waitFor('the end of the temporary file', () => readdirSync(folder).length === 2);
   });
 
-  test('a download replaces a file and keeps its mode; a failed one keeps the old file', async () => {
+  test('a download replaces a file; a failed one keeps the old file', async () => {
     write('remote', 'new');
     writeFileSync(at('target'), 'old', { mode: 0o600 });
     symlinkSync('target', at('link'));
     await files.download(at('remote'), at('link'));
-    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o600]);
+    expect([read('target'), lstatSync(at('target')).mode & 0o777]).toEqual(['new', 0o644]);
     expect(lstatSync(at('link')).isSymbolicLink()).toBe(true);
-    truncateSync(at('remote'), 8 * MEGABYTE);
+    truncateSync(at('remote'), 7 * MEGABYTE);
     const giveUp = new AbortController();
     const aborted = files.download(at('remote'), at('target'), {
       signal: giveUp.signal,
@@ -321,16 +364,24 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
     write('source/b/c', 'c');
     mkdirSync(at('target/b/c'), { recursive: true });
     const failed = (await files.upload(at('source'), at('target')).catch((error) => error)) as TransferError;
-    expect(failed).toMatchObject({ name: 'ClientError', kind: 'isDirectory', transferred: [at('source/a')] });
+    expect(failed).toMatchObject({
+      name: 'TransferError',
+      kind: 'isDirectory',
+      transferred: [at('source/a')],
+    });
     expect(failed.message).toMatch(
       /^cannot upload to .*\/target\/b\/c: .* \(1 file was transferred before\)$/,
     );
     const back = await files.download(at('source'), at('target')).catch((error) => error);
-    expect(back).toMatchObject({ kind: 'isDirectory', transferred: [at('source/a')] });
+    expect(back).toMatchObject({ kind: 'storage', transferred: [at('source/a')] });
     expect(read('target/a')).toBe('a');
-    for (const missing of [files.upload(at('none'), at('x')), files.download(at('none'), at('x'))]) {
-      await expect(missing).rejects.toMatchObject({
-        kind: 'notFound',
+    const missing = [
+      [() => files.upload(at('none'), at('x')), 'storage'],
+      [() => files.download(at('none'), at('x')), 'notFound'],
+    ] as const;
+    for (const [transfer, kind] of missing) {
+      await expect(transfer()).rejects.toMatchObject({
+        kind,
         message: expect.stringContaining(at('none')),
       });
     }

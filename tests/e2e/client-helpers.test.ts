@@ -214,9 +214,12 @@ describe('output', () => {
     });
     const lost = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null, streamBytes: null };
     const textsOf = async (...events: unknown[]) => {
-      const process = { events: () => events, state: { exitCode: 0 } } as unknown as Parameters<
-        typeof outputOf
-      >[0];
+      const named = { program: null, name: null, ref: null };
+      const process = {
+        ...named,
+        events: () => events,
+        state: { exitCode: 0, closed: true },
+      } as unknown as Parameters<typeof outputOf>[0];
       const text = { stdout: '', stderr: '', pty: '' };
       for await (const piece of outputTextOf(process)) text[piece.stream] += piece.text;
       const { truncated, omittedBytes, ...result } = await communicate(process, undefined);

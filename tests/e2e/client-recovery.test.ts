@@ -119,6 +119,9 @@ describe('an outage', () => {
       remove: () => files.remove('file:///nowhere/x'),
       copy: () => files.copy('file:///nowhere/x', 'file:///nowhere/y', { recursive: false }),
       rename: () => files.rename('file:///nowhere/x', 'file:///nowhere/y'),
+      list: () => files.list(['file:///']),
+      setAttributes: () => files.setAttributes('file:///nowhere/x', { mode: 0 }),
+      createLink: () => files.createLink('file:///nowhere/x', 'y'),
       watch: () => files.watch('file:///'),
     };
     const all: [string, Record<string, () => Promise<unknown>>][] = [
@@ -164,7 +167,7 @@ describe('an outage', () => {
     expect(lost[0]!.bytes! + had).toBe(5_000_000 + 'startendmore'.length);
     expect(events.find(({ type }) => type === 'exited')).toMatchObject({ exitCode: 4 });
     expect(sibling.state.failure).toBeNull();
-    expect(await sibling.write('alive\n')).toBe('accepted');
+    await sibling.write('alive\n');
     await waitFor('the echo', () => sibling.revision === 1);
   });
 });
@@ -182,7 +185,7 @@ describe('many outages', () => {
       const writes = programs.map((process) => process.write(`round ${round}\n`));
       if (round % 3 !== 0) await Promise.race(writes);
       proxy.drop();
-      if (round % 2 === 0) expect(await Promise.all(writes)).toEqual(['accepted', 'accepted', 'accepted']);
+      if (round % 2 === 0) await Promise.all(writes);
     }
     for (const process of programs) expect(await process.closeStdin()).toBe(true);
     for (const { done, text, events } of followed) {

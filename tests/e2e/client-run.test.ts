@@ -1,4 +1,4 @@
-import { mkdtempSync, realpathSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -58,6 +58,7 @@ describe.each(['client', 'remote', 'local'])('on %s', (name) => {
     for (const cwd of [folder, relative, pathToFileURL(folder).href, pathToFileURL(folder)]) {
       expect((await host().run(['pwd'], { cwd })).text.stdout).toBe(`${folder}\n`);
     }
+    rmdirSync(folder);
   });
 
   test('adds variables, and inherits only what the policy selects', async () => {
@@ -177,7 +178,7 @@ describe.each(['client', 'remote', 'local'])('on %s', (name) => {
   });
 
   test('ends a spawned process at its timeout, on abort and when it is disposed of', async () => {
-    const timed = await host().spawn(['sleep', '600'], { timeoutMs: 300 });
+    const timed = await host().spawn(['sleep', '600'], { timeoutMs: 1_500 });
     expect(await timed.wait()).toMatchObject({ exitCode: 137 });
     const controller = new AbortController();
     const aborted = await host().spawn(['sleep', '600'], { signal: controller.signal });

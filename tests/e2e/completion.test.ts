@@ -1,19 +1,32 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/index.ts';
+import { endPrivateServer } from '../support/private-server.ts';
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
 const folder = mkdtempSync(join(tmpdir(), 'completion-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 symlinkSync(BIN, join(folder, 'exec-server'));
 mkdirSync(join(folder, 'work', 'directory'), { recursive: true });
 writeFileSync(join(folder, 'work', 'certificate.pem'), '');
 
-const env = { PATH: `${folder}:${process.env.PATH}`, HOME: folder, TERM: 'dumb', LC_ALL: 'C.UTF-8' };
+const runtime = join(folder, 'run');
+mkdirSync(runtime, { mode: 0o700 });
+afterAll(async () => {
+  await endPrivateServer(runtime);
+  rmSync(folder, { recursive: true });
+});
+const env = {
+  XDG_RUNTIME_DIR: runtime,
+  PATH: `${folder}:${process.env.PATH}`,
+  HOME: folder,
+  TERM: 'dumb',
+  LC_ALL: 'C.UTF-8',
+};
 
 function run(shell: string, script: string): string {
   const { stdout, stderr, status } = spawnSync(shell, ['-c', script], {
@@ -110,5 +123,54 @@ describe.skipIf(missing('zsh'))('zsh', () => {
     ['exec-server token signed --path d', 'exec-server token signed --path directory/'],
   ])('completes %j to %j', (line, expected) => {
     expect(zsh(line)).toBe(expected);
+  });
+});
+
+describe('processes', () => {
+  let ref: string;
+  beforeAll(async () => {
+    // Completion starts no server.
+    expect(run('bash', 'exec-server __complete -- kill ""')).toBe('none\n');
+    expect(existsSync(join(runtime, 'exec-server', 'server.json'))).toBe(false);
+    run('bash', 'exec-server ps');
+    const client = await ExecServerClient.connect({
+      url: `unix://${join(runtime, 'exec-server/server.sock')}`,
+    });
+    ref = (await client.spawn('sleep 60', { detached: true, name: 'web-server' })).ref!;
+    const done = await client.spawn('exit 3', { detached: true, name: 'web-build' });
+    await done.wait();
+    await client.close();
+    run('bash', 'exec-server env add machine ws://127.0.0.1:1');
+  });
+
+  test('are completed by name and reference, as far as the command takes them', () => {
+    const lines = run('bash', 'exec-server __complete -- logs ""').trim().split('\n');
+    expect(lines.slice(1).map((line) => line.split('\t')[0])).toEqual([
+      ...['web-server', ref, 'web-build', expect.stringMatching(/^[0-9a-z]{8,}$/)],
+    ]);
+    expect(lines).toContain(`web-build\texited 3: ${lines[3]!.split(': ')[1]}`);
+    expect(run('bash', 'exec-server __complete -- kill web')).toMatch(/^none\nweb-server\trunning: .*\n$/);
+    expect(run('bash', 'exec-server __complete -- rm web')).toMatch(/^none\nweb-build\t.*\n$/);
+    // A server that is away has none.
+    expect(run('bash', 'exec-server __complete -- logs -E machine ""')).toBe('none\n');
+    expect(run('bash', 'exec-server __complete -- logs -E ssh://127.0.0.1 ""')).toBe('none\n');
+  });
+
+  test.skipIf(missing('bash'))('in bash', () => {
+    expect(bash('exec-server logs web-')).toEqual(['web-build', 'web-server']);
+    expect(bash('exec-server kill -s TERM web')).toEqual(['web-server']);
+    expect(bash('exec-server ps -E mach')).toEqual(['machine']);
+    expect(bash('exec-server ps --environment=mach')).toEqual(['machine']);
+  });
+
+  test.skipIf(missing('fish'))('in fish', () => {
+    expect(fish('exec-server logs web-')).toEqual(['web-build', 'web-server']);
+    expect(fish('exec-server ps -E mach')).toEqual(['machine']);
+  });
+
+  test.skipIf(missing('zsh'))('in zsh', () => {
+    expect(zsh('exec-server kill web')).toBe('exec-server kill web-server ');
+    expect(zsh(`exec-server wait ${ref.slice(0, -1)}`)).toBe(`exec-server wait ${ref} `);
+    expect(zsh('exec-server ps -E mach')).toBe('exec-server ps -E machine ');
   });
 });

@@ -30,6 +30,21 @@ test('the test kit needs at most 10 lines to start a server and assert an event'
   expect(example!.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
 });
 
+test.each(['share-a-terminal', 'pick-up-a-job', 'port-forwarding'])(
+  'each program of the guide %s has less than 15 lines',
+  (guide) => {
+    const programs = docBlocks(`docs/guides/${guide}.md`).filter(({ language }) => language === 'ts');
+    expect(programs.length).toBeGreaterThan(0);
+    for (const { text } of programs) expect(text.trim().split('\n').length).toBeLessThan(15);
+  },
+);
+
+test('all guides connect in the same way', () => {
+  const guides = PAGES.filter((page) => page.startsWith('docs/guides/'));
+  const long = guides.filter((page) => docBlocks(page).some(({ text }) => text.includes('ExecServerClient')));
+  expect(long).toEqual([]);
+});
+
 test('each first task of the getting-started page needs at most three lines after `connect`', () => {
   const page = 'docs/getting-started.md';
   const tasks = docBlocks(page)

@@ -39,6 +39,19 @@ async function reached(args: readonly string[], env: Readonly<Record<string, str
   return { code, name, address };
 }
 
+test('run reaches a server with TLS and a token, and says what is missing without one', async () => {
+  const program = ['--', 'sh', '-c', 'cat; exit 7'];
+  const { child, outcome } = user.start(['run', '-E', secure, '--token-file', token, ...program], {
+    SSL_CERT_FILE: ca,
+  });
+  child.stdin.end('through TLS\n');
+  expect(await outcome).toMatchObject({ code: 7, stdout: 'through TLS\n', stderr: '' });
+  expect(await user.run(['run', '-E', guarded, 'true'])).toMatchObject({
+    code: 125,
+    stderr: expect.stringMatching(/it needs a token: use --token-file or EXEC_SERVER_TOKEN\n$/),
+  });
+});
+
 describe('env test', () => {
   test('reaches servers by URL, with a token from a variable or a file', async () => {
     expect(await reached([plain])).toEqual({ code: 0, name: plain, address: plain });
@@ -144,6 +157,12 @@ test('names environments, lists, uses and removes them', async () => {
     stdout: expect.stringMatching(/^none\nlocal\t.*\nplain\t.*\nguarded\t.*\ncodex\t/),
   });
   expect(await user.run(['env', 'rm', 'guarded'])).toMatchObject({ code: 0 });
+  // A command that was meant for it must not run elsewhere.
+  expect(await reached([])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/unknown environment 'guarded'/),
+  });
+  expect(await user.run(['use', '--unset', '--global'])).toMatchObject({ code: 0 });
   expect(await user.run(['use'])).toMatchObject({ stdout: expect.stringMatching(/^local\t/) });
 });
 
@@ -195,4 +214,9 @@ test('reaches an environment behind a relay', async () => {
     .toMatch(/connected to 127\.0\.0\.1:\d+ as environment box/);
   await user.run(['env', 'add', 'box', relay, '--token-file', await tokenFor('harness')]);
   expect(await reached(['box'])).toEqual({ code: 0, name: 'box', address: `box at ${relay}` });
+  expect(await user.run(['run', '-E', 'box', '--', 'sh', '-c', 'echo there; exit 7'])).toMatchObject({
+    code: 7,
+    stdout: 'there\n',
+    stderr: '',
+  });
 });

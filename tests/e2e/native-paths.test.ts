@@ -59,6 +59,15 @@ const REQUESTS: Readonly<Record<string, () => { params: object; result: unknown 
     params: { sourcePath: inFolder('copied'), destinationPath: inFolder('renamed') },
     result: {},
   }),
+  'fs/list': () => ({
+    params: { paths: [inFolder('renamed')] },
+    result: { listings: [{ path: uri('renamed'), attributes: { kind: 'file' } }], unlisted: [] },
+  }),
+  'fs/setAttributes': () => ({ params: { path: inFolder('renamed'), mode: 0o600 }, result: {} }),
+  'fs/createLink': () => ({
+    params: { path: inFolder('renamed'), target: '/absolute', replace: true },
+    result: {},
+  }),
   'fs/remove': () => ({ params: { path: inFolder('renamed'), force: false }, result: {} }),
   'fs/hash': () => ({
     params: { paths: [inFolder('100%25.txt')] },

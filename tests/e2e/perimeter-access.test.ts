@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -208,6 +209,82 @@ test('a read-only token for a directory reads there and can do nothing else', as
   }
   expect(readFileSync(join(allowed, 'inner/file'), 'utf8')).toBe('inside');
   expect(existsSync(join(allowed, 'inner/new'))).toBe(false);
+});
+
+test('a token for a directory cannot change the directory itself, leave it or make links, with any sandbox', async () => {
+  const place = mkdtempSync(join(folder, 'limits-'));
+  const allowed = join(place, 'allowed');
+  mkdirSync(join(allowed, 'inner'), { recursive: true });
+  writeFileSync(join(allowed, 'inner/file'), 'inside');
+  writeFileSync(join(place, 'outside'), 'outside');
+  symlinkSync('../outside', join(allowed, 'link'));
+  symlinkSync('..', join(allowed, 'up'));
+  const { server, sign } = await signedServer();
+  const client = await connect(server.url, await sign('--scope', 'files', '--path', allowed));
+  const uri = (path: string) => `file://${join(place, path)}`;
+  const own = uri('allowed/inner/file');
+  const copied = { sourcePath: own, destinationPath: uri('allowed/copied'), recursive: true };
+  const sandboxes = {
+    none: undefined,
+    readOnly: { type: 'readOnly', networkAccess: false },
+    write: { type: 'workspaceWrite', writableRoots: [uri('')], networkAccess: false, cwd: uri('') },
+  };
+  /** Each operation that changes something, at a path. */
+  const changes = (path: string): readonly (readonly [string, object])[] => [
+    ['fs/writeFile', { path, dataBase64: '' }],
+    ['fs/createDirectory', { path, recursive: false }],
+    ['fs/createDirectory', { path, recursive: true }],
+    ['fs/remove', { path, recursive: true, force: true }],
+    ['fs/rename', { sourcePath: path, destinationPath: uri('allowed/moved') }],
+    ['fs/rename', { sourcePath: own, destinationPath: path }],
+    ['fs/setAttributes', { path, mode: 0o700 }],
+    ['fs/setAttributes', { path, modifiedAtMs: 1_000 }],
+    ['fs/open', { path, handleId: 'replace', mode: 'replace' }],
+    ['fs/open', { path, handleId: 'atomic', mode: 'atomicReplace' }],
+    ['fs/createLink', { path, target: '/etc', replace: true }],
+    ['fs/copy', { ...copied, sourcePath: path }],
+    ['fs/copy', { ...copied, destinationPath: path }],
+  ];
+  const walk = { maxDepth: 1, maxDirectories: 10, maxEntries: 10, followDirectorySymlinks: true };
+  const reads = (path: string): readonly (readonly [string, object])[] => [
+    ['fs/readFile', { path }],
+    ['fs/readDirectory', { path }],
+    ['fs/getMetadata', { path }],
+    ['fs/canonicalize', { path }],
+    ['fs/walk', { path, options: walk }],
+    ['fs/open', { path, handleId: 'read' }],
+  ];
+  const attempts = [
+    ...[uri('allowed'), uri('allowed/up/allowed')].flatMap(changes),
+    ...[uri('outside'), uri('allowed/up/outside')].flatMap((path) => [...changes(path), ...reads(path)]),
+    ['fs/readFile', { path: uri('allowed/link') }],
+    ['fs/writeFile', { path: uri('allowed/link'), dataBase64: '' }],
+    ['fs/createLink', { path: uri('allowed/new'), target: 'inner', replace: false }],
+    ['fs/copy', copied],
+  ] as const;
+  const refusalOf = ({ code, message }: { code: number; message: string }) =>
+    code === -32602 ? message : 'refused';
+  const state = () =>
+    ['.', 'allowed', 'allowed/inner', 'allowed/inner/file', 'outside', 'allowed/link'].map((path) => {
+      const { mode, mtimeMs, ino } = lstatSync(join(place, path));
+      return [path, mode, mtimeMs, ino];
+    });
+  const before = state();
+  for (const [name, sandbox] of Object.entries(sandboxes)) {
+    for (const [method, params] of attempts) {
+      const outcome = await client.request(method, { ...params, sandbox }).catch(refusalOf);
+      expect([name, method, params, outcome]).toEqual([name, method, params, 'refused']);
+    }
+    expect(state()).toEqual(before);
+  }
+  // What the token allows still works in a sandbox.
+  const { write: sandbox } = sandboxes;
+  await client.request('fs/setAttributes', { path: own, mode: 0o600, sandbox });
+  await client.request('fs/rename', { sourcePath: own, destinationPath: uri('allowed/moved'), sandbox });
+  await client.request('fs/createDirectory', { path: uri('allowed/a/b'), recursive: true, sandbox });
+  await client.request('fs/remove', { path: uri('allowed/a'), recursive: true, force: false, sandbox });
+  expect(readdirSync(allowed).sort()).toEqual(['inner', 'link', 'moved', 'up']);
+  expect(lstatSync(join(allowed, 'moved')).mode & 0o777).toBe(0o600);
 });
 
 test('files are uploaded and downloaded with a token that is limited to a directory', async () => {

@@ -86,6 +86,9 @@ test('records file changes with outcome and size, but no reads', async () => {
     client.call('fs/createDirectory', { path: `file://${folder}/d`, recursive: false }),
   ).rejects.toThrow();
   await client.call('fs/rename', { sourcePath: path, destinationPath: `${path}2` });
+  await client.call('fs/setAttributes', { path: `${path}2`, mode: 0o600 });
+  await client.call('fs/createLink', { path, target: 'f2' });
+  await client.call('fs/list', { paths: [path] });
   await client.call('fs/open', { handleId: 'h', path, mode: 'replace' });
   await client.call('fs/writeBlock', { handleId: 'h', offset: 0, chunk: base64('1234') });
   await client.call('fs/writeBlock', { handleId: 'h', offset: 4, chunk: base64('5678') });
@@ -99,6 +102,8 @@ test('records file changes with outcome and size, but no reads', async () => {
     ['fs/createDirectory', 1, null, 'done'],
     ['fs/createDirectory', 1, null, 'failed'],
     ['fs/rename', 2, null, 'done'],
+    ['fs/setAttributes', 1, null, 'done'],
+    ['fs/createLink', 1, null, 'done'],
     ['fs/open', 1, null, 'done'],
     ['fs/close', 1, 8, 'done'],
     ['fs/remove', 1, null, 'done'],

@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { startServerProcess, TestClient } from '../../src/testing/index.ts';
+import { echoPeer } from '../support/tcp-peers.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
 
 const cli = new Workspace();
@@ -21,7 +24,7 @@ async function token(...args: string[]): Promise<Record<string, string>> {
   return JSON.parse(stdout);
 }
 
-test('SIGHUP revokes a token and keeps other connections; metrics have their own scope', async () => {
+test('SIGHUP revokes a token, resets its TCP streams and keeps other connections; metrics have their own scope', async () => {
   await token('--out', secret);
   writeFileSync(list, '');
   const auth = ['--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret];
@@ -45,10 +48,16 @@ test('SIGHUP revokes a token and keeps other connections; metrics have their own
     sign('--scope', 'metrics'),
   ]);
   const [first, second] = [await connect(lost.token!), await connect(kept.token!)];
+  const peer = await echoPeer();
+  await first.call('tcp/connect', { streamId: 's', port: peer.port });
+  const accepted = await waitFor('the stream', () => [...peer.sockets][0]);
+  const reset = once(accepted!, 'error');
   appendFileSync(list, `${lost.id}\n`);
   server.process.kill('SIGHUP');
   expect(await first.closed).toMatchObject({ code: 1008, reason: 'the token has been revoked' });
+  expect(((await reset)[0] as NodeJS.ErrnoException).code).toBe('ECONNRESET');
   await expect(connect(lost.token!)).rejects.toThrow(/401/);
+  await second.call('tcp/connect', { streamId: 's', port: peer.port });
   await second.call('environment/status', {});
   expect(await Promise.all([lost, kept, files, scraper].map((one) => scrape(one.token!)))).toEqual([
     401, 200, 403, 200,

@@ -87,8 +87,12 @@ const group = (...path: string[]) => join(home, `exec-server-${server!.pid}-${pa
 const text = (...path: string[]) => readFileSync(group(...path), 'utf8');
 
 /** Starts a program that prints its process id and waits. */
-async function startWaiting(client: TestClient, processId: string): Promise<number> {
-  await client.call('process/start', { ...shell(processId, 'echo $$; read go'), pipeStdin: true });
+async function startWaiting(
+  client: TestClient,
+  processId: string,
+  lifetime: { type: 'session' | 'detached' } = { type: 'session' },
+): Promise<number> {
+  await client.call('process/start', { ...shell(processId, 'echo $$; read go'), pipeStdin: true, lifetime });
   const said = await client.waitFor(
     ({ method, params }: Incoming) =>
       method === 'process/output' && (params as { processId: string }).processId === processId,
@@ -151,6 +155,35 @@ describe.skipIf(HIERARCHY === null)(
       writeFileSync(group('s1', 'pids.current'), '4\n');
       const pid = await startWaiting(client, 'p');
       expect([text('s1', 'pids.max'), text('s1', '1', 'cgroup.procs')]).toEqual(['5', String(pid)]);
+    });
+
+    test('limits the detached programs of an owner together, whichever sessions start them', async () => {
+      const url = await start('--max-session-pids', '5', '--detached-session-ttl', '0');
+      const [one, other] = [await connect(url), await connect(url)];
+      const detached = { type: 'detached' } as const;
+      // The session has limits of its own.
+      await expect(startWaiting(one, 'own')).rejects.toThrow(/pids\.current/);
+      writeFileSync(group('s1', 'pids.current'), '1\n');
+      await startWaiting(one, 'own');
+      await expect(startWaiting(one, 'p', detached)).rejects.toThrow(/pids\.current/);
+      writeFileSync(group('s2', 'pids.current'), '4\n');
+      const pid = await startWaiting(one, 'p', detached);
+      expect([text('s2', 'pids.max'), text('s2', '1', 'cgroup.procs')]).toEqual(['5', String(pid)]);
+      writeFileSync(group('s2', 'pids.current'), '5\n');
+      for (const client of [one, other]) {
+        await expect(startWaiting(client, 'q', detached)).rejects.toThrow(
+          'the detached programs of this owner have 5 processes and threads, the configured maximum (maxSessionPids)',
+        );
+      }
+      // The end of the session does not end the group of the owner.
+      await one.close();
+      await removed(group('s1', '1'));
+      await removed(group('s1'));
+      expect(text('s2', '1', 'cgroup.procs')).toBe(String(pid));
+      const { processes } = await other.call('process/list', { scope: 'owner' });
+      expect(processes).toHaveLength(1);
+      await other.call('process/terminate', { processId: processes[0]!.ref! });
+      await removed(group('s2', '1'));
     });
 
     test('does not start without the controllers and names those that are missing', async () => {

@@ -140,7 +140,7 @@ test('settings of private.toml apply, and a wrong one is reported by the command
   // Settings of servers are for other servers.
   writeFileSync(join(config, 'config.toml'), 'wsAuth = "capability-token"\n');
   writeFileSync(join(config, 'private.toml'), 'maxSessions = 0\n');
-  expect(await user.run(TEST)).toMatchObject({
+  expect(await user.run(['env', 'test'])).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
       /^exec-server: the private server ended while it started: maxSessions .*the number 0 is below 1/,

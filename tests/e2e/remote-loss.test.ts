@@ -40,11 +40,11 @@ test.each(['harnessLink', 'executorLink'] as const)(
     const ended = (async () => {
       for await (const event of process.events()) events.push(event);
     })();
-    expect(await process.write('go\n')).toBe('accepted');
+    await process.write('go\n');
     await waitFor('output', () => events.length > 0);
     relay[link].drop();
     await waitFor('the rest of the output', () => existsSync(done));
-    expect(await process.write('after\n')).toBe('accepted');
+    await process.write('after\n');
     expect(await process.closeStdin()).toBe(true);
     await ended;
     const output = events.flatMap((event) => (event.type === 'output' ? [event.bytes] : []));
@@ -57,9 +57,9 @@ test.each(['harnessLink', 'executorLink'] as const)(
 test('a restarted relay loses nothing', async () => {
   const { client, relay, states } = await open();
   const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
-  expect(await process.write('before\n')).toBe('accepted');
+  await process.write('before\n');
   await relay.restart();
-  expect(await process.write('after\n')).toBe('accepted');
+  await process.write('after\n');
   expect(await process.closeStdin()).toBe(true);
   const output: Uint8Array[] = [];
   for await (const event of process.events()) if (event.type === 'output') output.push(event.bytes);

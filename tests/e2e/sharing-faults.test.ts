@@ -12,9 +12,9 @@ afterAll(() => server.close());
 
 const RETAINED_BYTES = 1024 * 1024;
 
-async function connect(clientName: string, url = server.url): Promise<TestClient> {
+async function connect(clientName: string, url = server.url, processSharing = true): Promise<TestClient> {
   const client = await TestClient.connect(url);
-  await client.handshake({ clientName, detachedSessionTtlMs: 0, capabilities: { processSharing: true } });
+  await client.handshake({ clientName, detachedSessionTtlMs: 0, capabilities: { processSharing } });
   return client;
 }
 
@@ -156,6 +156,38 @@ describe('a viewer that does not read', () => {
       await viewer.close();
     }
     await owner.close();
+  });
+});
+
+describe('a client that does not know `process/skipped`, was taken over, and does not read', () => {
+  test('does not stop the program, and learns from its output what it missed', async () => {
+    const limited = await startServer({ outboundHighWaterBytes: RETAINED_BYTES });
+    onTestFinished(() => limited.close());
+    const [old, driver] = [await connect('old', limited.url, false), await connect('driver', limited.url)];
+    await old.call('process/start', {
+      ...shell('p', 'read go; head -c 16777216 /dev/zero; read go; echo bye'),
+      pipeStdin: true,
+    });
+    const { ref } = (await driver.call('process/list', { scope: 'owner' })).processes[0]!;
+    await driver.call('process/attach', { ref: ref!, role: 'driver', takeOver: true });
+    const press = () => driver.call('process/write', { processId: ref!, chunk: base64('go\n') });
+    old.setReading(false);
+    await press();
+    const received = () => driver.process(ref!).bytes().length;
+    await waitFor('all output at the driver', () => received() === 16_777_216);
+    old.setReading(true);
+    const count = (client: TestClient, processId: string) => client.process(processId).events.length;
+    await waitFor('the same at the other', () => count(old, 'p') === count(driver, ref!));
+    await press();
+    const [whole, seen] = [await driver.closedProcess(ref!), await old.closedProcess('p')];
+    expect(skipped(old)).toEqual([]);
+    expect([seen.exitCode, seen.repeated, seen.events.length]).toEqual([0, 0, whole.events.length]);
+    expect(seen.text()).toMatch(
+      /\[events \d+ to \d+ of this process were skipped: another client drives it, and this client reads too slowly\]/,
+    );
+    expect(seen.text()).toMatch(/bye\n$/);
+    expect(seen.bytes().length).toBeLessThan(16_777_216);
+    await Promise.all([old.close(), driver.close()]);
   });
 });
 

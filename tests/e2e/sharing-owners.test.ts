@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { connect as connectClient } from '../../src/client/index.ts';
 import { METHODS, type Method } from '../../src/protocol/registry.ts';
 import { signToken } from '../../src/server/auth/signed-token.ts';
 import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
@@ -20,16 +21,25 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+/** A token of this subject, limited to scopes if they are given. */
+function tokenOf(sub: string, scopes: readonly string[]): string {
+  const exp = Math.floor(Date.now() / 1_000) + 600;
+  return signToken({ exp, sub, ...(scopes.length > 0 && { exec_server: { scopes } }) }, SECRET);
+}
+
+/** A client of the library with such a token. */
+async function library(sub: string, ...scopes: string[]) {
+  const client = await connectClient({ url: server.url, authToken: tokenOf(sub, scopes) });
+  onTestFinished(() => client.close());
+  return client;
+}
+
 /** A client with a token of this subject, limited to scopes if they are given. */
 async function connect(
   sub: string,
   ...scopes: string[]
 ): Promise<TestClient & { readonly sessionId: string }> {
-  const exp = Math.floor(Date.now() / 1_000) + 600;
-  const claims = { exp, sub, ...(scopes.length > 0 && { exec_server: { scopes } }) };
-  const client = await TestClient.connect(server.url, {
-    authorization: `Bearer ${signToken(claims, SECRET)}`,
-  });
+  const client = await TestClient.connect(server.url, { authorization: `Bearer ${tokenOf(sub, scopes)}` });
   onTestFinished(() => client.close());
   const sessionId = await client.handshake({ clientName: sub, capabilities: { processSharing: true } });
   return Object.assign(client, { sessionId });
@@ -53,7 +63,9 @@ const PARAMS: Partial<Record<Method, object>> = {
   'process/wait': { timeoutMs: 0 },
   'process/snapshot': {},
   'process/detach': {},
+  'process/consumed': { seq: 1 },
   'process/screen': {},
+  'process/forget': {},
   'command/exec': { argv: ['true'], cwd: '/', env: {}, tty: false },
   'command/exec/write': { chunk: base64('x') },
   'command/exec/terminate': {},
@@ -139,5 +151,34 @@ describe('a token with the scope `observe`', () => {
     expect((await observer.closedProcess(ref!)).text()).toBe('out\n');
     expect(await observer.call('process/read', { processId: ref! })).toMatchObject({ exitCode: 0 });
     expect(await observer.call('process/wait', { processId: ref! })).toMatchObject({ closed: true });
+  });
+});
+
+describe('the library finds the process of another owner', () => {
+  test('by its reference, with the scope observe, and may not end it', async () => {
+    const [owner, observer] = [await library('ann'), await library('bob', 'observe')];
+    const { ref } = await owner.spawn(['sleep', '600'], { name: 'of-ann' });
+    expect(await observer.processes.get(ref!)).toMatchObject({ ref, owner: 'ann', state: 'running' });
+    await expect(observer.processes.get('of-ann')).rejects.toMatchObject({ kind: 'notFound' });
+    for (const end of [
+      () => observer.processes.terminate(ref!),
+      () => observer.processes.signal(ref!, 'SIGTERM'),
+    ]) {
+      await expect(end()).rejects.toMatchObject({
+        kind: 'permissionDenied',
+        message: expect.stringContaining('it needs the scope `exec`'),
+      });
+    }
+    const both = await library('bob', 'observe', 'exec');
+    const message = expect.stringContaining('belongs to another owner');
+    await expect(both.processes.terminate(ref!)).rejects.toMatchObject({ kind: 'permissionDenied', message });
+    expect((await owner.processes.get(ref!)).state).toBe('running');
+  });
+
+  test('not at all without it', async () => {
+    const [owner, other] = [await library('ann'), await library('bob', 'exec')];
+    const { ref } = await owner.spawn(['sleep', '600']);
+    await expect(other.processes.get(ref!)).rejects.toMatchObject({ kind: 'notFound' });
+    await expect(other.processes.terminate(ref!)).rejects.toMatchObject({ kind: 'notFound' });
   });
 });

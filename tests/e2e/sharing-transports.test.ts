@@ -60,7 +60,7 @@ test.each<[string, Open]>([
   ['memory', inMemory],
   ['a relay', relay],
   ['stdio', stdio],
-])('a process is shared over %s', async (name, open) => {
+])('a process and its screen are shared over %s', async (name, open) => {
   const connect = await open();
   const [owner, other] = [await connect(), await connect()];
   if (owner !== other) onTestFinished(() => Promise.all([owner.close(), other.close()]).then(() => {}));
@@ -86,4 +86,17 @@ test.each<[string, Open]>([
   ];
   expect((await rest(attached.events())).map(shortEvent)).toEqual(expected);
   expect((await rest(own.events())).map(shortEvent)).toEqual(expected);
+
+  const drawing = 'printf "\\033[2J\\033[3;5Hdrawn"; read go; printf " and more"';
+  const terminal = await owner.spawn(['sh', '-c', drawing], { tty: { rows: 10, cols: 40 } });
+  await waitFor('the drawing', () => terminal.revision > 0);
+  const watched = await other.attach(terminal.ref!, { screen: true });
+  await terminal.write('\n');
+  const [screen, ...after] = await rest(watched.events());
+  expect(screen).toMatchObject({ type: 'screen', screen: { rows: 10, cols: 40, exact: true } });
+  const drawn = screen?.type === 'screen' ? screen.screen : null;
+  expect(drawn?.text).toMatch(/^\n\n {4}drawn\n+$/);
+  const output = after.map((event) => (event.type === 'output' ? String(event.bytes) : ''));
+  expect(output.join('')).toContain(' and more');
+  expect((await owner.call('process/screen', { processId: terminal.ref! })).text).toContain('and more');
 });

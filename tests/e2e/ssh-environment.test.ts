@@ -1,10 +1,20 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { onFreePort } from '../support/free-port.ts';
+import { answerOf, startForward } from '../support/port-forward.ts';
 import { CommandUser } from '../support/private-server.ts';
+import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI } from '../unit/cli/run-cli.ts';
 
@@ -83,6 +93,44 @@ SetEnv ${variables}
     await run('env', 'add', 'other', url);
     expect(await run('env', 'test', 'other')).toMatchObject({ code: 0 });
     expect(there.serverPid).toBe(pid);
+  });
+
+  test('runs programs there, and comes back after ssh was killed', async () => {
+    const file = join(there.workspace.path, 'go');
+    const script = `echo one; while [ ! -e ${file} ]; do sleep 0.02; done; echo two; pwd; exit 7`;
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    const { child, outcome } = here.start(['run', '-E', url, '--', 'sh', '-c', script], {
+      PATH: `${here.workspace.path}:${process.env.PATH}`,
+    });
+    let stdout = '';
+    child.stdout.on('data', (text) => {
+      stdout += text;
+    });
+    await waitFor('the first line', () => stdout === 'one\n');
+    const pid = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim();
+    process.kill(Number(pid), 'SIGKILL');
+    writeFileSync(file, '');
+    expect(await outcome).toMatchObject({ code: 7, stdout: 'one\ntwo\n/\n' });
+  });
+
+  test('forwards ports through it', async () => {
+    const peer = await echoPeer();
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    const forward = await startForward(here, ['-E', url, `0:${peer.port}`], {
+      env: { PATH: `${here.workspace.path}:${process.env.PATH}` },
+    });
+    expect(await answerOf(forward.ports[0]!, 'over ssh')).toBe('over ssh');
+    expect(await forward.stop()).toBe(0);
+  });
+
+  test('copies files through it', async () => {
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    writeFileSync(at('file'), 'over ssh', { mode: 0o600 });
+    expect(await run('cp', at('file'), `${url}:copied`)).toMatchObject({ code: 0, stderr: '' });
+    // A relative path is in the home directory there.
+    expect(readFileSync(join(there.workspace.path, 'copied'), 'utf8')).toBe('over ssh');
+    expect(await run('cp', `${url}:copied`, at('back'))).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(at('back'), 'utf8')).toBe('over ssh');
   });
 
   test('reports what ssh says', async () => {

@@ -8,12 +8,18 @@ import { endedByReset } from '../../src/base/reset-socket.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { MAX_TCP_STREAMS } from '../../src/client/limits.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
-import { inMemory, overStdio, overWebSocket } from '../support/connected-clients.ts';
+import { inMemory, overStdio, overUnixSocket, overWebSocket } from '../support/connected-clients.ts';
 import { overRelay } from '../support/relay.ts';
 import { echoPeer, tcpPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const TRANSPORTS = { websocket: overWebSocket, stdio: overStdio, memory: inMemory, relay: overRelay };
+const TRANSPORTS = {
+  websocket: overWebSocket,
+  'a unix socket': overUnixSocket,
+  stdio: overStdio,
+  memory: inMemory,
+  relay: overRelay,
+};
 
 async function open(transport: keyof typeof TRANSPORTS): Promise<ExecServerClient> {
   const { client, close } = await TRANSPORTS[transport]();

@@ -125,6 +125,33 @@ export const FILE_REQUESTS = {
     uris('sourcePath', { destinationPath: 'file:///nowhere/x' }),
     uris('destinationPath', { sourcePath: 'file:///nowhere/x' }),
   ],
+  'fs/list': [
+    {
+      name: 'hostile URIs',
+      requests: (fixture) => urisOf(fixture).map((uri) => ({ paths: Array(60).fill(uri) })),
+    },
+    {
+      name: 'wide, deep and long trees',
+      requests: (fixture) =>
+        ['wide', 'tree', 'long', 'deep'].map((name) => ({ paths: [fixture.uri(name)], recursive: true })),
+      answer: 'result',
+    },
+    {
+      name: 'the most paths',
+      requests: (fixture) => [{ paths: Array(1_000).fill(fixture.uri('tree')), recursive: true }],
+      answer: 'result',
+    },
+  ],
+  'fs/setAttributes': [uris('path', { mode: 0o600, modifiedAtMs: 0 })],
+  'fs/createLink': [
+    uris('path', { target: 'x' }),
+    uris('target', { path: 'file:///nowhere/x' }),
+    {
+      name: 'a link in a wide directory',
+      requests: (fixture) => [{ path: fixture.uri('wide/link'), target: '%41'.repeat(4_000), replace: true }],
+      answer: 'result',
+    },
+  ],
   'fs/open': [
     uris('path', { handleId: 'h' }),
     {

@@ -53,6 +53,7 @@ export const SHARING_REQUESTS = {
     },
   ],
   'process/detach': [longIds('processId')],
+  'process/forget': [longIds('processId')],
   'process/screen': [
     {
       name: 'output that takes minutes to draw',
@@ -95,6 +96,7 @@ export const SHARING_REQUESTS = {
   ],
   'tcp/end': [longIds('streamId')],
   'tcp/close': [longIds('streamId')],
+  'process/consumed': [longIds('processId', { seq: 2 ** 53 })],
   'tcp/consumed': [longIds('streamId', { bytes: 2 ** 53 })],
   'ports/watch': [longIds('watchId')],
   'ports/unwatch': [longIds('watchId')],

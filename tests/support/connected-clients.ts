@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { stdioCommand } from '../../src/client/stdio.ts';
@@ -32,6 +35,21 @@ export async function overProxy(): Promise<ConnectedClient & { readonly proxy: T
   try {
     const client = await ExecServerClient.connect({ url: proxy.url });
     return { client, proxy, close: () => client.close().finally(end) };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** A server in this process that listens on a unix socket. */
+export async function overUnixSocket(): Promise<ConnectedClient> {
+  const folder = mkdtempSync(join(tmpdir(), 'unix-socket-'));
+  const server = new ExecServer({ ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0 });
+  const end = () => server.close().finally(() => rmSync(folder, { recursive: true, force: true }));
+  try {
+    const url = await server.listen({ kind: 'unix', path: join(folder, 'socket') });
+    const client = await ExecServerClient.connect({ url });
+    return { client, close: () => client.close().finally(end) };
   } catch (error) {
     await end();
     throw error;

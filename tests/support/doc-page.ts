@@ -33,6 +33,7 @@ export function docBlocks(page: string): DocBlock[] {
  *
  * - `console`: lines that begin with `$ ` are commands, the others their expected output, in which `…` stands for anything. With the flag
  *   `server` the last command keeps running until the end of the page; with `fails` the last command must exit with another code than 0.
+ *   With `eventually` a command whose output differs is run again for some seconds: a program that was left running may not be ready yet.
  * - `ts`: a program that runs as `example.mjs`. A `text` block that follows it is its expected output.
  * - `file=NAME` on a block of another language writes the block to that file; on `ts` it names the program.
  * - `no-run` skips a block.
@@ -51,6 +52,9 @@ export async function runDocPage(page: string): Promise<void> {
     await runner.close();
   }
 }
+
+/** How long commands of `eventually` are run again. */
+const RETRY_MS = 20_000;
 
 /** Ports that pages may use. */
 const PORTS = ['4000', '4443', '8080', '9000'];
@@ -121,11 +125,16 @@ class DocRunner {
         await this.#startServer(block, adapted, expected);
         continue;
       }
-      // One pipe for both streams, as in a terminal: from two pipes the order would not be known.
-      const { code, text } = await this.#collect('bash', ['-c', `exec 2>&1\n${adapted}`]);
       const mustFail = isLast && block.flags.includes('fails');
-      if ((code === 0) === mustFail) this.#fail(block, `${command}\nexited with ${code}:\n${text}`);
-      if (expected !== '') this.#compare(block, command, text, expected);
+      const deadline = performance.now() + (block.flags.includes('eventually') ? RETRY_MS : 0);
+      for (;;) {
+        // One pipe for both streams, as in a terminal: from two pipes the order would not be known.
+        const { code, text } = await this.#collect('bash', ['-c', `exec 2>&1\n${adapted}`]);
+        if ((code === 0) !== mustFail && this.#isShown(text, expected)) break;
+        if (performance.now() < deadline) continue;
+        if ((code === 0) === mustFail) this.#fail(block, `${command}\nexited with ${code}:\n${text}`);
+        this.#compare(block, command, text, expected);
+      }
     }
   }
 
@@ -185,8 +194,13 @@ class DocRunner {
     });
   }
 
+  /** Whether a text is what the page shows. Where it shows nothing, anything is. */
+  #isShown(text: string, expected: string): boolean {
+    return expected === '' || outputPattern(this.#adapt(expected), 'whole').test(text);
+  }
+
   #compare(block: DocBlock, what: string, text: string, expected: string): void {
-    if (outputPattern(this.#adapt(expected), 'whole').test(text)) return;
+    if (this.#isShown(text, expected)) return;
     this.#fail(block, `${what}\nprinted:\n${text}\nthe page shows:\n${expected}`);
   }
 

@@ -27,6 +27,14 @@ function moving(name: string, sourcePath: string, destinationPath: string): File
   return { name, method: 'fs/rename', params: { sourcePath, destinationPath } };
 }
 
+function setting(name: string, path: string): FileAttempt {
+  return { name, method: 'fs/setAttributes', params: { path, mode: 0o777, modifiedAtMs: 0 } };
+}
+
+function linking(name: string, path: string, replace = false): FileAttempt {
+  return { name, method: 'fs/createLink', params: { path, target: '/', replace } };
+}
+
 export const FORBIDDEN_WRITES: readonly FileAttempt[] = [
   writing('a file outside', 'file://O/target'),
   writing('a new file outside', 'file://O/new'),
@@ -83,6 +91,24 @@ export const FORBIDDEN_WRITES: readonly FileAttempt[] = [
   moving('moving the parent of what must not come to exist', 'file://W/later', 'file://W/now'),
   moving('moving a directory of files that a pattern denies', 'file://W/keys', 'file://W/open-keys'),
   moving('moving a denied file', 'file://W/hidden.txt', 'file://W/shown'),
+  setting('the mode of a file outside', 'file://O/target'),
+  setting('the mode of a file behind a link', 'file://W/to-outside/target'),
+  setting('the mode of the target of a link', 'file://W/to-target'),
+  setting('the mode of a protected file', 'file://W/.git/config'),
+  setting('the mode of a protected directory', 'file://W/.git'),
+  setting('the mode of a read-only file', 'file://W/tree/carved/file'),
+  setting('the mode of a denied file', 'file://W/hidden.txt'),
+  setting('the mode of a name that must not come to exist', 'file://W/.codex'),
+  setting('the mode of a file of the helper', 'file:///dev/.exec-server/node'),
+  linking('a link outside', 'file://O/new'),
+  linking('a link behind a link', 'file://W/to-outside/new'),
+  linking('a link instead of a file outside', 'file://O/target', true),
+  linking('a link with a name that must not come to exist', 'file://W/.codex'),
+  linking('a link with such a name, replacing', 'file://W/.codex', true),
+  linking('a link with such a name, in the directory by another name', 'file://W/itself/.codex', true),
+  linking('a link instead of a protected directory', 'file://W/.git', true),
+  linking('a link in a protected directory', 'file://W/.git/new'),
+  linking('a link instead of a denied file', 'file://W/hidden.txt', true),
 ];
 
 export const FORBIDDEN_READS: readonly FileAttempt[] = [
@@ -106,6 +132,11 @@ export const FORBIDDEN_READS: readonly FileAttempt[] = [
     name: 'walking through everything',
     method: 'fs/walk',
     params: { path: 'file://W', maxDepth: 5, maxEntries: 1000 },
+  },
+  {
+    name: 'listing with attributes',
+    method: 'fs/list',
+    params: { paths: ['file://W/denied', 'file:///proc/self/rootW/denied'], recursive: true },
   },
   {
     name: 'hashing a hidden file',

@@ -1,6 +1,18 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { FileChange, FileChanges } from '../../src/client/backend.ts';
 import { type FileFixture, NOT_FOUND } from './file-fixture.ts';
@@ -21,6 +33,135 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       expect(read('file')).toBe('deep');
       expect(existsSync(at('dir/inner'))).toBe(false);
       await expect(fixture.files.rename(uri('missing'), uri('x'))).rejects.toMatchObject(NOT_FOUND);
+    });
+  });
+
+  describe('attributes', () => {
+    test('lists what is at paths and below, without following links', async () => {
+      populate();
+      chmodSync(at('file'), 0o640);
+      utimesSync(at('file'), 1, 1.25);
+      writeFileSync(Buffer.concat([Buffer.from(at('dir/')), Buffer.of(0x61, 0xff, 0x0a)]), 'odd');
+      const listing = fixture.files.list([uri('.'), uri('to-nothing'), uri('missing')], { recursive: true });
+      if (!extensions) {
+        await expect(listing).rejects.toMatchObject({ kind: 'unsupported' });
+        return;
+      }
+      const { listings, unlisted } = await listing;
+      const entries = Object.fromEntries(
+        listings.flatMap(({ path, entries = [] }) =>
+          entries.map(({ name, ...attributes }) => [`${path.slice(uri('').length)}/${name}`, attributes]),
+        ),
+      );
+      expect(entries).toMatchObject({
+        '/file': { kind: 'file', size: 7, mode: 0o640, modifiedAtMs: 1_250 },
+        '/dir': { kind: 'directory' },
+        '/to-file': { kind: 'symlink', target: 'file' },
+        '/to-dir': { kind: 'symlink', target: 'dir' },
+        '/to-nothing': { kind: 'symlink', target: 'nowhere' },
+        '/dir/inner': { kind: 'file', size: 4 },
+        '/dir/a%FF%0A': { kind: 'file', size: 3 },
+      });
+      expect(Object.keys(entries)).toHaveLength(7);
+      expect(listings.map(({ attributes, error }) => attributes?.kind ?? error?.code)).toEqual([
+        'directory',
+        'symlink',
+        -32004,
+        'directory',
+      ]);
+      expect(unlisted).toEqual([]);
+    });
+
+    test.runIf(extensions)('sets modes and times without following a link', async () => {
+      populate();
+      const before = statSync(at('file')).mode;
+      await fixture.files.setAttributes(uri('dir'), { mode: 0o710, modifiedAtMs: 86_400_123 });
+      await fixture.files.setAttributes(uri('to-file'), { modifiedAtMs: 5_000 });
+      await expect(fixture.files.setAttributes(uri('to-file'), { mode: 0o600 })).rejects.toMatchObject({
+        kind: 'invalidInput',
+      });
+      await expect(fixture.files.setAttributes(uri('missing'), { mode: 0o600 })).rejects.toMatchObject(
+        NOT_FOUND,
+      );
+      expect(statSync(at('dir')).mode & 0o7777).toBe(0o710);
+      expect(Math.floor(statSync(at('dir')).mtimeMs)).toBe(86_400_123);
+      expect(lstatSync(at('to-file')).mtimeMs).toBe(5_000);
+      expect(statSync(at('file')).mode).toBe(before);
+    });
+
+    test.runIf(extensions)('creates links, and replaces files and links by them', async () => {
+      populate();
+      await fixture.files.createLink(uri('new'), 'a%20b/..');
+      await expect(fixture.files.createLink(uri('file'), 'x')).rejects.toMatchObject({ kind: 'exists' });
+      await fixture.files.createLink(uri('file'), '/absolute', { replace: true });
+      await fixture.files.createLink(uri('to-dir'), 'file', { replace: true });
+      await expect(fixture.files.createLink(uri('dir'), 'x', { replace: true })).rejects.toThrow();
+      expect(['new', 'file', 'to-dir'].map((name) => readlinkSync(at(name)))).toEqual([
+        'a b/..',
+        '/absolute',
+        'file',
+      ]);
+      expect(readdirSync(at('.')).sort()).toEqual(['dir', 'file', 'new', 'to-dir', 'to-file', 'to-nothing']);
+    });
+
+    test.runIf(extensions)('gives a replacement its mode and time, and hides it until then', async () => {
+      write('file', 'old');
+      chmodSync(at('file'), 0o666);
+      const attributes = { mode: 0o440, modifiedAtMs: 1_001 };
+      const modes: number[] = [];
+      const content = (async function* () {
+        for (const name of readdirSync(at('.')).filter((name) => name !== 'file')) {
+          modes.push(statSync(at(name)).mode & 0o777);
+        }
+        yield Buffer.from('new');
+      })();
+      await fixture.files.replaceFile(uri('file'), content, { attributes });
+      await fixture.files.replaceFile(uri('whole'), [Buffer.from('all')], { attributes });
+      expect(modes).toEqual([0o600]);
+      for (const name of ['file', 'whole']) {
+        expect([statSync(at(name)).mode & 0o777, Math.floor(statSync(at(name)).mtimeMs)]).toEqual([
+          0o440, 1_001,
+        ]);
+      }
+      expect([read('file'), read('whole')]).toEqual(['new', 'all']);
+    });
+
+    test.runIf(extensions)('continues a replacement that failed, by its key', async () => {
+      const options = { attributes: { mode: 0o644 }, resumeKey: 'a'.repeat(32) };
+      const broken = (async function* () {
+        yield Buffer.alloc(1_100_000, 'x');
+        throw new Error('the source broke');
+      })();
+      await expect(fixture.files.replaceFile(uri('file'), broken, options)).rejects.toThrow(
+        'the source broke',
+      );
+      const [part, ...rest] = readdirSync(at('.'));
+      expect([part, rest]).toEqual([`.file.exec-server-${'a'.repeat(32)}.part`, []]);
+      expect(statSync(at(part!)).mode & 0o777).toBe(0o600);
+      const parts: unknown[] = [];
+      await fixture.files.replaceFile(
+        uri('file'),
+        async (part) => {
+          parts.push(part);
+          return { offset: part!.size, content: [Buffer.from('end')] };
+        },
+        options,
+      );
+      expect(parts).toEqual([{ path: uri(part!), size: 1024 * 1024 }]);
+      expect(read('file')).toBe(`${'x'.repeat(1024 * 1024)}end`);
+      expect(readdirSync(at('.'))).toEqual(['file']);
+    });
+
+    test.runIf(extensions)('does not write to a file of another kind under the name of a part', async () => {
+      write('secret', 'old');
+      symlinkSync('secret', at(`.file.exec-server-${'b'.repeat(32)}.part`));
+      const options = { attributes: { mode: 0o644 }, resumeKey: 'b'.repeat(32) };
+      await fixture.files.replaceFile(
+        uri('file'),
+        async (part) => ({ offset: part === null ? 0 : 100, content: [Buffer.from('new')] }),
+        options,
+      );
+      expect([read('file'), read('secret')]).toEqual(['new', 'old']);
     });
   });
 
@@ -48,7 +189,7 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       expect(linked).toMatchObject({ error: { name: 'ClientError' } });
       expect(await fixture.files.hash([])).toEqual([]);
       const tooMany = fixture.files.hash(Array<string>(1_001).fill(uri('file')));
-      await expect(tooMany).rejects.toMatchObject({ kind: 'server', code: -32602 });
+      await expect(tooMany).rejects.toMatchObject({ kind: 'invalidInput', code: -32602 });
     });
 
     test.runIf(extensions)('stops when its time is up', async () => {
@@ -85,7 +226,7 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       });
       await expect(fixture.files.search(uri('missing'), 'x')).rejects.toMatchObject(NOT_FOUND);
       const negative = fixture.files.search(uri('.'), 'x', { maxResults: -1 });
-      await expect(negative).rejects.toMatchObject({ kind: 'server', code: -32602 });
+      await expect(negative).rejects.toMatchObject({ kind: 'invalidInput', code: -32602 });
     });
   });
 

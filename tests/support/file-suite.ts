@@ -9,7 +9,7 @@ import type { SuiteOptions } from './process-suite.ts';
 export type { FilesUnderTest };
 
 const MEGABYTE = 1024 * 1024;
-const IS_A_DIRECTORY = { kind: 'server', code: -32603, message: 'Is a directory (os error 21)' };
+const IS_A_DIRECTORY = { kind: 'isDirectory', code: -32603, message: 'Is a directory (os error 21)' };
 const NO_LINKS: SymlinkOptions = { followSymlinks: false };
 
 /** Tests that every file system passes, local or remote. Each test has its own directory. */
@@ -31,8 +31,8 @@ export function fileSuite(
     });
 
     test.each([
-      ['no URI', '/tmp', { kind: 'server', code: -32602 }],
-      ['another scheme', 'https://host/x', { kind: 'server', code: -32602 }],
+      ['no URI', '/tmp', { kind: 'invalidInput', code: -32602 }],
+      ['another scheme', 'https://host/x', { kind: 'invalidInput', code: -32602 }],
       ['a path of another system', 'file:///C:/x', { kind: 'invalidInput', code: -32600 }],
     ])('rejects %s', async (_name, path, error) => {
       await expect(fixture.files.getMetadata(path)).rejects.toMatchObject({ name: 'ClientError', ...error });
@@ -72,7 +72,7 @@ export function fileSuite(
         ['a missing path', 'missing', {}, NOT_FOUND],
         ['a dangling link', 'to-nothing', {}, NOT_FOUND],
         ['a directory', 'dir', {}, { kind: 'invalidInput', code: -32600 }],
-        ['below a file', 'file/x', {}, { kind: 'server', code: -32603 }],
+        ['below a file', 'file/x', {}, { kind: 'notDirectory', code: -32603 }],
         ['a link that must not be followed', 'to-file', NO_LINKS, { name: 'ClientError' }],
         [
           'a path through a link that must not be followed',
@@ -178,7 +178,7 @@ export function fileSuite(
         expect(statSync(at('a/b')).isDirectory()).toBe(true);
         const once = { recursive: false };
         await expect(fixture.files.createDirectory(uri('x/y'), once)).rejects.toMatchObject(NOT_FOUND);
-        const exists = { kind: 'server', code: -32603, message: 'File exists (os error 17)' };
+        const exists = { kind: 'exists', code: -32603, message: 'File exists (os error 17)' };
         await expect(fixture.files.createDirectory(uri('a'), once)).rejects.toMatchObject(exists);
       });
 
@@ -215,7 +215,7 @@ export function fileSuite(
       test.each([
         ['a missing path', 'missing', {}, NOT_FOUND],
         ['a limit out of range', '.', { maxDepth: 65 }, { kind: 'invalidInput', code: -32600 }],
-        ['an invalid limit', '.', { maxDepth: -1 }, { kind: 'server', code: -32602 }],
+        ['an invalid limit', '.', { maxDepth: -1 }, { kind: 'invalidInput', code: -32602 }],
       ])('fail to walk for %s', async (_name, path, limits, error) => {
         const whole = {
           maxDepth: 1,
@@ -349,7 +349,7 @@ export function fileSuite(
     test('rejects a sandbox of an unknown form', async () => {
       write('file', 'x');
       const reading = fixture.files.readFile(uri('file'), { sandbox: { windowsSandboxLevel: 'disabled' } });
-      await expect(reading).rejects.toMatchObject({ kind: 'server', code: -32602 });
+      await expect(reading).rejects.toMatchObject({ kind: 'invalidInput', code: -32602 });
     });
   });
 }

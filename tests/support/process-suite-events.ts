@@ -21,6 +21,7 @@ export function eventTests(fixture: ProcessFixture): void {
         { type: 'closed', seq: 2 },
       ]);
       expect(process.state).toEqual({
+        ...{ signal: null, timedOut: false, reason: null },
         exited: true,
         exitCode: 0,
         closed: true,

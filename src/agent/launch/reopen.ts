@@ -1,3 +1,4 @@
+import { toFileUri } from '../../client/paths.ts';
 import { type CallOptions, ClientError, type ProcessInfo } from '../../environment/index.ts';
 import { EXECUTOR_TIMEOUT_MS } from '../limits.ts';
 import { WatchedProcess } from '../session/watched-process.ts';
@@ -31,7 +32,7 @@ export async function reopen(
   const info = await processes.get(ref, options);
   const process = await processes.attach(info.ref ?? ref, { takeOver: true, ...options });
   const request = requestOf(info, target, callId);
-  return { process: new WatchedProcess(process), request, startedAtMs: info.startedAtMs };
+  return { process: new WatchedProcess(process), request, startedAtMs: info.startedAt.getTime() };
 }
 
 /** The request as far as the executor knows it. */
@@ -41,7 +42,7 @@ function requestOf({ argv, cwd, tty }: ProcessInfo, target: ExecTarget, callId: 
     environmentId: target.id,
     cmd: argv.at(-1) ?? '',
     command: argv,
-    cwd,
+    cwd: toFileUri(cwd, null),
     tty,
     sandboxPermissions: 'use_default',
     additionalPermissions: null,

@@ -1,3 +1,4 @@
+import { ClientError } from '../../environment/index.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { EXECUTOR_TIMEOUT_MS, LATE_EXIT_MS } from '../limits.ts';
 import { type WaitLimits, waitForEnd } from './collect.ts';
@@ -23,16 +24,19 @@ export async function sendInput(
       await process.process.signal('interrupt', options);
       return true;
     }
-    const status = await process.process.write(chars, options);
-    if (status === 'accepted') return true;
-    if (status === 'starting') throw failure('writeFailed', 'the program is still starting; try again');
-    // The program has ended or is about to end: its exit event explains the failure better.
-    await waitForEnd(process, LATE_EXIT_MS, limits);
-    if (status === 'unknownProcess') process.abandon('the executor no longer knows the program');
-    else if (!process.state.ended) throw failure('stdinClosed', 'the program no longer reads its input');
-    return false;
+    await process.process.write(chars, options);
+    return true;
   } catch (error) {
     if (error instanceof ExecToolError || limits.signal?.aborted) throw error;
+    const kind = error instanceof ClientError ? error.kind : null;
+    if (kind === 'stdinClosed' || kind === 'notFound') {
+      // The program has ended or is about to end: its exit event explains the failure better.
+      await waitForEnd(process, LATE_EXIT_MS, limits);
+      if (kind === 'notFound') process.abandon('the executor no longer knows the program');
+      else if (!process.state.ended)
+        throw failure('stdinClosed', 'the program no longer reads its input', error);
+      return false;
+    }
     if (!isLoss(error)) throw failure('writeFailed', messageOf(error), error);
     process.abandon(`the input could not be written: ${messageOf(error)}`);
     return false;

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { readTomlFile } from '../../environment/config/toml-file.ts';
 import { TomlTable } from '../../environment/config/toml-table.ts';
@@ -6,6 +6,7 @@ import { MAX_ENVIRONMENT_ID_CHARS } from '../../environment/limits.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { userConfigFile } from '../config-file.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { withFolderLock } from './folder-lock.ts';
 
 /** An environment that the user has named. */
 export interface NamedEnvironment {
@@ -16,10 +17,21 @@ export interface NamedEnvironment {
   readonly tokenFile: string | null;
   /** The environment at a relay; null for a server. */
   readonly environmentId: string | null;
+  /** Files for TLS, of a `wss:` server. */
+  readonly tls: TlsFiles;
+}
+
+/** PEM files with which a client and a server know each other. */
+export interface TlsFiles {
+  /** The only authority that may sign the certificate of the server; null for those that the system trusts. */
+  readonly ca: string | null;
+  /** The certificate of this client, and its key; null for none. */
+  readonly cert: string | null;
+  readonly key: string | null;
 }
 
 /** What environments.toml of this program says. */
-export interface EnvironmentsFile {
+interface EnvironmentsFile {
   readonly path: string;
   readonly environments: readonly NamedEnvironment[];
   /** The name that `use --global` has chosen. */
@@ -37,37 +49,45 @@ export async function readEnvironments(env: Environment): Promise<EnvironmentsFi
 
 /** Adds an environment at the end of the file. The rest of the file stays as it is. */
 export async function addEnvironment(env: Environment, added: NamedEnvironment): Promise<void> {
-  const { environments } = await readEnvironments(env);
-  if (environments.some(({ id }) => id === added.id)) {
-    throw new RunError(
-      `the environment ${quoteValue(added.id)} exists; remove it first with 'exec-server env rm ${added.id}'`,
-    );
-  }
   const isRelay = added.environmentId !== null;
-  const lines = [
-    '[[environments]]',
-    `id = ${JSON.stringify(added.id)}`,
-    `${isRelay ? 'registry_url' : 'url'} = ${JSON.stringify(added.url)}`,
-    ...(isRelay ? [`environment_id = ${JSON.stringify(added.environmentId)}`] : []),
-    ...(added.tokenFile === null ? [] : [`token_file = ${JSON.stringify(added.tokenFile)}`]),
+  const values: readonly (readonly [string, string | null])[] = [
+    ['id', added.id],
+    [isRelay ? 'registry_url' : 'url', added.url],
+    ['environment_id', added.environmentId],
+    ['token_file', added.tokenFile],
+    ['ca_file', added.tls.ca],
+    ['cert_file', added.tls.cert],
+    ['key_file', added.tls.key],
   ];
+  const lines = values.flatMap(([key, value]) =>
+    value === null ? [] : [`${key} = ${JSON.stringify(value)}`],
+  );
   const expected = (before: Values): Values => ({ ...before, environments: [...before.environments, added] });
-  await edit(env, expected, (text) => {
+  await edit(env, expected, (text, { environments }) => {
+    if (environments.some(({ id }) => id === added.id)) {
+      throw new RunError(
+        `the environment ${quoteValue(added.id)} exists; remove it first with 'exec-server env rm ${added.id}'`,
+      );
+    }
     const separator = text === '' || text.endsWith('\n\n') ? '' : text.endsWith('\n') ? '\n' : '\n\n';
-    return `${text}${separator}${lines.join('\n')}\n`;
+    return `${text}${separator}[[environments]]\n${lines.join('\n')}\n`;
   });
 }
 
-/** Removes an environment. Comments inside its table go with it; the rest of the file stays as it is. */
+/**
+ * Removes an environment. Comments inside its table go with it; the rest of the file stays as it is. A default that names it stays too:
+ * commands that were meant for it must fail, not run elsewhere.
+ */
 export async function removeEnvironment(env: Environment, id: string): Promise<void> {
   const expected = (before: Values): Values => ({
     environments: before.environments.filter((environment) => environment.id !== id),
-    default: before.default === id ? null : before.default,
+    default: before.default,
   });
   await edit(env, expected, (text, before) => {
     const index = before.environments.findIndex((environment) => environment.id === id);
-    const kept = before.default === id ? withoutDefault(text) : text;
-    const tables = kept.split(/^(?=[ \t]*\[\[)/m);
+    // Another command has removed it.
+    if (index === -1) return text;
+    const tables = text.split(/^(?=[ \t]*\[\[)/m);
     // What precedes the first table is not one.
     const first = /^[ \t]*\[\[/.test(tables[0] ?? '') ? 0 : 1;
     return tables.filter((_, position) => position !== index + first).join('');
@@ -87,7 +107,7 @@ type Values = Pick<EnvironmentsFile, 'environments' | 'default'>;
 
 /**
  * Changes the text of the file, and writes it only if it then means what is expected: a file in an unusual form must be edited by hand,
- * but is never damaged. The file is replaced in one step.
+ * but is never damaged. The file is replaced in one step, and by one command after the other.
  */
 async function edit(
   env: Environment,
@@ -95,6 +115,15 @@ async function edit(
   change: (text: string, before: Values) => string,
 ): Promise<void> {
   const path = pathOf(env);
+  await withFolderLock(dirname(path), () => editLocked(env, path, expected, change));
+}
+
+async function editLocked(
+  env: Environment,
+  path: string,
+  expected: (before: Values) => Values,
+  change: (text: string, before: Values) => string,
+): Promise<void> {
   const { environments, default: chosen } = await readEnvironments(env);
   const before: Values = { environments, default: chosen };
   const text = readText(path);
@@ -115,7 +144,6 @@ async function edit(
 function replaceFile(path: string, text: string): void {
   const draft = `${path}.${process.pid}.tmp`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(draft, text, { mode: 0o600, flag: 'wx' });
     renameSync(draft, path);
   } catch (error) {
@@ -153,7 +181,10 @@ function parseEnvironment(table: TomlTable): NamedEnvironment {
   const id = table.string('id');
   if (id === undefined) throw table.error("'id' is missing", 'write id = "a-name"');
   const named = table.named(`[[environments]] '${id}'`);
-  named.refuseUnknownKeys(['id', 'url', 'token_file', 'registry_url', 'environment_id']);
+  named.refuseUnknownKeys([
+    ...['id', 'url', 'token_file', 'registry_url', 'environment_id'],
+    ...['ca_file', 'cert_file', 'key_file'],
+  ]);
   const problem = nameProblem(id);
   if (problem !== null) throw named.error(problem, 'choose another id');
   const [url, registry] = [named.string('url'), named.string('registry_url')];
@@ -166,12 +197,27 @@ function parseEnvironment(table: TomlTable): NamedEnvironment {
   if (url !== undefined && named.has('environment_id')) {
     throw named.error("'environment_id' is only valid together with 'registry_url'", 'remove environment_id');
   }
+  const tls = parseTls(named);
+  if (!url?.startsWith('wss:') && Object.values(tls).some((file) => file !== null)) {
+    throw named.error("'ca_file', 'cert_file' and 'key_file' are only for wss:// URLs", 'remove them');
+  }
   return {
     id,
     url: (url ?? registry)!,
     tokenFile: named.string('token_file') ?? null,
     environmentId: registry === undefined ? null : (named.string('environment_id') ?? id),
+    tls,
   };
+}
+
+function parseTls(table: TomlTable): TlsFiles {
+  const [ca = null, cert = null, key = null] = ['ca_file', 'cert_file', 'key_file'].map((name) =>
+    table.string(name),
+  );
+  if ((cert === null) !== (key === null)) {
+    throw table.error("'cert_file' and 'key_file' need each other", 'add the other one');
+  }
+  return { ca, cert, key };
 }
 
 /** Throws UsageError for a name that an environment cannot have. */

@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { userConfigFile } from '../config-file.ts';
 import { RunError } from '../failures.ts';
+import { withFolderLock } from './folder-lock.ts';
 
 /** Directories that are remembered. The one that was set first is forgotten first. */
 export const MAX_DIRECTORIES = 1_000;
@@ -25,18 +26,13 @@ export function selectionFor(directory: string, env: Environment): Selection | n
 }
 
 /** Remembers the environment of a directory; null forgets it. */
-export function select(directory: string, environment: string | null, env: Environment): void {
-  const chosen = read(env);
-  chosen.delete(directory);
-  if (environment !== null) chosen.set(directory, environment);
-  write(env, [...chosen].slice(-MAX_DIRECTORIES));
-}
-
-/** Forgets an environment in all directories. */
-export function forgetEnvironment(environment: string, env: Environment): void {
-  const chosen = [...read(env)];
-  const kept = chosen.filter(([, name]) => name !== environment);
-  if (kept.length < chosen.length) write(env, kept);
+export async function select(directory: string, environment: string | null, env: Environment): Promise<void> {
+  await withFolderLock(dirname(pathOf(env)), async () => {
+    const chosen = read(env);
+    chosen.delete(directory);
+    if (environment !== null) chosen.set(directory, environment);
+    write(env, [...chosen].slice(-MAX_DIRECTORIES));
+  });
 }
 
 function read(env: Environment): Map<string, string> {
@@ -55,7 +51,6 @@ function write(env: Environment, chosen: readonly (readonly [string, string])[])
   const path = pathOf(env);
   const draft = `${path}.${process.pid}.tmp`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     writeFileSync(draft, `${JSON.stringify(Object.fromEntries(chosen), null, 2)}\n`, { mode: 0o600 });
     renameSync(draft, path);
   } catch (error) {

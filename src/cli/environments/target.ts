@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { ExecServerClient, UrlOptions } from '../../client/client.ts';
+import { suggestionFor } from '../../base/suggestion.ts';
+import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/client.ts';
 import type { TransportSource } from '../../client/connection/session-options.ts';
-import { suggestionFor } from '../../server/config/suggestion.ts';
 import { quoteValue } from '../../server/config/values.ts';
+import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { RunError, UsageError } from '../failures.ts';
 import type { CodexEnvironment } from './codex-environments.ts';
 import type { NamedEnvironment } from './environments-file.ts';
@@ -12,7 +13,7 @@ import type { NamedEnvironment } from './environments-file.ts';
 export const LOCAL = 'local';
 
 /** What the command line says about the environment. */
-export interface TargetFlags {
+interface TargetFlags {
   /** The value of -E: a name or a URL; null without it. */
   readonly environment: string | null;
   /** The value of --token-file. */
@@ -28,7 +29,7 @@ export interface TargetSources {
 /** Options of the client that do not depend on the environment. */
 export type ClientOptions = Pick<
   UrlOptions,
-  'clientName' | 'signal' | 'recoveryWindowMs' | 'detachedSessionTtlMs'
+  'clientName' | 'signal' | 'recoveryWindowMs' | 'detachedSessionTtlMs' | 'pingIntervalMs' | 'pongTimeoutMs'
 >;
 
 /** The environment of a command. */
@@ -41,6 +42,8 @@ export interface Target {
   readonly source: string;
   /** Connects, and starts the private server if needed. Rejects with RunError that says what to do. */
   connect(options: ClientOptions): Promise<ExecServerClient>;
+  /** Connects to a server that runs already. Resolves with null where a program would have to be started for that. */
+  connectToRunning(options: ClientOptions): Promise<ExecServerClient | null>;
 }
 
 /**
@@ -70,7 +73,7 @@ async function named(
 ): Promise<Target> {
   if (text === LOCAL) return privateTarget(sources.env, source);
   if (!text.includes(':')) return namedTarget(text, source, flags, sources);
-  const url = { id: text, url: text, tokenFile: null, environmentId: null };
+  const url = { id: text, url: text, tokenFile: null, environmentId: null, tls: NO_TLS };
   checkUrl(text, source);
   return environmentTarget(url, source, flags, sources);
 }
@@ -91,16 +94,21 @@ async function namedTarget(
   if (found !== undefined) return codexTarget(found, source);
   const names = [...environments, ...ofCodex].map(({ id }) => id);
   const advice = suggestionFor(name, [...names, LOCAL]) ?? "'exec-server env ls' lists them";
-  throw new UsageError(`unknown environment ${quoteValue(name)} (${source}); ${advice}`, 'env');
+  const unset = source.startsWith("'exec-server use'")
+    ? "; 'exec-server use --unset' forgets the choice"
+    : '';
+  throw new UsageError(`unknown environment ${quoteValue(name)} (${source})${unset}; ${advice}`, 'env');
 }
 
 function codexTarget({ id, address, transport }: CodexEnvironment, source: string): Target {
   const hasToken = 'authToken' in transport;
+  const connect = (options: ClientOptions) => connectTo(transport, options, hasToken);
   return {
     name: id,
     address,
     source,
-    connect: (options) => connectTo(transport, options, hasToken),
+    connect,
+    connectToRunning: async (options) => ('url' in transport ? connect(options) : null),
   };
 }
 
@@ -110,9 +118,14 @@ async function connectTo(
   hasToken: boolean,
 ): Promise<ExecServerClient> {
   const { ExecServerClient } = await import('../../client/client.ts');
-  return ExecServerClient.connect({ ...options, ...transport }).catch((error: Error) => {
-    throw runError(error, hasToken);
-  });
+  const { pingIntervalMs, pongTimeoutMs, ...session } = options;
+  // Transports other than websockets have no pings.
+  const pings = 'open' in transport ? {} : { pingIntervalMs, pongTimeoutMs };
+  return ExecServerClient.connect({ ...session, ...pings, ...transport } as ConnectOptions).catch(
+    (error: Error) => {
+      throw runError(error, hasToken);
+    },
+  );
 }
 
 async function globalDefault(env: NodeJS.ProcessEnv): Promise<{ name: string; path: string } | null> {
@@ -170,6 +183,13 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       });
       return result;
     },
+    async connectToRunning(options) {
+      const [{ privateFolder }, { ExecServerClient }] = await Promise.all([
+        import('../private-server/private-folder.ts'),
+        import('../../client/client.ts'),
+      ]);
+      return ExecServerClient.connect({ ...options, url: privateFolder(env).url }).catch(() => null);
+    },
   };
 }
 
@@ -180,22 +200,27 @@ function environmentTarget(
   sources: TargetSources,
 ): Target {
   const { id, url, environmentId } = environment;
+  const connect = async (options: ClientOptions) => {
+    const token = tokenOf(environment, flags, sources);
+    return connectTo(await transportOf(environment, token, sources.env), options, token !== null);
+  };
   return {
     name: id,
     address: environmentId === null ? url : `${environmentId} at ${url}`,
     source,
-    async connect(options) {
-      const token = tokenOf(environment, flags, sources);
-      return connectTo(await transportOf(environment, token, sources.env), options, token !== null);
-    },
+    connect,
+    connectToRunning: async (options) => (url.startsWith('ssh:') ? null : connect(options)),
   };
 }
+
+/** A URL has no files of its own. */
+const NO_TLS = { ca: null, cert: null, key: null };
 
 /** How to reach a server. */
 export type TransportChoice = Pick<UrlOptions, 'url' | 'authToken' | 'tls'> | TransportSource;
 
 async function transportOf(
-  { id, url, environmentId }: NamedEnvironment,
+  { id, url, environmentId, tls: files }: NamedEnvironment,
   token: string | null,
   env: NodeJS.ProcessEnv,
 ): Promise<TransportChoice> {
@@ -213,10 +238,17 @@ async function transportOf(
     const { parseSshUrl, sshSource } = await import('./ssh-source.ts');
     return sshSource(parseSshUrl(url));
   }
-  const tls = url.startsWith('wss:')
-    ? await (await import('../registry-auth.ts')).trustedTls(env)
-    : undefined;
-  return { url, ...(token !== null && { authToken: token }), ...(tls !== undefined && { tls }) };
+  const tls = url.startsWith('wss:') && { tls: await tlsOf(files, env) };
+  return { url, ...tls, ...(token !== null && { authToken: token }) };
+}
+
+/** The certificates of an environment's own files, else those that the variables and the system trust. */
+async function tlsOf(files: NamedEnvironment['tls'], env: NodeJS.ProcessEnv): Promise<TlsOptions> {
+  const own = Object.values(files).some((file) => file !== null)
+    ? (await import('./tls-files.ts')).readTlsFiles(files)
+    : {};
+  const trusted = await (await import('../registry-auth.ts')).trustedTls(env);
+  return { ...trusted, ...own };
 }
 
 /**
@@ -258,13 +290,18 @@ function runError(error: Error, hasToken: boolean): Error {
       `${problem}; ${hasToken ? 'the token is wrong or has expired' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
     );
   }
-  const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*))? \(\d+\)$/.exec(problem) ?? [];
+  const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];
   if (exit === 'exit code 127') {
     return new RunError(
       'ssh has connected, but found no exec-server there; install it where the PATH of ssh commands has it',
     );
   }
   if (exit !== undefined) return new RunError(`ssh has failed (${exit}): ${said ?? 'it gave no reason'}`);
+  if (/requires a client certificate$/.test(problem)) {
+    return new RunError(
+      `${problem}; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'`,
+    );
+  }
   if (/certificate of .* is not trusted/.test(problem)) {
     return new RunError(`${problem}; set SSL_CERT_FILE to the certificate of its authority`);
   }

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import {
   closeSync,
   constants,
@@ -53,7 +52,7 @@ export async function reachPrivateServer<T>(
       }
     }
     // One that ended without an error has left the socket to another server.
-    if (start === null || start.hasEnded) start = startServer(folder, env);
+    if (start === null || start.hasEnded) start = await startServer(folder, env);
     await delay(pauseMs);
   }
 }
@@ -66,7 +65,9 @@ interface Start {
 }
 
 /** Starts a server that outlives this command. Returns null when another command does that. */
-function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Start | null {
+async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promise<Start | null> {
+  // Loaded here: most commands find a server.
+  const { spawn } = await import('node:child_process');
   const claim = claimStart(folder);
   if (claim === null) return null;
   const log = openSync(folder.log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND, 0o600);

@@ -24,6 +24,18 @@ export const ENV_FLAGS = {
     value: 'ID',
     description: 'With add and the URL of a relay: the environment there. Default: the name',
   },
+  'tls-ca': {
+    type: 'string',
+    value: 'FILE',
+    description:
+      "With add and wss://: the only authority that may sign the server's certificate. Default: what the system trusts, and $SSL_CERT_FILE",
+  },
+  'tls-cert': {
+    type: 'string',
+    value: 'FILE',
+    description: 'With add and wss://: certificate of this client, for servers that ask for one',
+  },
+  'tls-key': { type: 'string', value: 'FILE', description: 'With add and wss://: key of that certificate' },
   json: JSON_FLAG,
   help: HELP,
 } as const satisfies FlagSpecs;
@@ -32,7 +44,7 @@ export const ENV_FLAGS = {
 export const ENV = {
   usage: [
     'ls [--json]',
-    'add NAME URL [--token-file FILE] [--environment-id ID]',
+    'add NAME URL [--token-file FILE] [--environment-id ID] [--tls-ca FILE] [--tls-cert FILE --tls-key FILE]',
     'test [NAME|URL] [--token-file FILE] [--json]',
     'rm NAME',
   ],

@@ -1,11 +1,12 @@
 import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 
 /**
- * Returns bytes as the value of a base64 parameter. A connection that carries bytes gets a copy instead of the
- * text, so the caller may reuse its buffer.
+ * Returns bytes as the value of a base64 parameter. A client that takes bytes gets a copy instead of the text, so the caller may reuse
+ * its buffer: the bytes go as they are where the connection carries them, else they are encoded when the request is sent, without
+ * looking for characters that JSON escapes.
  */
-export function bytesParam(bytes: Uint8Array, { carriesBytes = false }: { carriesBytes?: boolean }): string {
-  return carriesBytes ? (new Uint8Array(bytes) as unknown as string) : encodeBase64(bytes);
+export function bytesParam(bytes: Uint8Array, { takesBytes = false }: { takesBytes?: boolean }): string {
+  return takesBytes ? (new Uint8Array(bytes) as unknown as string) : encodeBase64(bytes);
 }
 
 /**

@@ -1,12 +1,13 @@
 import { RpcError, RpcErrorCode } from '../../protocol/errors.ts';
 import { TooManyCallsError } from '../../rpc/outgoing-calls.ts';
-import { ClientError, type ClientErrorKind } from '../errors.ts';
+import { ClientError, type ClientErrorKind, messageWithoutHint } from '../errors.ts';
+import { serverErrorKind } from './error-kinds.ts';
 import type { LinkEnd } from './link.ts';
 
 /** Converts what a call threw into a ClientError. */
 export function asClientError(error: unknown, method: string): ClientError {
   if (error instanceof ClientError) return error;
-  if (error instanceof RpcError) return refused(error, method);
+  if (error instanceof RpcError) return refused(error);
   if (error instanceof TooManyCallsError) {
     return new ClientError('overloaded', error.message, {
       cause: error,
@@ -16,6 +17,15 @@ export function asClientError(error: unknown, method: string): ClientError {
   }
   const message = error instanceof Error ? error.message : String(error);
   return new ClientError('invalidInput', `\`${method}\` could not be sent: ${message}`, { cause: error });
+}
+
+/** The same error with the name of an option, where the server names the member of its params. */
+export function namingOptions(error: ClientError): ClientError {
+  const found = /^params\.([\w.]+): /.exec(error.message);
+  if (error.code !== RpcErrorCode.invalidParams || found === null) return error;
+  const { kind, code, data, cause, hint, message } = error;
+  const rest = messageWithoutHint({ hint, message } as ClientError).slice(found[0].length);
+  return new ClientError(kind, `\`${found[1]}\`: ${rest}`, { code, data, cause, hint: hint ?? undefined });
 }
 
 /** The connection ended before the call was answered. */
@@ -47,44 +57,35 @@ export function protocolFailure(method: string, end: LinkEnd): ClientError {
   });
 }
 
-/** Converts what a call threw to the error kinds of file operations. Kinds that mean the same everywhere stay. */
+/** Converts what a call threw to the errors of file operations, which have one kind for a lost connection and a lost answer. */
 export function asFileError(error: unknown): unknown {
-  if (!(error instanceof ClientError)) return error;
-  const { kind, code, message, data } = error;
-  if (kind === 'server' && code !== null) {
-    return new ClientError(FILE_ERROR_KINDS.get(code) ?? 'server', message, { data, cause: error, code });
-  }
-  if (kind === 'disconnected') return new ClientError('brokenPipe', message, { cause: error });
-  return error;
+  if (!(error instanceof ClientError) || error.kind !== 'disconnected') return error;
+  return new ClientError('brokenPipe', error.message, { cause: error });
 }
-
-const FILE_ERROR_KINDS: ReadonlyMap<number, ClientErrorKind> = new Map<number, ClientErrorKind>([
-  [RpcErrorCode.notFound, 'notFound'],
-  [RpcErrorCode.invalidRequest, 'invalidInput'],
-]);
 
 const MAY_HAVE_HAPPENED = 'the operation may have taken effect; check before you repeat it';
 
-function refused(error: RpcError, method: string): ClientError {
+function refused(error: RpcError): ClientError {
   const { code, data, message } = error;
-  if (code === RpcErrorCode.forbidden) {
-    return new ClientError('permissionDenied', message, {
-      code,
-      data,
-      cause: error,
-      hint: 'use a token that allows it',
-    });
-  }
-  if (code === RpcErrorCode.processDriven)
-    return new ClientError('conflict', message, { code, data, cause: error });
-  if (code !== RpcErrorCode.methodNotFound) {
-    const retryable = code === RpcErrorCode.limitExceeded;
-    return new ClientError('server', message, { code, data, cause: error, retryable });
-  }
-  return new ClientError('unsupported', message, {
+  const kind = serverErrorKind(code, message);
+  const [problem, fix] = divided(message, kind);
+  return new ClientError(kind, problem, {
     code,
     data,
     cause: error,
-    hint: `the server does not implement \`${method}\`; update it, or check the address`,
+    hint: fix ?? hintFor(code),
+    retryable: kind === 'overloaded' || kind === 'connectFailed',
   });
+}
+
+function hintFor(code: number): string | undefined {
+  if (code === RpcErrorCode.forbidden) return 'use a token that allows it';
+  if (code === RpcErrorCode.methodNotFound) return 'update the server, or check the address';
+  return undefined;
+}
+
+/** Divides a message such as `the name is in use; choose another` into the problem and the fix. */
+function divided(message: string, kind: ClientErrorKind): readonly [string, string | undefined] {
+  const at = kind === 'conflict' ? message.indexOf('; ') : -1;
+  return at === -1 ? [message, undefined] : [message.slice(0, at), message.slice(at + 2)];
 }

@@ -2,7 +2,7 @@ import { unlessAborted } from '../../base/abort.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import type { CallOptions } from '../backend.ts';
 import { ClientError, type ClientErrorKind } from '../errors.ts';
-import { checkDuration } from './option-checks.ts';
+import { checkDuration, checkSignal } from './option-checks.ts';
 
 /** Combines a caller's signal and timeout into one signal whose reason is a ClientError. */
 export class CallLimit {
@@ -20,12 +20,13 @@ export class CallLimit {
   ) {
     const { signal, timeoutMs } = options;
     if (signal === undefined && timeoutMs === undefined) return;
+    checkSignal(signal);
     checkDuration('timeoutMs', timeoutMs);
     this.#limit = new TimeLimit(timeoutMs ?? null, signal === undefined ? [] : [signal], {
       unref: timeUp.unref ?? false,
       aborted: (cause) => new ClientError('aborted', `${what} was aborted`, { cause }),
       timeUp: () => {
-        const { kind, hint } = timeUp;
+        const { kind, hint = timeoutMs === 0 ? NO_TIME : undefined } = timeUp;
         return new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true });
       },
     });
@@ -44,26 +45,32 @@ export class CallLimit {
   }
 }
 
+const NO_TIME = 'with `timeoutMs: 0` nothing is sent; leave it out for no limit';
+
 /** The deadline of an operation with several stages, each of which takes its own options. */
 export class Deadline {
   readonly #options: CallOptions;
   readonly #startedAt = performance.now();
 
   constructor(options: CallOptions = {}) {
+    checkSignal(options.signal);
     checkDuration('timeoutMs', options.timeoutMs);
     this.#options = options;
   }
 
   /**
    * Options for the next stage. It gets at least 1 ms, even when no time is left, so that it reports the timeout
-   * itself.
+   * itself. With `timeoutMs: 0` it gets none.
    */
   get remaining(): CallOptions {
     const { signal, timeoutMs } = this.#options;
     return {
       ...(signal && { signal }),
       ...(timeoutMs !== undefined && {
-        timeoutMs: Math.max(1, Math.ceil(timeoutMs - (performance.now() - this.#startedAt))),
+        timeoutMs: Math.max(
+          Math.min(1, timeoutMs),
+          Math.ceil(timeoutMs - (performance.now() - this.#startedAt)),
+        ),
       }),
     };
   }

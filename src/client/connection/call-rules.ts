@@ -72,7 +72,10 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   // Attachments, streams and watches end with the connection.
   'process/attach': 'mutate',
   'process/detach': 'cleanup',
+  // The program waits for it, also while other programs use up the unanswered calls.
+  'process/consumed': 'cleanup',
   'process/screen': 'read',
+  'process/forget': 'mutate',
   'tcp/connect': 'mutate',
   'tcp/data': 'mutate',
   'tcp/end': 'mutate',
@@ -90,6 +93,9 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   'fs/remove': 'mutate',
   'fs/copy': 'mutate',
   'fs/rename': 'mutate',
+  'fs/list': 'read',
+  'fs/setAttributes': 'mutate',
+  'fs/createLink': 'mutate',
   'fs/open': 'mutate',
   // It only reads, but through a handle that ends with the connection.
   'fs/readBlock': 'mutate',

@@ -9,7 +9,8 @@ import { ClientError } from '../errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
 import type { Activity } from './activity.ts';
 import { CallLimit } from './call-limit.ts';
-import { type DroppedProcess, protocolError, readInitializeResult } from './server-messages.ts';
+import { describeClose, endedEarly, initialize } from './handshake.ts';
+import type { DroppedProcess } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
 
 /** Settings of a link. */
@@ -200,54 +201,14 @@ export class Link {
     resumeSessionId: string | null,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clientName, detachedSessionTtlMs, initializeTimeoutMs } = options;
-    const params = {
-      clientName,
-      resumeSessionId,
-      ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
-      capabilities: { processSharing: true, ...(resumeSessionId !== null && { droppedProcesses: true }) },
-    };
-    const limit = new CallLimit(
-      'the handshake',
-      { signal, timeoutMs: initializeTimeoutMs },
-      {
-        kind: 'initializeTimeout',
-        hint: 'check that the address is an exec-server, or raise `initializeTimeoutMs`',
-      },
-    );
     try {
-      const result = readInitializeResult(
-        await this.#connection.call('initialize', params, { signal: limit.signal }),
-      );
-      if (resumeSessionId !== null && result.sessionId !== resumeSessionId) {
-        throw protocolError('`initialize` answered with another session than the one to resume');
-      }
+      const result = await initialize(this.#connection, options, resumeSessionId, signal);
       this.#sessionId = result.sessionId;
       this.#environmentInfo = result.environmentInfo;
       this.#droppedProcesses = result.droppedProcesses;
-      this.#connection.notify('initialized', {});
     } catch (error) {
-      throw this.#handshakeError(error);
-    } finally {
-      limit.end();
+      throw error instanceof ConnectionClosedError ? endedEarly(error.reason, this.#end) : error;
     }
-  }
-
-  #handshakeError(error: unknown): unknown {
-    if (error instanceof RpcError) return refusedSession(error);
-    if (!(error instanceof ConnectionClosedError)) return error;
-    if (this.#end?.protocolError) {
-      // A single garbled message does not prove that this is not an exec-server.
-      return notAnExecServer(this.#end.reason, { retryable: true });
-    }
-    return new ClientError(
-      'disconnected',
-      `the connection ended during the handshake: ${describe(error.reason)}`,
-      {
-        retryable: true,
-        hint: 'the server may be starting or shutting down; try again',
-      },
-    );
   }
 
   async #answer({ id, method, params }: RequestMessage): Promise<void> {
@@ -305,7 +266,7 @@ export class Link {
   #ended(reason: CloseReason): void {
     if (this.#end !== null) return;
     this.#end = {
-      reason: describe(reason),
+      reason: describeClose(reason),
       protocolError: false,
       retryable: !CAUSED_BY_A_MESSAGE.has(reason.code),
     };
@@ -364,45 +325,7 @@ async function openTransport(options: LinkSettings, signal: AbortSignal): Promis
   }
 }
 
-/** The peer does not answer `initialize` as a server does. */
-function notAnExecServer(
-  reason: string,
-  details: { readonly retryable: boolean; readonly cause?: unknown },
-): ClientError {
-  return new ClientError('protocol', `\`initialize\` got no valid answer: ${reason}`, {
-    ...details,
-    hint: 'check that the address is an exec-server and that no proxy alters messages',
-  });
-}
-
-function refusedSession(error: RpcError): ClientError {
-  if (error.code === RpcErrorCode.methodNotFound) {
-    return notAnExecServer(printable(error.message), { retryable: false, cause: error });
-  }
-  const attached = error.code === RpcErrorCode.sessionAttached;
-  const unknown = error.message.startsWith('unknown session id');
-  return new ClientError('server', `the server refused the session: ${error.message}`, {
-    code: error.code,
-    data: error.data,
-    cause: error,
-    retryable: attached,
-    ...(attached && {
-      hint: 'another client uses the session, or the server has not noticed yet that its connection is lost',
-    }),
-    ...(unknown && {
-      hint: 'the session has expired, or the server was restarted; connect again, and raise `--detached-session-ttl` of the server if clients may be away for longer',
-    }),
-  });
-}
-
 function notImplemented(method: string): RpcError {
   const text = `exec-server client does not implement \`${printable(method)}\` yet`;
   return new RpcError(RpcErrorCode.methodNotFound, text);
-}
-
-function describe({ code, reason }: CloseReason): string {
-  if (reason !== '') return `${reason} (${code})`;
-  return code === CloseCode.abnormal
-    ? 'the connection was cut without a close handshake'
-    : `the server closed the connection (${code})`;
 }

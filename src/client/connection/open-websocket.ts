@@ -16,11 +16,13 @@ interface WebSocketSettings {
   readonly maxMessageBytes: number;
   readonly pingIntervalMs: number;
   readonly pongTimeoutMs: number;
+  /** Whether this address has answered before. */
+  readonly hasWorked?: boolean;
 }
 
 /** Opens a websocket. Rejects with a ClientError; `retryable` says whether another attempt can succeed. */
 export async function openWebSocket(settings: WebSocketSettings, signal: AbortSignal): Promise<Transport> {
-  const { authToken, tls, maxMessageBytes, pingIntervalMs, pongTimeoutMs } = settings;
+  const { authToken, tls, maxMessageBytes, pingIntervalMs, pongTimeoutMs, hasWorked = false } = settings;
   const { href, name } = parseServerUrl(settings.url);
   if (authToken !== undefined && NOT_IN_TOKENS.test(authToken)) {
     throw new ClientError('config', 'the token contains characters that a header cannot carry', {
@@ -44,7 +46,7 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
     const hasCertificate = tls?.cert !== undefined;
     throw (
       tlsError(name, error, { hasCertificate }) ??
-      unansweredError(name, error, { hasCertificate }) ??
+      unansweredError(name, error, { hasCertificate, hasWorked }) ??
       unreachable(name, error)
     );
   }

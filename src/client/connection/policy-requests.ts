@@ -1,3 +1,4 @@
+import { reportListenerError } from '../../base/listeners.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol/network.ts';
 import { MAX_POLICY_REQUESTS } from '../limits.ts';
@@ -40,7 +41,9 @@ export class PolicyRequests {
     this.#open++;
     try {
       return { decision: checked(await handler(request, signal)) };
-    } catch {
+    } catch (error) {
+      // The program reaches no host, and its owner should learn why.
+      reportListenerError('onNetworkPolicyRequest', error);
       return { decision: DENIED };
     } finally {
       this.#open--;

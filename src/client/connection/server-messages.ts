@@ -1,6 +1,6 @@
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyDecisionEvent, NetworkPolicyRequest } from '../../protocol/network.ts';
-import type { EnvironmentInfo, OutputStream, ReadPage, SandboxType } from '../backend.ts';
+import type { EnvironmentInfo, LimitReason, OutputStream, ReadPage, SandboxType } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_HOST_CHARACTERS, MAX_REASON_CHARACTERS } from '../limits.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
@@ -17,9 +17,9 @@ export type Capabilities = Readonly<Partial<Record<Capability, boolean>>>;
 export interface DroppedProcess {
   readonly processId: string;
   readonly exitCode: number;
-  /** When it closed and when it was dropped, in Unix time. */
-  readonly closedAtMs: number;
-  readonly droppedAtMs: number;
+  /** When it closed and when it was dropped. */
+  readonly closedAt: Date;
+  readonly droppedAt: Date;
   /** The setting of the server that limits what it keeps. */
   readonly limit: string;
 }
@@ -46,7 +46,7 @@ function readDropped(entry: unknown): DroppedProcess[] {
   const { processId, exitCode, closedAtMs, droppedAtMs, limit } = members(entry);
   if (typeof processId !== 'string' || !isExitCode(exitCode) || typeof limit !== 'string') return [];
   if (typeof closedAtMs !== 'number' || typeof droppedAtMs !== 'number') return [];
-  return [{ processId, exitCode, closedAtMs, droppedAtMs, limit }];
+  return [{ processId, exitCode, closedAt: new Date(closedAtMs), droppedAt: new Date(droppedAtMs), limit }];
 }
 
 /** Returns the capability flags of an environment. Any value but `true` counts as false. */
@@ -63,12 +63,12 @@ export function processIdOf(params: unknown): string | null {
 
 /** Parses the event of a `process/*` notification. Returns null when its params are invalid. */
 export function readEvent(method: string, params: unknown): SequencedEvent | null {
-  const { seq, stream, chunk, exitCode, sandboxDenied } = members(params);
+  const { seq, stream, chunk, exitCode, sandboxDenied, reason } = members(params);
   if (!isSeq(seq)) return null;
   if (method === 'process/closed') return { type: 'closed', seq };
   if (method === 'process/exited') {
     if (!isExitCode(exitCode)) return null;
-    return { type: 'exited', seq, exitCode, sandboxDenied: sandboxDenied === true };
+    return { type: 'exited', seq, exitCode, sandboxDenied: sandboxDenied === true, ...limitReason(reason) };
   }
   const bytes = receivedBytes(chunk);
   return bytes === null || !isStream(stream) ? null : { type: 'output', seq, stream, bytes };
@@ -77,7 +77,7 @@ export function readEvent(method: string, params: unknown): SequencedEvent | nul
 /** Parses the result of `process/read`. Throws ClientError when it is invalid. */
 export function readPage(result: unknown): ReadPage {
   const page = members(result);
-  const { chunks, nextSeq, exited, exitCode, closed, failure, sandboxDenied } = page;
+  const { chunks, nextSeq, exited, exitCode, closed, failure, sandboxDenied, reason } = page;
   if (!Array.isArray(chunks) || !isSeq(nextSeq))
     throw protocolError('the result of `process/read` lacks `chunks` or `nextSeq`');
   return {
@@ -88,6 +88,7 @@ export function readPage(result: unknown): ReadPage {
     closed: closed === true,
     failure: typeof failure === 'string' ? failure : null,
     sandboxDenied: sandboxDenied === true,
+    ...limitReason(reason),
   };
 }
 
@@ -186,6 +187,14 @@ function isPosition(value: unknown): value is number | null {
 export function isExitCode(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }
+
+/** The limit that ended a program, as a member of an object; empty when there was none. */
+export function limitReason(value: unknown): { readonly reason?: LimitReason } {
+  const known = LIMIT_REASONS.find((reason) => reason === value);
+  return known === undefined ? {} : { reason: known };
+}
+
+const LIMIT_REASONS: readonly LimitReason[] = ['oom', 'timeout', 'idle', 'outputLimit'];
 
 function isShownText(value: unknown, maxCharacters: number): boolean {
   return typeof value === 'string' && value.length <= maxCharacters && !/\p{Cc}/u.test(value);

@@ -53,9 +53,11 @@ export interface TransportSource {
 
 /** Throws ClientError of kind `config` for an invalid number. */
 export function checkNumbers(options: SessionOptions & KeepAliveOptions): void {
-  for (const name of ['connectTimeoutMs', 'initializeTimeoutMs'] as const) checkDuration(name, options[name]);
-  for (const name of ['pingIntervalMs', 'pongTimeoutMs'] as const) {
-    checkDuration(name, options[name], { max: MAX_TIMER_MS });
+  for (const name of ['connectTimeoutMs', 'initializeTimeoutMs'] as const) {
+    checkDuration(name, options[name], { kind: 'config' });
   }
-  checkBytes('maxMessageBytes', options.maxMessageBytes, { min: 1 });
+  for (const name of ['pingIntervalMs', 'pongTimeoutMs'] as const) {
+    checkDuration(name, options[name], { max: MAX_TIMER_MS, kind: 'config' });
+  }
+  checkBytes('maxMessageBytes', options.maxMessageBytes, { min: 1, kind: 'config' });
 }

@@ -1,6 +1,15 @@
-import type { AttachedClient, ProcessAttachment, ProcessRole, ProcessScreen } from '../sharing.ts';
+import type { TerminalSize } from '../backend.ts';
+import { toNativePath } from '../paths.ts';
+import { signalOf } from '../process/exit-signal.ts';
+import type {
+  AttachedClient,
+  ProcessAttachment,
+  ProcessInfo,
+  ProcessRole,
+  ProcessScreen,
+} from '../sharing.ts';
 import { receivedBytes } from './bytes.ts';
-import { isExitCode, isSeq, members, protocolError } from './server-messages.ts';
+import { isExitCode, isSeq, limitReason, members, protocolError } from './server-messages.ts';
 
 /** The answer to `process/attach`. */
 export interface Attached {
@@ -50,6 +59,56 @@ export function readAttachment(params: unknown): ProcessAttachment | null {
   };
 }
 
+/** A page of `process/list`. */
+interface ProcessPage {
+  readonly processes: readonly ProcessInfo[];
+  /** Where the next page begins; undefined for the last one. */
+  readonly next: number | undefined;
+}
+
+/** Parses the result of `process/list`. Throws ClientError when it is invalid. */
+export function readProcessPage(result: unknown): ProcessPage {
+  const { processes, next } = members(result);
+  if (!Array.isArray(processes) || (next !== undefined && !isCount(next)))
+    throw protocolError('the result of `process/list` has no list of processes');
+  return { processes: processes.map(readProcessInfo), next };
+}
+
+function readProcessInfo(entry: unknown): ProcessInfo {
+  const info = members(entry);
+  const { processId, argv, cwd, state, startedAtMs, exitCode = null, attached } = info;
+  const isValid =
+    typeof processId === 'string' &&
+    isListOf(argv, isText) &&
+    typeof cwd === 'string' &&
+    isState(state) &&
+    isCount(startedAtMs) &&
+    (exitCode === null || isExitCode(exitCode));
+  if (!isValid) throw protocolError('`process/list` describes a process incompletely');
+  return {
+    processId,
+    ref: textOrNull(info.ref),
+    name: textOrNull(info.name),
+    owner: textOrNull(info.owner),
+    lifetime: info.lifetime === 'detached' ? 'detached' : 'session',
+    argv,
+    argvTruncated: info.argvTruncated === true,
+    cwd: toNativePath(cwd),
+    tty: info.tty === true,
+    size: sizeOrNull(info.size),
+    state,
+    exitCode,
+    signal: signalOf(exitCode),
+    reason: limitReason(info.reason).reason ?? null,
+    startedAt: new Date(startedAtMs),
+    endedAt: isCount(info.endedAtMs) ? new Date(info.endedAtMs) : null,
+    nextSeq: isSeq(info.nextSeq) ? info.nextSeq : 1,
+    outputBytes: isCount(info.outputBytes) ? info.outputBytes : null,
+    attached: Array.isArray(attached) ? attached.filter(isClient) : [],
+    ports: isListOf(info.ports, isCount) ? info.ports : null,
+  };
+}
+
 /** Returns the last event of a `process/skipped` notification; null when there is none. */
 export function readSkipped(params: unknown): number | null {
   const { toSeq } = members(params);
@@ -59,6 +118,27 @@ export function readSkipped(params: unknown): number | null {
 function isClient(value: unknown): value is AttachedClient {
   const { client, role } = members(value);
   return typeof client === 'string' && isRole(role);
+}
+
+function isListOf<Item>(value: unknown, isItem: (item: unknown) => item is Item): value is Item[] {
+  return Array.isArray(value) && value.every(isItem);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function textOrNull(value: unknown): string | null {
+  return isText(value) ? value : null;
+}
+
+function sizeOrNull(value: unknown): TerminalSize | null {
+  const { rows, cols } = members(value);
+  return isCount(rows) && isCount(cols) ? { rows, cols } : null;
+}
+
+function isState(value: unknown): value is ProcessInfo['state'] {
+  return ['starting', 'running', 'exited', 'closed'].includes(value as string);
 }
 
 function isRole(value: unknown): value is ProcessRole {

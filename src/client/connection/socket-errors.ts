@@ -35,7 +35,7 @@ export function tlsError(name: string, error: unknown, { hasCertificate }: Attem
 export function unansweredError(
   name: string,
   error: unknown,
-  { hasCertificate }: Attempt,
+  { hasCertificate, hasWorked }: Attempt & { readonly hasWorked: boolean },
 ): ClientError | null {
   const code = codeOf(error);
   const isPlain = !name.startsWith('wss:');
@@ -47,6 +47,9 @@ export function unansweredError(
   }
   if (code !== 'ECONNRESET' && code !== 'EPIPE') return null;
   const secured = hasCertificate ? REFUSED_CERTIFICATE : MAY_NEED_CERTIFICATE;
+  // An address that has answered before uses neither another scheme nor another certificate now.
+  if (hasWorked)
+    return temporary(`${name} closed the connection before it answered`, 'try again later', error);
   const hint = `${isPlain ? 'if the server uses TLS, write wss://' : secured}; otherwise try again later`;
   return temporary(`${name} closed the connection before it answered`, hint, error);
 }

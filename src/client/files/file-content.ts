@@ -28,6 +28,11 @@ export async function* blocksOf(
   let filled = 0;
   for await (const chunk of untilAborted(content, signal)) {
     for (let taken = 0; taken < chunk.length; ) {
+      if (filled === 0 && chunk.length - taken >= FILE_BLOCK_BYTES) {
+        yield chunk.subarray(taken, taken + FILE_BLOCK_BYTES);
+        taken += FILE_BLOCK_BYTES;
+        continue;
+      }
       const part = chunk.subarray(taken, taken + block.length - filled);
       block.set(part, filled);
       filled += part.length;

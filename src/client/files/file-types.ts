@@ -5,12 +5,14 @@ import type { ClientError } from '../errors.ts';
 export type FileSource = string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 export type FileKind = 'file' | 'directory' | 'other';
 
-/** An entry of a directory. Links have the kind of their target. */
+/** An entry of a directory. A link has the kind of its target, or `symlink` where it leads nowhere. */
 export interface FileEntry {
   /** A name that is not UTF-8 contains U+FFFD. `walk` has its exact path. */
   readonly name: string;
   readonly path: string;
-  readonly kind: FileKind;
+  readonly kind: FileKind | 'symlink';
+  /** Whether the entry itself is a symbolic link. Null on executors without attributes, which do not report it. */
+  readonly isSymlink: boolean | null;
 }
 
 /** Describes a file or directory; for a link its target. */
@@ -23,6 +25,21 @@ export interface FileInfo {
   readonly modifiedAt: Date;
   /** Null where the file system does not record it. */
   readonly createdAt: Date | null;
+}
+
+/** Describes what is at a path itself; a link is not followed. */
+export interface PathAttributes {
+  readonly path: string;
+  readonly kind: FileKind | 'symlink';
+  readonly size: number;
+  /** The permission bits, for example 0o644. */
+  readonly mode: number;
+  /** Milliseconds since 1970, rounded down. */
+  readonly modifiedAtMs: number;
+  /** Where a link leads to, as text; null for other kinds. Bytes that are not UTF-8 are U+FFFD. */
+  readonly target: string | null;
+  /** The same with its exact bytes, percent-encoded. */
+  readonly encodedTarget: string | null;
 }
 
 /** The SHA-256 of a file, in hexadecimal digits. */

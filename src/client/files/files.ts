@@ -2,27 +2,38 @@ import type {
   CallOptions,
   ExecutorFileSystem,
   FileOptions,
+  NewAttributes,
   SearchOptions,
   SearchResult,
   SymlinkOptions,
   WatchOptions,
 } from '../backend.ts';
+import { expectText, wrong } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
 import { HASH_PATHS_MAX_LENGTH, HASHES_PER_CALL, WRITE_WHOLE_MAX_BYTES } from '../limits.ts';
 import { fileUriOf, type PathLike, toNativePath } from '../paths.ts';
+import { escapeBytes, unescapeText } from './escapes.ts';
 import { bytesOf } from './file-content.ts';
 import { errnoOf, failedWith, namingPath, withPath } from './file-errors.ts';
+import {
+  expectFileOptions,
+  expectFileSource,
+  FILE_OPERATIONS,
+  type FileOperation,
+} from './file-operations.ts';
 import type {
   FileEntry,
   FileHash,
   FileInfo,
   FileKind,
   FileSource,
+  PathAttributes,
   PathHash,
   PathWatch,
   RemoveOptions,
   WriteOptions,
 } from './file-types.ts';
+import { attributesOf, type ListTreeOptions, linksIn, listTree, type TreeEntry } from './list-tree.ts';
 import { type WalkEntry, type WalkTreeOptions, walkTree } from './walk-tree.ts';
 
 /** Where {@link Files} come from. */
@@ -58,17 +69,17 @@ export class Files {
 
   /** Reads a UTF-8 file. Other encodings fail with the kind `invalidData`. */
   readText(path: PathLike, options: SymlinkOptions = {}): Promise<string> {
-    return this.#onFile('read', path, options, (uri) => this.fileSystem.readFileText(uri, options));
+    return this.#onFile('readText', path, options, (uri) => this.fileSystem.readFileText(uri, options));
   }
 
   /** Reads a file of any size in blocks of up to 1 MiB. `timeoutMs` applies to each block. */
   async *readStream(path: PathLike, options: FileOptions = {}): AsyncGenerator<Uint8Array, void> {
-    const blocks = await this.#on('read', path, options, async (uri) =>
+    const blocks = await this.#on('readStream', path, options, async (uri) =>
       this.fileSystem.readFileStream(uri, options)[Symbol.asyncIterator](),
     );
     try {
       for (;;) {
-        const { done, value } = await this.#onFile('read', path, options, () => blocks.next());
+        const { done, value } = await this.#onFile('readStream', path, options, () => blocks.next());
         if (done === true) return;
         yield value;
       }
@@ -83,6 +94,7 @@ export class Files {
     const bytes = typeof content === 'string' || content instanceof Uint8Array ? bytesOf(content) : null;
     const isWhole = bytes !== null && atomic !== true && bytes.length <= WRITE_WHOLE_MAX_BYTES;
     await this.#on('write', path, options, async (uri) => {
+      expectFileSource(content);
       const write = isWhole
         ? () => this.fileSystem.writeFile(uri, bytes, rest)
         : () =>
@@ -98,16 +110,29 @@ export class Files {
     });
   }
 
-  /** The entries of a directory, sorted by name. Links that lead nowhere are left out. */
+  /**
+   * The entries of a directory, sorted by name. A link has the kind of its target, or `symlink` where it leads nowhere. Executors
+   * without attributes leave such links out.
+   */
   async list(path: PathLike = '.', options: FileOptions = {}): Promise<FileEntry[]> {
     return this.#on('list', path, options, async (uri) => {
-      const entries = await this.fileSystem.readDirectory(uri, options);
+      const [listed, links] = await Promise.all([
+        this.fileSystem.readDirectory(uri, options),
+        linksIn(this.fileSystem, uri, options),
+      ]);
       const directory = toNativePath(uri);
-      return entries
-        .map((entry) => ({
-          name: entry.fileName,
-          path: joinNative(directory, entry.fileName),
-          kind: kindOf(entry),
+      const names = new Set(listed.map(({ fileName }) => fileName));
+      const linkNames = links && new Set(Array.from(links, unescapeText));
+      const nowhere = [...(linkNames ?? [])].filter((name) => !names.has(name));
+      return [
+        ...listed.map((entry) => ({ name: entry.fileName, kind: kindOf(entry) })),
+        ...nowhere.map((name) => ({ name, kind: 'symlink' as const })),
+      ]
+        .map(({ name, kind }) => ({
+          name,
+          path: joinNative(directory, name),
+          kind,
+          isSymlink: linkNames === null ? null : linkNames.has(name),
         }))
         .sort((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
     });
@@ -142,7 +167,7 @@ export class Files {
 
   /** The real path, without links. */
   realPath(path: PathLike, options: FileOptions = {}): Promise<string> {
-    return this.#on('resolve', path, options, async (uri) =>
+    return this.#on('realPath', path, options, async (uri) =>
       toNativePath(await this.fileSystem.canonicalize(uri, options)),
     );
   }
@@ -152,9 +177,9 @@ export class Files {
    * are left out unless `followSymlinks` is set, and then only those to directories are included.
    */
   async *walk(path: PathLike = '.', options: WalkTreeOptions = {}): AsyncGenerator<WalkEntry, void> {
-    const entries = walkTree(this.fileSystem, await this.uriOf(path, options), options);
     try {
-      yield* entries;
+      expectFileOptions('walk', options);
+      yield* walkTree(this.fileSystem, await this.uriOf(path, options), options);
     } catch (error) {
       throw namingPath('walk', path, error);
     }
@@ -162,7 +187,8 @@ export class Files {
 
   /** Finds lines that match a regular expression, in a file or below a directory. */
   search(path: PathLike, pattern: string, options: SearchOptions = {}): Promise<SearchResult> {
-    return this.#on('search', path, { signal: options.signal }, async (uri) => {
+    return this.#on('search', path, options, async (uri) => {
+      expectText('pattern', pattern, 'pass a regular expression as text, or a text with `literal: true`');
       const found = await this.fileSystem.search(uri, pattern, options);
       return {
         ...found,
@@ -240,8 +266,50 @@ export class Files {
     options: SymlinkOptions & { readonly parents?: boolean } = {},
   ): Promise<void> {
     const { parents = true, ...rest } = options;
-    return this.#on('create the directory', path, options, (uri) =>
+    return this.#on('makeDirectory', path, options, (uri) =>
       this.fileSystem.createDirectory(uri, { ...rest, recursive: parents }),
+    );
+  }
+
+  /** Describes what is at a path itself, with its mode and the target of a link. `unsupported` on executors that lack it. */
+  attributes(path: PathLike, options: FileOptions = {}): Promise<PathAttributes> {
+    return this.#on('attributes', path, options, (uri) => attributesOf(this.fileSystem, uri, options));
+  }
+
+  /**
+   * Iterates over everything below a directory with its attributes, parents before their contents. Links are listed and not followed.
+   * Unlike {@link walk} it takes one round trip for thousands of entries. Fails with the kind `unsupported` on executors that lack it.
+   */
+  async *tree(path: PathLike = '.', options: ListTreeOptions = {}): AsyncGenerator<TreeEntry, void> {
+    try {
+      expectFileOptions('tree', options);
+      yield* listTree(this.fileSystem, await this.uriOf(path, options), options);
+    } catch (error) {
+      throw namingPath('list', path, error);
+    }
+  }
+
+  /**
+   * Sets the mode and the modification time of a file or directory, or the time of a link itself. Fails with the kind `unsupported` on
+   * executors that lack it.
+   */
+  setAttributes(path: PathLike, attributes: NewAttributes, options: FileOptions = {}): Promise<void> {
+    return this.#on('setAttributes', path, options, (uri) =>
+      this.fileSystem.setAttributes(uri, attributes, options),
+    );
+  }
+
+  /**
+   * Creates a symbolic link at `path` that leads to `target`, which need not exist. With `replace` it replaces a file or link in one
+   * step. Fails with the kind `unsupported` on executors that lack it.
+   */
+  makeLink(
+    path: PathLike,
+    target: string,
+    options: FileOptions & { readonly replace?: boolean } = {},
+  ): Promise<void> {
+    return this.#on('makeLink', path, options, (uri) =>
+      this.fileSystem.createLink(uri, escapeBytes(target), options),
     );
   }
 
@@ -256,6 +324,9 @@ export class Files {
 
   /** The SHA-256 of any number of files, or the error of each. `timeoutMs` applies to each 1,000 of them. */
   async hashAll(paths: Iterable<PathLike>, options: SymlinkOptions = {}): Promise<PathHash[]> {
+    expectFileOptions('hashAll', options);
+    if (typeof paths !== 'object' || paths === null || !(Symbol.iterator in paths))
+      throw wrong('`paths` is', paths, 'a list of paths');
     const all = [...paths];
     const uris = await Promise.all(all.map((path) => this.uriOf(path, options)));
     const hashes: PathHash[] = [];
@@ -290,22 +361,32 @@ export class Files {
   }
 
   #on<T>(
-    action: string,
+    operation: FileOperation,
     path: PathLike,
-    options: CallOptions,
+    options: CallOptions | SearchOptions,
     work: (uri: string) => Promise<T>,
   ): Promise<T> {
-    return withPath(action, path, async () => work(await this.uriOf(path, options)));
+    return withPath(FILE_OPERATIONS[operation].verb, path, async () => {
+      expectFileOptions(operation, options);
+      const { signal, timeoutMs } = options;
+      // The time limit of a search belongs to the search, and null is the default of the server.
+      return work(
+        await this.uriOf(path, {
+          signal,
+          ...(operation !== 'search' && { timeoutMs: timeoutMs ?? undefined }),
+        }),
+      );
+    });
   }
 
   /** Like {@link #on}, for operations on regular files. Servers do not say what else the path is, so a directory is looked up. */
   #onFile<T>(
-    action: string,
+    operation: FileOperation,
     path: PathLike,
     options: SymlinkOptions,
     work: (uri: string) => Promise<T>,
   ): Promise<T> {
-    return this.#on(action, path, options, async (uri) => {
+    return this.#on(operation, path, options, async (uri) => {
       try {
         return await work(uri);
       } catch (error) {
@@ -320,16 +401,17 @@ export class Files {
   }
 
   #between(
-    action: string,
+    operation: 'copy' | 'move',
     source: PathLike,
     destination: PathLike,
     options: FileOptions,
     work: (from: string, to: string) => Promise<void>,
   ): Promise<void> {
     const both = `${toNativePath(String(source))} to ${toNativePath(String(destination))}`;
-    return withPath(action, both, async () =>
-      work(await this.uriOf(source, options), await this.uriOf(destination, options)),
-    );
+    return withPath(FILE_OPERATIONS[operation].verb, both, async () => {
+      expectFileOptions(operation, options);
+      await work(await this.uriOf(source, options), await this.uriOf(destination, options));
+    });
   }
 }
 

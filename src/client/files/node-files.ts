@@ -1,4 +1,5 @@
 import type { PathLike } from '../paths.ts';
+import { expectFileOptions } from './file-operations.ts';
 import { Files } from './files.ts';
 import type { TransferOptions, TransferResult } from './transfer-result.ts';
 
@@ -6,19 +7,22 @@ import type { TransferOptions, TransferResult } from './transfer-result.ts';
 export class NodeFiles extends Files {
   /**
    * Copies a local file, or a directory with everything in it, to the executor. `target` is the path of the copy itself; a directory
-   * that exists is merged. Each file replaces an old one in one step, and its SHA-256 is compared. A file whose connection was lost is
-   * transferred again from its start. Rejects with a TransferError that names the files that were transferred.
+   * that exists is merged. Each file has the mode of the source, replaces an old one in one step, and its SHA-256 is compared. Links
+   * stay links. Large files continue where an interrupted upload of the same file has ended. Rejects with a TransferError that names
+   * the files that were transferred.
    */
   async upload(source: PathLike, target: PathLike, options: TransferOptions = {}): Promise<TransferResult> {
-    const { Transfer, localPath, upload } = await import('./transfer/transfers.ts');
+    expectFileOptions('upload', options);
+    const { transferBetween } = await import('./transfer/transfers.ts');
     const uri = await this.uriOf(target, options);
-    return Transfer.run(this, options, (transfer) => upload(transfer, localPath(source), uri));
+    return transferBetween({ files: null, path: source }, { files: this, path: uri }, options);
   }
 
   /** Copies a file or directory of the executor to this machine, like {@link upload}. */
   async download(source: PathLike, target: PathLike, options: TransferOptions = {}): Promise<TransferResult> {
-    const { Transfer, localPath, download } = await import('./transfer/transfers.ts');
+    expectFileOptions('download', options);
+    const { transferBetween } = await import('./transfer/transfers.ts');
     const uri = await this.uriOf(source, options);
-    return Transfer.run(this, options, (transfer) => download(transfer, uri, localPath(target)));
+    return transferBetween({ files: this, path: uri }, { files: null, path: target }, options);
   }
 }

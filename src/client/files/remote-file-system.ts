@@ -1,15 +1,17 @@
-import { randomHex } from '../../base/random-hex.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { SandboxRequest } from '../../protocol/sandbox.ts';
 import type {
-  CallOptions,
   DirectoryEntry,
   ExecutorFileSystem,
   FileMetadata,
   FileOptions,
   FileWatch,
   HashOutcome,
+  ListResult,
+  NewAttributes,
+  ReplacementContent,
+  ReplaceOptions,
   SearchOptions,
   SearchResult,
   SymlinkOptions,
@@ -17,20 +19,23 @@ import type {
   WalkResult,
   WatchOptions,
 } from '../backend.ts';
-import { bytesParam, receivedBytes } from '../connection/bytes.ts';
+import { bytesParam } from '../connection/bytes.ts';
 import { asFileError } from '../connection/call-errors.ts';
-import { CallLimit } from '../connection/call-limit.ts';
+import { serverErrorKind } from '../connection/error-kinds.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../limits.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
+import { checkedResult, decoded, type OpenMode, type OpenOptions, RemoteFile } from './remote-file.ts';
 import { type WatchClient, watchRemotely } from './remote-file-watch.ts';
 import { trimSandbox } from './sandbox-context.ts';
 
 /** The part of a client that a remote file system needs. */
 export interface FileSystemClient extends WatchClient {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
-  /** Whether a base64 parameter may be a Uint8Array. Default: false. */
+  /** Whether the server gets a Uint8Array itself, because it runs in this process. Default: false. */
   readonly carriesBytes?: boolean;
+  /** Whether a base64 parameter may be a Uint8Array. Default: false. */
+  readonly takesBytes?: boolean;
 }
 
 /** The files of a server, through its `fs/*` methods. */
@@ -59,12 +64,19 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     return textOf(await this.readFile(path, options), path);
   }
 
-  async *readFileStream(path: string, options: FileOptions = {}): AsyncGenerator<Uint8Array, void> {
+  async *readFileStream(
+    path: string,
+    options: FileOptions & { readonly offset?: number } = {},
+  ): AsyncGenerator<Uint8Array, void> {
     const file = await this.#open(path, 'read', options);
     const reads: ReturnType<RemoteFile['read']>[] = [];
     try {
       // A small file takes one request. The client reads ahead in a large one, because each request takes a round trip.
-      for (let offset = 0, ahead = 1; ; ahead = Math.min(2 * ahead, FILE_BLOCKS_IN_FLIGHT)) {
+      for (
+        let offset = options.offset ?? 0, ahead = 1;
+        ;
+        ahead = Math.min(2 * ahead, FILE_BLOCKS_IN_FLIGHT)
+      ) {
         for (; reads.length < ahead; offset += FILE_BLOCK_BYTES) reads.push(handled(file.read(offset)));
         const { bytes, eof } = await reads.shift()!;
         if (bytes.length > 0) yield bytes;
@@ -163,22 +175,64 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     return watchRemotely(this.#client, { path, ...params }, { signal, timeoutMs });
   }
 
-  async replaceFile(
+  async list(
+    paths: readonly string[],
+    options: FileOptions & { readonly recursive?: boolean } = {},
+  ): Promise<ListResult> {
+    this.#require('fsAttributes', 'list attributes');
+    const { recursive } = options;
+    const params = { paths: [...paths], ...(recursive !== undefined && { recursive }) };
+    return this.#call('fs/list', params, options);
+  }
+
+  async setAttributes(path: string, attributes: NewAttributes, options: FileOptions = {}): Promise<void> {
+    this.#require('fsAttributes', 'set attributes');
+    await this.#change('fs/setAttributes', { path, ...attributes }, options);
+  }
+
+  async createLink(
     path: string,
-    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-    options: FileOptions & { readonly atomic?: boolean } = {},
+    target: string,
+    options: FileOptions & { readonly replace?: boolean } = {},
   ): Promise<void> {
+    this.#require('fsAttributes', 'create symbolic links');
+    const { replace } = options;
+    await this.#change('fs/createLink', { path, target, replace }, options);
+  }
+
+  async replaceFile(path: string, content: ReplacementContent, options: ReplaceOptions = {}): Promise<void> {
     const atomic = options.atomic ?? true;
     this.#require('fileWriteStreaming', 'write files in blocks');
     if (atomic) this.#require('fsAtomicReplace', 'replace files atomically');
+    if (options.attributes !== undefined) this.#require('fsAttributes', 'create files with attributes');
+    const { attributes, resumeKey, durable, signal, timeoutMs } = options;
+    const isResumable = resumeKey !== undefined && this.#client.capabilities.fsResume === true;
+    const isQuick = durable === false && this.#client.capabilities.fsAttributes === true;
+    const params = {
+      ...(attributes && { attributes }),
+      ...(isResumable && { resumeKey }),
+      ...(isQuick && { durable }),
+    };
+    const file = new RemoteFile(this.#client, path, atomic ? 'atomicReplace' : 'replace', {
+      signal,
+      timeoutMs,
+    });
     await this.#invalidating(async () => {
-      const file = await this.#open(path, atomic ? 'atomicReplace' : 'replace', options);
+      if (Array.isArray(content)) {
+        await this.#replaceAtOnce(file, content as readonly Uint8Array[], {
+          ...params,
+          ...sandboxParam(options),
+        });
+        return;
+      }
+      const part = await file.open({ ...params, ...sandboxParam(options) }).catch(rethrowFileError);
       try {
-        let offset = 0;
+        const source = typeof content === 'function' ? await content(part) : { offset: 0, content };
+        let { offset } = source;
         const writes: Promise<void>[] = [];
         // A server in this process gets the block itself, which is valid only until the next one is requested.
         const maxWrites = this.#client.carriesBytes ? 1 : FILE_BLOCKS_IN_FLIGHT;
-        for await (const block of blocksOf(content, options.signal)) {
+        for await (const block of blocksOf(source.content, options.signal)) {
           writes.push(handled(file.write(offset, block)));
           offset += block.length;
           if (writes.length === maxWrites) await writes.shift();
@@ -190,6 +244,33 @@ export class RemoteFileSystem implements ExecutorFileSystem {
       }
       await file.close();
     });
+  }
+
+  /** Content that is in memory needs one round trip: the server handles the requests for one file in order. */
+  async #replaceAtOnce(file: RemoteFile, content: readonly Uint8Array[], params: OpenOptions): Promise<void> {
+    const opening = handled(file.open(params));
+    const writes: Promise<void>[] = [];
+    let offset = 0;
+    try {
+      for (const bytes of content) {
+        for (let start = 0; start < bytes.length; start += FILE_BLOCK_BYTES) {
+          const block = bytes.subarray(start, start + FILE_BLOCK_BYTES);
+          writes.push(handled(file.write(offset, block)));
+          offset += block.length;
+          if (writes.length > FILE_BLOCKS_IN_FLIGHT) await writes[writes.length - FILE_BLOCKS_IN_FLIGHT];
+        }
+      }
+      // An atomic replacement does not take effect if one of its writes has failed.
+      const closing = handled(file.close());
+      await opening;
+      await Promise.all(writes);
+      await closing;
+    } catch (error) {
+      // Without the file nothing of it can be written, and the reason is why it could not be opened.
+      await opening.catch(rethrowFileError);
+      await file.abandon();
+      throw error;
+    }
   }
 
   async #change<M extends FileMethod>(
@@ -234,104 +315,22 @@ export class RemoteFileSystem implements ExecutorFileSystem {
 
   async #open(path: string, mode: OpenMode, options: FileOptions): Promise<RemoteFile> {
     const { signal, timeoutMs } = options;
-    try {
-      const file = new RemoteFile(this.#client, path, mode, { signal, timeoutMs });
-      await file.open(sandboxParam(options));
-      return file;
-    } catch (error) {
-      throw asFileError(error);
-    }
+    const file = new RemoteFile(this.#client, path, mode, { signal, timeoutMs });
+    await file.open(sandboxParam(options)).catch(rethrowFileError);
+    return file;
   }
 }
 
 /** Methods that take the sandbox of the request beside their own params. */
 type FileMethod = Extract<Method, `fs/${string}`>;
-type OpenMode = NonNullable<CallParamsOf<'fs/open'>['mode']>;
-
-/** A file that is open on the server. */
-class RemoteFile {
-  readonly #client: FileSystemClient;
-  readonly #path: string;
-  readonly #mode: OpenMode;
-  readonly #options: CallOptions;
-  readonly #handleId = randomHex();
-
-  constructor(client: FileSystemClient, path: string, mode: OpenMode, options: CallOptions) {
-    this.#client = client;
-    this.#path = path;
-    this.#mode = mode;
-    this.#options = options;
-  }
-
-  /** Opens the file. When the client gives up first, the file may still be open on the server. */
-  async open(sandbox: { readonly sandbox?: SandboxRequest }): Promise<void> {
-    const mode = this.#mode === 'read' ? {} : { mode: this.#mode };
-    const params = { handleId: this.#handleId, path: this.#path, ...mode, ...sandbox };
-    try {
-      await this.#client.call('fs/open', params, this.#options);
-    } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'server')) void this.abandon();
-      throw error;
-    }
-  }
-
-  async read(offset: number): Promise<{ readonly bytes: Uint8Array; readonly eof: boolean }> {
-    const { chunk, eof } = await this.#call('fs/readBlock', { offset, len: FILE_BLOCK_BYTES });
-    const bytes = decoded(chunk, this.#path);
-    if (bytes.length > FILE_BLOCK_BYTES || (bytes.length < FILE_BLOCK_BYTES && !eof)) {
-      throw new ClientError(
-        'invalidData',
-        `invalid message from the server: a block of ${bytes.length} bytes of ${this.#path}`,
-      );
-    }
-    return { bytes, eof };
-  }
-
-  async write(offset: number, bytes: Uint8Array): Promise<void> {
-    await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
-  }
-
-  /** Closes the file. An atomic replacement takes effect. */
-  async close(): Promise<void> {
-    await this.#call('fs/close', {});
-  }
-
-  /**
-   * Closes the file and drops an atomic replacement. Resolves when that is done or the caller's limit is reached. A
-   * handle that stays open ends with the connection.
-   */
-  async abandon(): Promise<void> {
-    const discard = this.#mode === 'atomicReplace' ? { discard: true } : {};
-    const limit = new CallLimit(`closing ${this.#path}`, this.#options);
-    const closing = this.#client.call('fs/close', { handleId: this.#handleId, ...discard });
-    await limit.race(closing).catch(() => undefined);
-    limit.end();
-  }
-
-  async #call<M extends 'fs/readBlock' | 'fs/writeBlock' | 'fs/close'>(
-    method: M,
-    params: Omit<CallParamsOf<M>, 'handleId'>,
-  ): Promise<ResultOf<M>> {
-    try {
-      const full = { ...params, handleId: this.#handleId } as CallParamsOf<M>;
-      return checkedResult(await this.#client.call(method, full, this.#options), method);
-    } catch (error) {
-      throw this.#explained(asFileError(error));
-    }
-  }
-
-  /** An unknown handle that was opened before has ended with its connection; the file itself may exist. */
-  #explained(error: unknown): unknown {
-    if (!(error instanceof ClientError && error.kind === 'notFound')) return error;
-    const message = `the connection on which ${this.#path} was open is gone`;
-    return new ClientError('brokenPipe', message, { cause: error });
-  }
+function rethrowFileError(error: unknown): never {
+  throw asFileError(error);
 }
 
 function hashOutcome({ sha256, size, error }: ResultOf<'fs/hash'>['files'][number]): HashOutcome {
   if (error !== undefined) {
     const { code, message } = error;
-    return { error: asFileError(new ClientError('server', message, { code })) as ClientError };
+    return { error: new ClientError(serverErrorKind(code, message), message, { code }) };
   }
   if (typeof sha256 === 'string' && typeof size === 'number') return { sha256, size };
   throw new ClientError('protocol', 'invalid message from the server: a file without a hash');
@@ -350,22 +349,4 @@ function linkParam({ followSymlinks }: SymlinkOptions): { followSymlinks?: false
 
 function sandboxParam({ sandbox }: FileOptions): { sandbox?: SandboxRequest } {
   return sandbox == null ? {} : { sandbox: trimSandbox(sandbox) as SandboxRequest };
-}
-
-/** Only checks that the result is an object, so that an invalid one is a protocol error. */
-function checkedResult<Result>(result: Result, method: string): Result {
-  if (typeof result === 'object' && result !== null) return result;
-  throw new ClientError(
-    'protocol',
-    `invalid message from the server: the result of \`${method}\` is not an object`,
-  );
-}
-
-function decoded(base64: unknown, path: string): Uint8Array {
-  const bytes = receivedBytes(base64);
-  if (bytes !== null) return bytes;
-  throw new ClientError(
-    'invalidData',
-    `invalid message from the server: the content of ${path} is not base64`,
-  );
 }

@@ -1,4 +1,6 @@
+import { RpcErrorCode } from '../../protocol/errors.ts';
 import type { ExecutorFileSystem, FileOptions, WalkOptions, WalkResult } from '../backend.ts';
+import { serverErrorKind } from '../connection/error-kinds.ts';
 import { ClientError } from '../errors.ts';
 import { WALK_MAX_DEPTH, WALK_MAX_DIRECTORIES, WALK_MAX_ENTRIES } from '../limits.ts';
 import { toNativePath } from '../paths.ts';
@@ -49,7 +51,7 @@ export async function* walkTree(
   };
   const report = ({ errors }: WalkResult) => {
     for (const { path, message } of errors) {
-      const error = namingPath('list', path, new ClientError('server', message)) as ClientError;
+      const error = namingPath('list', path, walkError(message)) as ClientError;
       if (onError === undefined) throw error;
       onError(error);
     }
@@ -73,8 +75,16 @@ export async function* walkTree(
     const entered = direct.entries.filter(
       ({ path, kind }) => kind === 'directory' && levels > 0 && (hidden || !isHidden(path)),
     );
+    // Else a server could list without an end.
+    if (!followSymlinks && entered.some(({ path }) => !path.startsWith(uri) || path.length <= uri.length))
+      throw new ClientError('protocol', `invalid message from the server: a path outside ${uri}`);
     pending.push(...entered.map(({ path }) => ({ uri: path, depth: depth + 1 })).reverse());
   }
+}
+
+/** A walk reports its errors as text. */
+function walkError(message: string): ClientError {
+  return new ClientError(serverErrorKind(RpcErrorCode.internal, message), message);
 }
 
 function entryOf({ path, kind }: WalkResult['entries'][number]): WalkEntry {

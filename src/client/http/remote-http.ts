@@ -12,6 +12,7 @@ import type {
 import { receivedBytes } from '../connection/bytes.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { ConsumptionReports } from '../connection/consumption.ts';
+import { expectContent, expectOptions, expectText, type OptionNames } from '../connection/option-checks.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
@@ -35,12 +36,14 @@ export class RemoteHttp implements ExecutorHttp {
   }
 
   async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpResponse> {
+    expectRequest('http.request', request);
     const requestId = this.#bodies.newId();
     const { status, headers, body } = await this.#send(paramsOf(requestId, request, options), options);
     return { status, headers, body };
   }
 
   async stream(request: HttpRequest, options: CallOptions = {}): Promise<StreamingHttpResponse> {
+    expectRequest('http.stream', request);
     const requestId = this.#bodies.newId();
     const body = this.#bodies.open(requestId);
     const limit = new CallLimit('the request', options);
@@ -144,6 +147,20 @@ function paramsOf(
     streamResponse: false,
   };
 }
+
+function expectRequest(call: string, request: HttpRequest): void {
+  expectOptions(call, request, REQUEST_OPTIONS);
+  expectText('url', request?.url, 'pass the whole URL, with http:// or https://');
+  if (request.body != null) expectContent('body', request.body);
+}
+
+const REQUEST_OPTIONS: OptionNames<HttpRequest> = {
+  url: true,
+  method: true,
+  headers: true,
+  body: true,
+  redirect: true,
+};
 
 /** Validated by hand, like every message that the client reads. */
 function readResponse(result: unknown): HttpResponse {

@@ -3,12 +3,23 @@ import type { CallParamsOf } from '../../protocol/registry.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
 import { CallRetries } from '../connection/call-rules.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
-import { protocolError } from '../connection/server-messages.ts';
+import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { type Attached, readAttached } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
+import { PROCESS_WINDOW_BYTES } from '../limits.ts';
 import type { Attachment } from './attachment.ts';
 
 type AttachParams = CallParamsOf<'process/attach'>;
+
+/** The flow-control window of a process; null when the server has no flow control. */
+export function windowOf({ processFlowControl }: Capabilities): number | null {
+  return processFlowControl ? PROCESS_WINDOW_BYTES : null;
+}
+
+/** The flow-control window as a parameter of `process/attach`. */
+export function windowParam(windowBytes: number | null): Pick<AttachParams, 'windowBytes'> {
+  return windowBytes === null ? {} : { windowBytes };
+}
 
 /**
  * Sends `process/attach`, again if the connection is lost before the answer: attachments end with their connection.
@@ -44,16 +55,39 @@ export async function reattach(
 ): Promise<void> {
   const ref = attachment.ref ?? processId;
   const isDriver = attachment.current.role === 'driver';
+  const window = windowParam(attachment.flow.windowBytes);
   const check = (attached: Attached) => {
     if (attached.processId !== processId)
       throw protocolError('`process/attach` answered with another id than before');
     attachment.answered(attached, isDriver ? 'takenOver' : null);
   };
   try {
-    await attachOn(link, { ref, role: isDriver ? 'driver' : 'viewer' }, check, signal);
+    await attachOn(link, { ref, role: isDriver ? 'driver' : 'viewer', ...window }, check, signal);
   } catch (error) {
     if (!isDriver || !(error instanceof RpcError) || error.code === RpcErrorCode.notFound) throw error;
-    await attachOn(link, { ref, role: 'viewer' }, check, signal);
+    await attachOn(link, { ref, role: 'viewer', ...window }, check, signal);
+  }
+}
+
+/**
+ * Says over a new link that this client reports what it uses of a process of its session: windows end with their connection. The role of
+ * the client may have changed meanwhile. A server that refuses lets the program run without a window.
+ */
+export async function renewWindow(
+  link: Link,
+  attachment: Attachment,
+  processId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { windowBytes } = attachment.flow;
+  if (windowBytes === null) return;
+  const reason = attachment.current.role === 'driver' ? 'takenOver' : null;
+  // For a process of its own session a client keeps its role.
+  const params = { ref: attachment.ref ?? processId, role: 'viewer', windowBytes } as const;
+  try {
+    await attachOn(link, params, (attached) => attachment.answered(attached, reason), signal);
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error;
   }
 }
 

@@ -2,6 +2,7 @@ import { Listeners } from '../../base/listeners.ts';
 import type { StartParams } from '../backend.ts';
 import type { Attached } from '../connection/sharing-messages.ts';
 import type { ProcessAttachment } from '../sharing.ts';
+import { FlowControl } from './flow-control.ts';
 
 /**
  * The role of this client for one process. All handles of a process on one client share it, because the server has one
@@ -12,27 +13,38 @@ export class Attachment {
   readonly own: boolean;
   /** Whether the process outlives the session of this client. */
   readonly shared: boolean;
-  readonly #listeners = new Listeners<[ProcessAttachment]>();
+  readonly flow: FlowControl;
+  readonly #listeners = new Listeners<[ProcessAttachment]>('process.onAttachmentChange');
   #ref: string | null = null;
   #name: string | null = null;
   #current: ProcessAttachment;
 
-  private constructor(own: boolean, shared: boolean, role: ProcessAttachment['role']) {
+  private constructor(
+    own: boolean,
+    shared: boolean,
+    role: ProcessAttachment['role'],
+    windowBytes: number | null,
+  ) {
     this.own = own;
     this.shared = shared;
     this.#current = { role, reason: null, attached: [], attachedCount: 0 };
+    this.flow = new FlowControl(windowBytes);
   }
 
   /** The attachment of a process that this client starts. */
-  static ofStart({ name, lifetime }: Pick<StartParams, 'name' | 'lifetime'>): Attachment {
-    const attachment = new Attachment(true, lifetime?.type === 'detached', 'driver');
+  static ofStart({
+    name,
+    lifetime,
+    windowBytes = null,
+  }: Pick<StartParams, 'name' | 'lifetime' | 'windowBytes'>): Attachment {
+    const attachment = new Attachment(true, lifetime?.type === 'detached', 'driver', windowBytes);
     attachment.#name = name ?? null;
     return attachment;
   }
 
   /** The attachment of a process that this client has attached to. */
-  static of(attached: Attached): Attachment {
-    const attachment = new Attachment(false, true, attached.role);
+  static of(attached: Attached, windowBytes: number | null): Attachment {
+    const attachment = new Attachment(false, true, attached.role, windowBytes);
     attachment.#ref = attached.ref;
     attachment.#name = attached.name;
     return attachment;

@@ -1,7 +1,14 @@
 import { onAbort } from '../../base/abort.ts';
+import { OUTPUT_EVENT_OVERHEAD_BYTES } from '../../protocol/limits.ts';
 import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
-import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
+import {
+  LOG_MAX_BYTES,
+  LOG_MAX_EVENTS,
+  PROCESS_WINDOW_BYTES,
+  REPORTS_PER_WINDOW,
+  UNREAD_WINDOWS,
+} from '../limits.ts';
 import { fillGaps, type SequencedEvent } from './event-order.ts';
 import { movePast, positionsAfter, type StreamPositions, withLostSizes } from './stream-positions.ts';
 
@@ -19,15 +26,33 @@ export interface LogStart {
   readonly screen: Extract<ProcessEvent, { type: 'screen' }> | null;
 }
 
+/** The flow control of a log: the program waits for readers that are behind by more than the window. */
+export interface LogWindow {
+  readonly windowBytes: number;
+  /** Called for each part of the window that all readers have used, with the last event of it. */
+  consumed(seq: number): void;
+}
+
 interface Entry {
   readonly event: ProcessEvent;
   readonly lastSeq: number;
+  /** What all events up to this one take of the window. */
+  readonly used: number;
+}
+
+/** Where a reader is. */
+interface Reader {
+  /** The next event, counted from 0. */
+  readonly position: number;
+  readonly lastSeq: number;
+  readonly used: number;
 }
 
 /**
  * Buffers the latest events of one process. Any number of readers follow it, each at its own pace and from the
  * first event on. A reader that falls behind the buffer gets the rest through `refill`, and never blocks the
- * others.
+ * others. With flow control the program waits for the slowest reader, so that nothing is lost. A reader counts from its first step until
+ * it ends. Without a reader the program does not wait.
  */
 export class ProcessEventLog {
   readonly start: LogStart;
@@ -37,21 +62,32 @@ export class ProcessEventLog {
   #head = 0;
   #dropped = 0;
   #evictedThroughSeq: number;
+  #evictedUse = 0;
   /** The positions behind the last evicted event. */
   readonly #evictedPositions: StreamPositions;
   #lastSeq: number;
   #bytes = 0;
+  #ended = false;
   #exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
   readonly #begin: () => () => void;
   readonly #waiting = new Set<() => void>();
+  readonly #window: LogWindow | null;
+  /** The readers that the program waits for, each with a function to call when it leaves. */
+  readonly #readers = new Map<Reader, () => void>();
+  #slowest: Reader | null = null;
+  #used = 0;
+  #reportedUse = 0;
+  #over = false;
 
   /** `begin` is called when a reader starts to wait; its result, when the wait is over. */
   constructor(
     refill: Refill,
     start: LogStart = { afterSeq: 0, screen: null },
     begin: () => () => void = () => () => {},
+    window: LogWindow | null = null,
   ) {
     this.#begin = begin;
+    this.#window = window;
     this.#refill = refill;
     this.start = start;
     this.#evictedThroughSeq = start.afterSeq;
@@ -63,12 +99,22 @@ export class ProcessEventLog {
   append(event: ProcessEvent): void {
     if (event.type === 'exited') this.#exited = event;
     this.#lastSeq = seqOf(event) ?? this.#lastSeq;
-    this.#entries.push({ event, lastSeq: this.#lastSeq });
+    this.#used += useOf(event);
+    this.#entries.push({ event, lastSeq: this.#lastSeq, used: this.#used });
     this.#bytes += weight(event);
     this.#evict();
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const wake of waiting) wake();
+    this.#reportUse();
+    this.#over = isLast(event);
+    if (this.#over) this.#leaveAll();
+    this.#wakeAll();
+  }
+
+  /** Ends the log without a last event. */
+  end(): void {
+    this.#over = true;
+    this.#ended = true;
+    this.#leaveAll();
+    this.#wakeAll();
   }
 
   /**
@@ -81,13 +127,31 @@ export class ProcessEventLog {
     return new Subscription(this, options.signal ?? null);
   }
 
+  /** A reader has begun: the program waits for it until it leaves or the signal aborts. */
+  join(reader: Reader, signal: AbortSignal | null): void {
+    if (this.#over || this.#window === null) return;
+    const listens = signal !== null && !signal.aborted;
+    this.#readers.set(reader, listens ? onAbort(signal, () => this.leave(reader)) : () => {});
+    this.#findSlowest();
+  }
+
+  /** A reader has used another event. */
+  moved(reader: Reader): void {
+    if (reader === this.#slowest) this.#findSlowest();
+  }
+
+  leave(reader: Reader): void {
+    this.#readers.get(reader)?.();
+    if (this.#readers.delete(reader)) this.#findSlowest();
+  }
+
   /**
-   * Returns the event at a position, counted from 0. Returns `refill` when it is no longer kept and `wait` when it
-   * has not happened yet.
+   * Returns the entry at a position, counted from 0. Returns `refill` when it is no longer kept, `wait` when it has not
+   * happened yet, and `end` after the last one of a log that was ended.
    */
-  at(position: number): ProcessEvent | 'refill' | 'wait' {
+  at(position: number): Entry | 'refill' | 'wait' | 'end' {
     if (position < this.#firstPosition) return 'refill';
-    return this.#entries[position - this.#dropped]?.event ?? 'wait';
+    return this.#entries[position - this.#dropped] ?? (this.#ended ? 'end' : 'wait');
   }
 
   /**
@@ -126,18 +190,55 @@ export class ProcessEventLog {
     };
   }
 
+  #leaveAll(): void {
+    for (const reader of [...this.#readers.keys()]) this.leave(reader);
+  }
+
+  #wakeAll(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const wake of waiting) wake();
+  }
+
   get #firstPosition(): number {
     return this.#dropped + this.#head;
+  }
+
+  #findSlowest(): void {
+    this.#slowest = null;
+    for (const reader of this.#readers.keys()) {
+      if (this.#slowest === null || reader.position < this.#slowest.position) this.#slowest = reader;
+    }
+    this.#reportUse();
+  }
+
+  #reportUse(): void {
+    if (this.#window === null) return;
+    const used = this.#slowest?.used ?? this.#used;
+    // The server assumes the usual window if another handle of the process has attached as the driver.
+    const windowBytes = Math.min(this.#window.windowBytes, PROCESS_WINDOW_BYTES);
+    if (used - this.#reportedUse < windowBytes / REPORTS_PER_WINDOW) return;
+    this.#reportedUse = used;
+    this.#window.consumed(this.#slowest?.lastSeq ?? this.#lastSeq);
+  }
+
+  /** Whether the oldest event is kept for a reader. The window limits how much is kept so, and in any case a multiple of it does. */
+  get #isUnread(): boolean {
+    if (this.#window === null || this.#slowest === null) return false;
+    const { position, used } = this.#slowest;
+    const limit = UNREAD_WINDOWS * Math.max(this.#window.windowBytes, PROCESS_WINDOW_BYTES);
+    return position <= this.#firstPosition && this.#used - Math.max(used, this.#evictedUse) <= limit;
   }
 
   /** Evicts the oldest events. The newest event is always kept. */
   #evict(): void {
     for (;;) {
       const kept = this.#entries.length - this.#head;
-      if (kept <= 1 || (kept <= LOG_MAX_EVENTS && this.#bytes <= LOG_MAX_BYTES)) break;
+      if (kept <= 1 || (kept <= LOG_MAX_EVENTS && this.#bytes <= LOG_MAX_BYTES) || this.#isUnread) break;
       const oldest = this.#entries[this.#head++]!;
       this.#bytes -= weight(oldest.event);
       this.#evictedThroughSeq = oldest.lastSeq;
+      this.#evictedUse = oldest.used;
       movePast(this.#evictedPositions, oldest.event);
     }
     // Compact only when more than half of the array is dead, so that entries are neither kept for long nor moved
@@ -150,12 +251,14 @@ export class ProcessEventLog {
 }
 
 /** One reader's position in a log. */
-class Subscription implements AsyncIterableIterator<ProcessEvent> {
+class Subscription implements AsyncIterableIterator<ProcessEvent>, Reader {
+  position = 0;
+  lastSeq: number;
+  used = 0;
   readonly #log: ProcessEventLog;
   readonly #signal: AbortSignal | null;
   #ahead: ProcessEvent[];
-  #position = 0;
-  #lastSeq: number;
+  #begun = false;
   readonly #positions: StreamPositions;
   #done = false;
   #wake: (() => void) | null = null;
@@ -167,7 +270,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
     this.#log = log;
     this.#signal = signal;
     this.#ahead = screen === null ? [] : [screen];
-    this.#lastSeq = afterSeq;
+    this.lastSeq = afterSeq;
     this.#positions = positionsAfter(afterSeq);
   }
 
@@ -176,13 +279,15 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   }
 
   next(): Promise<IteratorResult<ProcessEvent>> {
+    if (!this.#begun && !this.#done) this.#log.join(this, this.#signal);
+    this.#begun = true;
     const step = this.#steps.then(() => this.#step());
     this.#steps = step.catch(() => {});
     return step;
   }
 
   return(): Promise<IteratorResult<ProcessEvent>> {
-    this.#done = true;
+    this.#end();
     this.#wake?.();
     return Promise.resolve({ done: true, value: undefined });
   }
@@ -192,30 +297,39 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
       if (this.#signal?.aborted) throw this.#aborted();
       const refilled = this.#ahead.shift();
       if (refilled !== undefined) return { done: false, value: this.#taken(refilled) };
-      const event = this.#log.at(this.#position);
-      if (event === 'refill') {
+      const entry = this.#log.at(this.position);
+      if (entry === 'refill') {
         await this.#pause((wake) => void this.#refill().then(wake));
-      } else if (event === 'wait') {
+      } else if (entry === 'wait') {
         await this.#pause((wake) => this.#log.onNext(wake));
+      } else if (entry === 'end') {
+        this.#done = true;
       } else {
-        this.#position++;
-        return { done: false, value: this.#taken(event) };
+        this.position++;
+        this.used = entry.used;
+        return { done: false, value: this.#taken(entry.event) };
       }
     }
     return { done: true, value: undefined };
   }
 
   #taken(event: ProcessEvent): ProcessEvent {
-    this.#lastSeq = seqOf(event) ?? this.#lastSeq;
+    this.lastSeq = seqOf(event) ?? this.lastSeq;
     movePast(this.#positions, event);
-    if (event.type === 'closed' || event.type === 'failed') this.#done = true;
+    if (isLast(event)) this.#end();
+    else this.#log.moved(this);
     return event;
   }
 
+  #end(): void {
+    this.#done = true;
+    this.#log.leave(this);
+  }
+
   async #refill(): Promise<void> {
-    const { events, position } = await this.#log.refill(this.#lastSeq, this.#positions);
+    const { events, position } = await this.#log.refill(this.lastSeq, this.#positions);
     this.#ahead = [...events];
-    this.#position = position;
+    this.position = position;
   }
 
   /** Waits until its callback, `return` or the signal wakes it. */
@@ -234,7 +348,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   }
 
   #aborted(): ClientError {
-    this.#done = true;
+    this.#end();
     return new ClientError('aborted', 'reading the events was aborted', { cause: this.#signal?.reason });
   }
 }
@@ -243,6 +357,17 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
 function seqOf(event: ProcessEvent): number | null {
   if (event.type === 'lost') return event.toSeq;
   return 'seq' in event ? event.seq : null;
+}
+
+/** Whether no event follows. */
+function isLast({ type }: ProcessEvent): boolean {
+  return type === 'closed' || type === 'failed';
+}
+
+/** What an event takes of the window. The size of lost output may be unknown, so its use is reported immediately. */
+function useOf(event: ProcessEvent): number {
+  if (event.type === 'lost') return PROCESS_WINDOW_BYTES / REPORTS_PER_WINDOW;
+  return event.type === 'output' ? event.bytes.length + OUTPUT_EVENT_OVERHEAD_BYTES : 0;
 }
 
 function weight(event: ProcessEvent): number {

@@ -229,7 +229,7 @@ function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
   return events.toSpliced(index, 1, ...(fromSeq < seq ? [lost(fromSeq, seq - 1), exited] : [exited]));
 }
 
-function exitOf({ exitCode, sandboxDenied }: ReadPage, seq: number): SequencedEvent {
+function exitOf({ exitCode, sandboxDenied, reason }: ReadPage, seq: number): SequencedEvent {
   if (exitCode === null) throw new InconsistentPageError('the process has exited without an exit code');
-  return { type: 'exited', seq, exitCode, sandboxDenied };
+  return { type: 'exited', seq, exitCode, sandboxDenied, ...(reason && { reason }) };
 }

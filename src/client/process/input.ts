@@ -1,5 +1,7 @@
 import { onAbort } from '../../base/abort.ts';
 import type { ExecProcess } from '../backend.ts';
+import { wrong } from '../connection/option-checks.ts';
+import { ClientError, type ClientErrorKind } from '../errors.ts';
 import { INPUT_CHUNK_BYTES } from '../limits.ts';
 
 /** Input of a program: text or bytes, whole or in pieces. A readable stream of Node is such an iterable. */
@@ -10,10 +12,18 @@ export type ProgramInput =
   | Iterable<string | Uint8Array>;
 
 /**
- * Call it as soon as the input is passed. A stream may fail before it is read, and Node ends a program whose stream fails without a
+ * Throws ClientError for what is no input. Call it as soon as the input is passed. A stream may fail before it is read, and Node ends a program whose stream fails without a
  * listener. Reading it reports the error later.
  */
 export function expectInput(input: ProgramInput | undefined): void {
+  const value: unknown = input;
+  if (value === undefined || typeof value === 'string' || ArrayBuffer.isView(value)) return;
+  const isIterable =
+    typeof value === 'object' &&
+    value !== null &&
+    (Symbol.asyncIterator in value || Symbol.iterator in value);
+  if (!isIterable) throw wrong('`input` is', value, WHOLE_INPUT);
+  if (Array.isArray(value)) for (const piece of value) expectPiece(piece);
   if (typeof input !== 'object' || !('on' in input) || typeof input.on !== 'function') return;
   input.on('error', () => {});
 }
@@ -37,8 +47,8 @@ export async function writeInput(
 async function writePiece(process: ExecProcess, bytes: Uint8Array, signal: AbortSignal): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += INPUT_CHUNK_BYTES) {
     const chunk = bytes.subarray(at, at + INPUT_CHUNK_BYTES);
-    const status = await unlessEnded(process, signal, () => process.write(chunk, { signal }));
-    if (status !== 'accepted') return false;
+    const write = () => process.write(chunk, { signal }).then(() => true);
+    if (!(await unlessEnded(process, signal, write))) return false;
   }
   return true;
 }
@@ -53,17 +63,20 @@ async function unlessEnded<T>(
     return await call();
   } catch (error) {
     const { exited, failure } = process.state;
-    if (!exited && failure === null && !signal.aborted) throw error;
+    const readsNoMore = error instanceof ClientError && READS_NO_MORE.has(error.kind);
+    if (!readsNoMore && !exited && failure === null && !signal.aborted) throw error;
     return null;
   }
 }
+
+const READS_NO_MORE: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>(['stdinClosed', 'notFound']);
 
 /** Iterates over the pieces until the signal aborts, even if the next piece never comes. Closes the source. */
 async function* piecesOf(
   input: ProgramInput,
   signal: AbortSignal,
 ): AsyncGenerator<string | Uint8Array, void> {
-  if (typeof input === 'string' || input instanceof Uint8Array) return yield input;
+  if (typeof input === 'string' || ArrayBuffer.isView(input)) return yield input;
   const iterator = Symbol.asyncIterator in input ? input[Symbol.asyncIterator]() : input[Symbol.iterator]();
   let stop = () => {};
   const aborted = new Promise<{ readonly done: true }>((resolve) => {
@@ -97,5 +110,14 @@ function close(input: object, iterator: AsyncIterator<unknown> | Iterator<unknow
 }
 
 function asBytes(piece: string | Uint8Array): Uint8Array {
-  return typeof piece === 'string' ? new TextEncoder().encode(piece) : piece;
+  expectPiece(piece);
+  if (typeof piece === 'string') return new TextEncoder().encode(piece);
+  return new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength);
 }
+
+function expectPiece(piece: unknown): void {
+  if (typeof piece === 'string' || ArrayBuffer.isView(piece)) return;
+  throw wrong('a piece of `input` is', piece, 'text or a Uint8Array');
+}
+
+const WHOLE_INPUT = 'text, a Uint8Array, or a stream or list of them';

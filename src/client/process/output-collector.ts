@@ -1,4 +1,5 @@
-import type { ExecProcess, LostEvent, OutputStream, ProcessState } from '../backend.ts';
+import type { ExecProcess, LimitReason, LostEvent, OutputStream, ProcessState } from '../backend.ts';
+import { signalOf } from './exit-signal.ts';
 import { lossMarker, outputOf, type StreamGap, StreamGaps } from './output.ts';
 
 /** The exit status and output of a program. A failed program is a result, not an error. */
@@ -19,8 +20,10 @@ export interface RunResult {
   readonly omittedBytes: number;
   /** Output that is lost because the server no longer retained it, usually after a long time without a connection. */
   readonly lost: readonly LostEvent[];
-  /** Whether the program was terminated because of the timeout. */
+  /** Whether the program was terminated because of `timeoutMs`. */
   readonly timedOut: boolean;
+  /** The limit of the server that ended the program, see `limits`; null when none did. */
+  readonly reason: LimitReason | null;
   readonly sandboxDenied: boolean;
   readonly wallTimeMs: number;
 }
@@ -59,12 +62,13 @@ export class OutputCollector {
   }
 
   result(state: ProcessState, times: Pick<RunResult, 'timedOut' | 'wallTimeMs'>): RunResult {
-    const { exitCode, sandboxDenied } = state;
+    const { exitCode, reason, sandboxDenied } = state;
     const [stdout, stderr, terminal] = [this.#joined('stdout'), this.#joined('stderr'), this.#joined('pty')];
     const text = (stream: OutputStream, bytes: Uint8Array) => this.#text(stream, bytes);
     return {
       exitCode,
-      signal: exitCode === null ? null : (SIGNALS[exitCode - 128] ?? null),
+      signal: signalOf(exitCode),
+      reason,
       stdout,
       stderr,
       terminal,
@@ -108,21 +112,6 @@ export class OutputCollector {
     return joined;
   }
 }
-
-/** Signals that end programs and have the same number on every system. */
-const SIGNALS: Readonly<Record<number, string>> = {
-  1: 'SIGHUP',
-  2: 'SIGINT',
-  3: 'SIGQUIT',
-  4: 'SIGILL',
-  6: 'SIGABRT',
-  8: 'SIGFPE',
-  9: 'SIGKILL',
-  11: 'SIGSEGV',
-  13: 'SIGPIPE',
-  14: 'SIGALRM',
-  15: 'SIGTERM',
-};
 
 function asText(bytes: Uint8Array): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);

@@ -24,7 +24,7 @@ export interface OutputOptions {
 
 /**
  * Iterates over the output of a process, in order. Throws when output is lost, unless there is `onLost`, and when the
- * process can no longer be followed.
+ * process can no longer be followed. Ends early after `process.detach()`.
  */
 export async function* outputOf(
   process: ExecProcess,
@@ -70,6 +70,8 @@ export async function* outputTextOf(
       throw event.error;
     }
   }
+  // After `detach` there is no last event.
+  yield* texts.flush();
 }
 
 /** The line that text has in place of lost output. */

@@ -32,6 +32,8 @@ export interface ProcessHost {
 export interface ProcessStart extends LogStart {
   /** The exit code, if the process has exited already. */
   readonly exitCode: number | null;
+  /** `argv[0]` of a process that this client starts. */
+  readonly program?: string;
   /** False when it is known that the process has no stdin. */
   readonly hasStdin?: boolean;
   /** Whether this client started the process, rather than attached to it. */

@@ -1,3 +1,4 @@
+import { notify } from '../../base/listeners.ts';
 import { RpcError } from '../../protocol/errors.ts';
 import type { StartOptions } from '../backend.ts';
 import type { Link } from '../connection/link.ts';
@@ -7,11 +8,11 @@ import { readAttachment, readSkipped } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { CATCH_UP_CONCURRENCY } from '../limits.ts';
 import type { ProcessAttachment } from '../sharing.ts';
-import { reattach } from './attach-requests.ts';
+import { reattach, renewWindow } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
-import { cannotFollow } from './process-errors.ts';
+import { cannotFollow, shownProcess } from './process-errors.ts';
 import type { RemoteProcess } from './remote-process.ts';
 
 /** The functions of a start that concern the network of its process. */
@@ -53,6 +54,14 @@ export class ProcessRoutes {
     return this.#routes.get(processId)?.attachment;
   }
 
+  /** The attachment of a registered process, by its reference, its name or its id. */
+  find(wanted: string): Attachment | undefined {
+    for (const [processId, { attachment }] of this.#routes) {
+      if ([processId, attachment.ref, attachment.name].includes(wanted)) return attachment;
+    }
+    return undefined;
+  }
+
   /** Removes exactly this handle. Returns whether another one of the same process is left. */
   unregister(process: RemoteProcess): boolean {
     const route = this.#routes.get(process.processId);
@@ -81,7 +90,7 @@ export class ProcessRoutes {
   receiveDecision(params: unknown): void {
     const listener = this.#routes.get(processIdOf(params) ?? '')?.hooks.onNetworkPolicyDecision;
     const decision = listener && readPolicyDecision(params);
-    if (decision) listener(decision);
+    if (decision) notify('onNetworkPolicyDecision', listener, decision);
   }
 
   /**
@@ -117,7 +126,8 @@ function deliver({ attachment, processes }: Route, method: string, params: unkno
     const change = readAttachment(params);
     if (change === null) return false;
     attachment.change(change);
-    if (change.role === 'none') failEach(processes, noLongerAttached(processIdOf(params)!, change));
+    if (change.role === 'none')
+      for (const process of [...processes]) process.fail(noLongerAttached(process, change));
     return true;
   }
   if (method === 'process/skipped') {
@@ -138,7 +148,7 @@ async function recover({ attachment, processes }: Route, link: Link, signal: Abo
   if (first === undefined) return;
   const call: Call = (method, params) => link.call(method, params, { signal });
   try {
-    if (!attachment.own) await reattach(link, attachment, first.processId, signal);
+    await (attachment.own ? renewWindow : reattach)(link, attachment, first.processId, signal);
     for (const process of followed) await process.catchUp(call);
   } catch (error) {
     const concernsProcess =
@@ -146,9 +156,10 @@ async function recover({ attachment, processes }: Route, link: Link, signal: Abo
       error instanceof InconsistentPageError ||
       (error instanceof ClientError && error.kind === 'protocol');
     if (!concernsProcess) throw error;
-    failEach(followed, cannotFollow(first.processId, error));
+    failEach(followed, cannotFollow(first, error));
     // Sent after the recovery; the recovery does not wait for it. Other clients may need a shared process.
-    if (attachment.own && !attachment.shared) first.terminate().catch(() => {});
+    const isOnlyUser = attachment.own && !attachment.shared;
+    (isOnlyUser ? first.terminate() : first.detach()).catch(() => {});
   }
 }
 
@@ -156,11 +167,11 @@ function failEach(processes: Iterable<RemoteProcess>, error: ClientError): void 
   for (const process of [...processes]) process.fail(error);
 }
 
-function noLongerAttached(processId: string, { reason }: ProcessAttachment): ClientError {
+function noLongerAttached(process: RemoteProcess, { reason }: ProcessAttachment): ClientError {
   const isGone = reason === 'processGone';
   const why = isGone ? 'the server no longer keeps it' : 'its access has ended';
   return new ClientError(
-    isGone ? 'notFound' : 'server',
-    `the client is no longer attached to process ${processId}: ${why}`,
+    isGone ? 'notFound' : 'permissionDenied',
+    `the client is no longer attached to ${shownProcess(process)}: ${why}`,
   );
 }

@@ -11,6 +11,7 @@ import type {
   TerminalSize,
 } from '../backend.ts';
 import type { Deadline } from '../connection/call-limit.ts';
+import { kindOf, type OptionNames } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
 import { fileUriOf, type PathLike } from '../paths.ts';
 import type { ProgramInput } from './input.ts';
@@ -52,6 +53,60 @@ export interface ProgramOptions
   readonly detached?: boolean | { readonly retainMs?: number } | undefined;
   /** Default: a random id. It must be unique within the session. */
   readonly processId?: string | undefined;
+}
+
+/** The names of {@link ProgramOptions}. */
+export const PROGRAM_OPTIONS: OptionNames<ProgramOptions> = {
+  cwd: true,
+  env: true,
+  envPolicy: true,
+  tty: true,
+  input: true,
+  signal: true,
+  timeoutMs: true,
+  onStdout: true,
+  onStderr: true,
+  onOutput: true,
+  name: true,
+  detached: true,
+  processId: true,
+  onNetworkPolicyRequest: true,
+  onNetworkPolicyDecision: true,
+  arg0: true,
+  sandbox: true,
+  limits: true,
+  metadata: true,
+  networkProxy: true,
+  enforceManagedNetwork: true,
+  managedNetwork: true,
+  shellSnapshot: true,
+};
+
+/** Throws ClientError when the command is neither a text nor a program with its arguments. */
+export function expectCommand(call: string, command: unknown): void {
+  const isArgv = Array.isArray(command) && command.length > 0 && command.every(isText);
+  if (isArgv || (isText(command) && command !== '')) {
+    expectNoNul(call, command);
+    return;
+  }
+  const parts = Array.isArray(command) && command.length > 0 ? 'a list with something else than texts' : null;
+  throw new ClientError(
+    'invalidInput',
+    `the command of \`${call}\` is ${parts ?? (Array.isArray(command) ? 'an empty list' : kindOf(command))}`,
+    { hint: "pass a program with its arguments, such as ['ls', '-l'], or a command line for the shell" },
+  );
+}
+
+/** A program gets its arguments as C strings, which end at a NUL. */
+function expectNoNul(call: string, command: unknown): void {
+  if (![command].flat().some((part) => (part as string).includes('\0'))) return;
+  throw new ClientError('invalidInput', `the command of \`${call}\` contains a NUL character`, {
+    hint: 'pass such data as `input`',
+  });
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string';
 }
 
 /** Params of `process/start` that are passed on as they are. */

@@ -1,5 +1,6 @@
 import { onAbort } from '../../base/abort.ts';
-import type { ExecProcess, ReadPage } from '../backend.ts';
+import type { ExecProcess, ReadOptions, ReadPage } from '../backend.ts';
+import { CALL_OPTIONS, type OptionNames } from '../connection/option-checks.ts';
 import type { ClientError } from '../errors.ts';
 import { MAX_TIMER_MS } from '../limits.ts';
 
@@ -40,3 +41,11 @@ export function failedPage(revision: number, { message }: ClientError): ReadPage
     sandboxDenied: false,
   };
 }
+
+/** The names of the options of `process.read`. */
+export const READ_OPTIONS: OptionNames<ReadOptions> = {
+  ...CALL_OPTIONS,
+  afterSeq: true,
+  maxBytes: true,
+  waitMs: true,
+};

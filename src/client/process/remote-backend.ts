@@ -1,9 +1,11 @@
+import { printable } from '../../protocol/errors.ts';
 import type { CallOptions, ExecBackend, ExecProcess, StartOptions, StartParams } from '../backend.ts';
 import { lostCall } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStarted } from '../connection/server-messages.ts';
 import { ClientError, withCallerStack } from '../errors.ts';
+import { windowOf } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
 import { type ClientHost, FROM_THE_BEGINNING, type ProcessHost, processHost } from './process-host.ts';
 import type { NetworkHooks } from './process-routes.ts';
@@ -34,7 +36,7 @@ export class RemoteBackend implements ExecBackend {
    * possible.
    */
   async start(params: StartParams, options: StartOptions = {}): Promise<ExecProcess> {
-    const limit = new CallLimit('`process/start`', options);
+    const limit = new CallLimit(`starting ${printable(params.argv[0] ?? '')}`, options);
     try {
       for (;;) {
         const link = await this.#host.usableLink(limit.signal);
@@ -62,14 +64,17 @@ export class RemoteBackend implements ExecBackend {
       });
     }
     const { routes } = this.#host;
-    const attachment = Attachment.ofStart(params);
+    const windowBytes = windowOf(this.#host.capabilities);
+    const request = windowBytes === null ? params : { windowBytes, ...params };
+    const attachment = Attachment.ofStart(request);
     const process = new RemoteProcess(this.#processHost, params.processId, attachment, {
       ...FROM_THE_BEGINNING,
+      program: params.argv[0] ?? '',
       hasStdin: params.tty || params.pipeStdin === true,
     });
     routes.register(process, attachment, hooks);
     let wanted = true;
-    const starting = this.#send(link, process, params);
+    const starting = this.#send(link, process, request);
     starting.then(
       () => {
         if (!wanted) void this.#terminateUnwanted(process);

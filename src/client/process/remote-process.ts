@@ -1,8 +1,10 @@
 import { Listeners } from '../../base/listeners.ts';
 import { randomHex } from '../../base/random-hex.ts';
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
   ExecProcess,
+  LimitReason,
   ProcessEvent,
   ProcessState,
   ReadOptions,
@@ -10,32 +12,50 @@ import type {
   SandboxType,
   TerminateMode,
   WaitOptions,
-  WriteStatus,
 } from '../backend.ts';
 import { ActivityGroup } from '../connection/activity.ts';
 import { CallLimit } from '../connection/call-limit.ts';
-import { readPage, readRunning } from '../connection/server-messages.ts';
+import {
+  CALL_OPTIONS,
+  checkBytes,
+  checkDuration,
+  checkSeq,
+  checkSignal,
+  expectContent,
+  expectFunction,
+  expectOptions,
+  expectText,
+} from '../connection/option-checks.ts';
+import { readPage } from '../connection/server-messages.ts';
 import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
-import {
-  END_CHECK_FIRST_MS,
-  MAX_RETRIES,
-  MISSING_EVENT_DELAY_MS,
-  QUIET_CHECK_FIRST_MS,
-  QUIET_CHECK_MAX_MS,
-} from '../limits.ts';
+import { END_CHECK_FIRST_MS, QUIET_CHECK_FIRST_MS } from '../limits.ts';
 import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
+import { windowParam } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { signalOf } from './exit-signal.ts';
+import { MissedEvents } from './missed-events.ts';
 import { outputTextOf } from './output.ts';
-import { cannotFollow, noStdin, unsupported } from './process-errors.ts';
+import {
+  cannotFollow,
+  hasDetached,
+  namingProcess,
+  noStdin,
+  notWritten,
+  shownProcess,
+  unsupported,
+} from './process-errors.ts';
 import { FROM_THE_BEGINNING, type ProcessHost } from './process-host.ts';
-import { eventAfter, failedPage } from './read-page.ts';
-import { isLost, maySucceedLater, readRetained } from './retained-output.ts';
+import { expectTerminalSize } from './program-checks.ts';
+import { eventAfter, failedPage, READ_OPTIONS } from './read-page.ts';
+import { readRetained } from './retained-output.ts';
 import { wait } from './run.ts';
+import { isTimedOut } from './spawn.ts';
 import { StdinQueue } from './stdin-queue.ts';
+import { expectTerminateMode, terminateSurely } from './terminate.ts';
 
 /**
  * A process on a server, followed across connections: its events are published once and in order, even after lost
@@ -47,10 +67,12 @@ export class RemoteProcess implements ExecProcess {
   readonly #host: ProcessHost;
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
+  readonly #missed: MissedEvents;
   readonly #stdin: StdinQueue;
+  readonly #program: string | null;
   readonly #hasStdin: boolean;
   readonly #startedHere: boolean;
-  readonly #changes = new Listeners<[]>();
+  readonly #changes = new Listeners<[]>('process.onChange');
   /** Readers and listeners, which keep Node running until the process ends. */
   readonly #waits: ActivityGroup;
   #sandboxType: SandboxType | null = null;
@@ -58,12 +80,10 @@ export class RemoteProcess implements ExecProcess {
   #started = false;
   #detached = false;
   #exitCode: number | null;
+  #reason: LimitReason | null = null;
   #sandboxDenied = false;
   #closed = false;
   #failure: ClientError | null = null;
-  #missingTimer: ReturnType<typeof setTimeout> | undefined;
-  #quietTimer: ReturnType<typeof setTimeout> | undefined;
-  #catchingUp = false;
 
   constructor(host: ProcessHost, processId: string, attachment: Attachment, start = FROM_THE_BEGINNING) {
     this.processId = processId;
@@ -71,14 +91,27 @@ export class RemoteProcess implements ExecProcess {
     this.#attachment = attachment;
     this.#revision = start.afterSeq;
     this.#exitCode = start.exitCode;
+    this.#program = start.program ?? null;
     this.#hasStdin = start.hasStdin ?? true;
     this.#waits = new ActivityGroup(host.activity);
     this.#order = new EventOrder((event) => this.#publish(event), start.afterSeq);
+    this.#missed = new MissedEvents(this.#order, {
+      revision: () => this.#revision,
+      read: (allowGaps) => this.catchUp((method, params) => host.call(method, params), allowGaps),
+      failed: (error) => {
+        this.fail(cannotFollow(this, error));
+        // The program must not wait for a client that no longer follows it.
+        this.detach().catch(() => {});
+      },
+    });
     const read = (afterSeq: number) => this.read({ afterSeq });
     this.#log = new ProcessEventLog(
       (afterSeq, toSeq) => readRetained(read, afterSeq, toSeq),
       start,
       () => this.#waits.begin(),
+      attachment.flow.join(this, start.afterSeq, (seq) => {
+        host.call('process/consumed', { processId, seq }).catch(() => {});
+      }),
     );
     this.#startedHere = start.startedHere;
     const idPrefix = start.startedHere ? '' : `${randomHex()}-`;
@@ -91,6 +124,10 @@ export class RemoteProcess implements ExecProcess {
 
   get name(): string | null {
     return this.#attachment.name;
+  }
+
+  get program(): string | null {
+    return this.#program;
   }
 
   get role(): ProcessAttachment['role'] {
@@ -117,15 +154,19 @@ export class RemoteProcess implements ExecProcess {
     return {
       exited: this.#exitCode !== null,
       exitCode: this.#exitCode,
+      signal: signalOf(this.#exitCode),
+      timedOut: isTimedOut(this),
+      reason: this.#reason,
       closed: this.#closed,
       sandboxDenied: this.#sandboxDenied,
       failure: this.#failure,
     };
   }
 
-  onChange(listener: () => void): () => void {
+  onChange(listener: () => void, { unref = false } = {}): () => void {
+    expectFunction('listener', listener);
     const remove = this.#changes.add(listener);
-    const end = this.#waits.begin();
+    const end = unref ? () => {} : this.#waits.begin();
     return () => {
       remove();
       end();
@@ -133,6 +174,8 @@ export class RemoteProcess implements ExecProcess {
   }
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
+    expectOptions('process.events', options, { signal: true });
+    checkSignal(options.signal);
     return this.#log.subscribe(options);
   }
 
@@ -146,7 +189,11 @@ export class RemoteProcess implements ExecProcess {
 
   async read(options: ReadOptions = {}): Promise<ReadPage> {
     const { afterSeq = 0, maxBytes, waitMs = 0 } = options;
-    const limit = new CallLimit('process/read', options);
+    expectOptions('process.read', options, READ_OPTIONS);
+    checkSeq('afterSeq', afterSeq);
+    checkBytes('maxBytes', maxBytes);
+    checkDuration('waitMs', waitMs);
+    const limit = new CallLimit(`reading the output of ${shownProcess(this)}`, options);
     try {
       limit.signal?.throwIfAborted();
       // Every new event arrives here first, so the server is asked only when there is one.
@@ -158,7 +205,7 @@ export class RemoteProcess implements ExecProcess {
         ...(maxBytes !== undefined && { maxBytes }),
         waitMs: 0,
       };
-      const page = readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
+      const page = readPage(await this.#call('process/read', params, { signal: limit.signal }));
       // With a byte limit, servers report `closed` even when output follows.
       return { ...page, closed: page.closed && !endsWithOutput(page) };
     } catch (error) {
@@ -170,14 +217,22 @@ export class RemoteProcess implements ExecProcess {
     }
   }
 
-  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
+  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<void> {
+    expectContent('bytes', bytes);
+    this.#expectUsable('write', options);
+    // The server accepts and drops what is written after the end.
+    if (this.#closed) throw this.#hasStdin ? notWritten(this, 'stdinClosed') : noStdin(this);
     const input = typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes;
-    const status = await this.#stdin.write(input, options);
-    if (status === 'stdinClosed' && !this.#hasStdin) throw noStdin(this.processId);
-    return status;
+    const status = await this.#stdin.write(input, options).catch((error: unknown) => {
+      if (error instanceof ClientError && error.kind === 'stdinClosed') return 'stdinClosed';
+      throw error;
+    });
+    if (status === 'accepted') return;
+    throw status === 'stdinClosed' && !this.#hasStdin ? noStdin(this) : notWritten(this, status);
   }
 
   async closeStdin(options: CallOptions = {}): Promise<boolean> {
+    this.#expectUsable('closeStdin', options);
     if (!this.#host.capabilities.processCloseStdin) {
       throw unsupported('close stdin', 'on a terminal, write the end-of-file character \\x04 instead');
     }
@@ -185,23 +240,26 @@ export class RemoteProcess implements ExecProcess {
   }
 
   async signal(name: string, options: CallOptions = {}): Promise<void> {
+    this.#expectUsable('signal', options);
     if (name !== 'interrupt' && !this.#host.capabilities.processSignals) {
       throw unsupported(`send ${name}`, 'it supports `interrupt` only');
     }
-    await this.#host.call('process/signal', { processId: this.processId, signal: name }, options);
+    expectText('signal', name);
+    await this.#call('process/signal', { processId: this.processId, signal: name }, options);
   }
 
   async resize(rows: number, cols: number, options: CallOptions = {}): Promise<void> {
+    this.#expectUsable('resize', options);
+    expectTerminalSize(rows, cols);
     if (!this.#host.capabilities.processResize) {
       throw unsupported('resize terminals', 'they keep the size they were started with');
     }
-    await this.#host.call('process/resize', { processId: this.processId, rows, cols }, options);
+    await this.#call('process/resize', { processId: this.processId, rows, cols }, options);
   }
 
-  /**
-   * Retries when the answer was lost: otherwise the program might keep running, and terminating twice does no harm.
-   */
   async terminate(mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
+    expectTerminateMode(mode);
+    this.#expectUsable('terminate', options);
     if (this.#closed) return false;
     const graceful = mode?.type === 'graceful';
     if (graceful && !this.#host.capabilities.processTerminateModes) {
@@ -211,46 +269,40 @@ export class RemoteProcess implements ExecProcess {
       );
     }
     const params = { processId: this.processId, ...(graceful && { mode }) };
-    const limit = new CallLimit('`process/terminate`', options);
-    try {
-      for (let repeats = 0; ; repeats++) {
-        try {
-          const result = await this.#host.call('process/terminate', params, { signal: limit.signal });
-          // A process that a retry finds ended was ended by the attempt whose answer was lost.
-          return readRunning(result) || repeats > 0;
-        } catch (error) {
-          limit.signal?.throwIfAborted();
-          if (!isLost(error) || repeats === MAX_RETRIES) throw error;
-        }
-      }
-    } finally {
-      limit.end();
-    }
+    return terminateSurely(`terminating ${shownProcess(this)}`, options, (signal) =>
+      this.#call('process/terminate', params, { signal }),
+    );
   }
 
   async screen(options: CallOptions = {}): Promise<ProcessScreen> {
+    this.#expectUsable('screen', options);
     if (!this.#host.capabilities.processScreen) {
       throw unsupported('show the screen of a terminal', 'read the output of the process instead');
     }
-    return readScreen(await this.#host.call('process/screen', { processId: this.processId }, options));
+    return readScreen(await this.#call('process/screen', { processId: this.processId }, options));
   }
 
   async takeOver(options: CallOptions = {}): Promise<void> {
+    this.#expectUsable('takeOver', options);
     const { ref } = this;
     if (ref === null) throw unsupported('share processes', 'use a server with the capability processSharing');
     const received = (attached: Attached) => this.#attachment.answered(attached);
-    await this.#host.attach({ ref, role: 'driver', takeOver: true }, received, options);
+    const window = windowParam(this.#attachment.flow.windowBytes);
+    await this.#host.attach({ ref, role: 'driver', takeOver: true, ...window }, received, options);
   }
 
   async detach(options: CallOptions = {}): Promise<void> {
+    expectOptions('process.detach', options, CALL_OPTIONS);
     if (this.#detached) return;
     this.#detached = true;
-    this.fail(new ClientError('closed', `the client has detached from process ${this.processId}`));
+    this.#stopFollowing(hasDetached(this), () => this.#log.end());
     if (this.#closed || this.ref === null || this.#host.unregister(this)) return;
     await this.#host.call('process/detach', { processId: this.processId }, options);
   }
 
   async kill(signal?: string, options?: CallOptions): Promise<void> {
+    // `kill(null)` must not kill.
+    if (signal !== undefined) expectText('signal', signal, 'pass its name, such as SIGTERM');
     await (signal === undefined ? this.terminate(undefined, options) : this.signal(signal, options));
   }
 
@@ -273,33 +325,33 @@ export class RemoteProcess implements ExecProcess {
     this.#sandboxType = sandboxType;
     this.#attachment.started(ref);
     // The process may have exited or failed before its start was answered.
-    if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
+    if (this.#exitCode === null && this.recoverable) this.#missed.watchQuiet(QUIET_CHECK_FIRST_MS);
   }
 
   /** Called when the server has attached this client. Reads what happened before. */
   attached(): void {
     this.#started = true;
-    this.#watchQuiet(this.#exitCode === null ? QUIET_CHECK_FIRST_MS : END_CHECK_FIRST_MS);
-    void this.#catchUpNow(true);
+    this.#missed.watchQuiet(this.#exitCode === null ? QUIET_CHECK_FIRST_MS : END_CHECK_FIRST_MS);
+    void this.#missed.readNow();
   }
 
   /** Stops following a process that the caller no longer wants. */
   abandon(): void {
     this.#started = false;
     this.#order.end();
-    this.#stopTimers();
+    this.#missed.stop();
   }
 
   /** Receives an event in order of arrival. */
   receive(event: SequencedEvent): void {
-    if (!this.#order.insert(event)) void this.#catchUpNow(true);
-    else if (this.#order.waiting) this.#scheduleCatchUp();
+    if (!this.#order.insert(event)) void this.#missed.readNow();
+    else this.#missed.readSoon();
   }
 
   /** Reads the events that the server does not send because this client reads too slowly. */
   skipped(toSeq: number): void {
     this.#order.skip(toSeq);
-    if (this.#order.waiting) void this.#catchUpNow(true);
+    if (this.#order.waiting) void this.#missed.readNow();
   }
 
   /** Reads the events that were missed. Throws what `call` throws. */
@@ -310,26 +362,50 @@ export class RemoteProcess implements ExecProcess {
 
   /** Ends the process for its readers with an error. Only the first error counts, and none after `closed`. */
   fail(error: ClientError): void {
+    this.#stopFollowing(error, () => this.#log.append({ type: 'failed', error }));
+  }
+
+  #stopFollowing(error: ClientError, endLog: () => void): void {
     if (this.#closed || this.#failure !== null) return;
     this.#failure = error;
     this.#order.end();
-    this.#stopTimers();
+    this.#missed.stop();
     this.#host.unregister(this);
-    this.#log.append({ type: 'failed', error });
+    this.#attachment.flow.leave(this);
+    endLog();
     this.#revision++;
     this.#changes.emit();
     this.#waits.end();
   }
 
+  /** Checks the options of a call, and that this handle has not been detached. One that failed can still be terminated. */
+  #expectUsable(call: string, options: CallOptions): void {
+    expectOptions(`process.${call}`, options, CALL_OPTIONS);
+    if (this.#detached && this.#failure?.kind === 'closed') throw hasDetached(this);
+  }
+
+  /** Errors name the process as people know it. */
+  async #call<M extends Method>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: CallOptions,
+  ): Promise<ResultOf<M>> {
+    try {
+      return await this.#host.call(method, params, options);
+    } catch (error) {
+      throw namingProcess(error, this);
+    }
+  }
+
   #publish(event: OrderedEvent): void {
     if (event.type === 'exited') {
       this.#exitCode = event.exitCode;
+      this.#reason = event.reason ?? null;
       this.#sandboxDenied = event.sandboxDenied;
-      clearTimeout(this.#quietTimer);
-      this.#watchQuiet(END_CHECK_FIRST_MS);
+      this.#missed.watchQuiet(END_CHECK_FIRST_MS);
     } else if (event.type === 'closed') {
       this.#closed = true;
-      this.#stopTimers();
+      this.#missed.stop();
       this.#leave();
     }
     this.#log.append(event);
@@ -342,46 +418,5 @@ export class RemoteProcess implements ExecProcess {
   #leave(): void {
     if (this.#host.unregister(this) || this.#attachment.own) return;
     this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
-  }
-
-  #scheduleCatchUp(): void {
-    this.#missingTimer ??= setTimeout(() => {
-      this.#missingTimer = undefined;
-      if (this.#order.waiting) void this.#catchUpNow(true);
-    }, MISSING_EVENT_DELAY_MS);
-  }
-
-  /**
-   * Checks a silent process: while no event arrives, none reveals that the one before is missing. Gaps are not
-   * reported as lost here, because events may still be on their way.
-   */
-  #watchQuiet(firstMs: number, ms = firstMs): void {
-    const before = this.#revision;
-    this.#quietTimer = setTimeout(() => {
-      const quiet = this.#revision === before;
-      if (quiet) void this.#catchUpNow(false);
-      this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
-    }, ms);
-    // In a browser a timer is a number.
-    this.#quietTimer.unref?.();
-  }
-
-  #stopTimers(): void {
-    clearTimeout(this.#missingTimer);
-    clearTimeout(this.#quietTimer);
-  }
-
-  /** Catches up, one request at a time. Repeats as long as events are missing. */
-  async #catchUpNow(allowGaps: boolean): Promise<void> {
-    if (this.#catchingUp) return;
-    this.#catchingUp = true;
-    try {
-      await this.catchUp((method, params) => this.#host.call(method, params), allowGaps);
-    } catch (error) {
-      // A lost connection leads to a recovery, which catches up by itself.
-      if (!maySucceedLater(error)) this.fail(cannotFollow(this.processId, error));
-    }
-    this.#catchingUp = false;
-    if (this.#order.waiting) this.#scheduleCatchUp();
   }
 }

@@ -1,14 +1,24 @@
 import type { CallOptions, ExecProcess, TerminateMode } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
-import { checkSeq } from '../connection/option-checks.ts';
-import type { Attached } from '../connection/sharing-messages.ts';
+import {
+  CALL_OPTIONS,
+  checkBoolean,
+  checkOneOf,
+  checkSeq,
+  expectOptions,
+  expectText,
+  type OptionNames,
+} from '../connection/option-checks.ts';
+import { type Attached, readProcessPage } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { LIST_MAX_PAGES } from '../limits.ts';
 import type { AttachOptions, ListOptions, ProcessInfo, SharedProcesses } from '../sharing.ts';
-import { requestAttach } from './attach-requests.ts';
+import { requestAttach, windowOf, windowParam } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
+import { unsupported } from './process-errors.ts';
 import { type ClientHost, type ProcessHost, processHost } from './process-host.ts';
 import { RemoteProcess } from './remote-process.ts';
+import { expectTerminateMode } from './terminate.ts';
 
 /** The processes of a server, whichever client started them. */
 export class RemoteProcesses implements SharedProcesses {
@@ -20,48 +30,32 @@ export class RemoteProcesses implements SharedProcesses {
     this.#processHost = processHost(host);
   }
 
-  async list({ scope, ports, ...options }: ListOptions = {}): Promise<readonly ProcessInfo[]> {
-    if (scope !== undefined && scope !== 'session') this.#requireSharing();
-    // A server without sharing has only the processes of the session.
-    const shared = this.#host.capabilities.processSharing ? { scope: scope ?? 'owner' } : {};
-    const params = { ...shared, ...(ports && { ports }) };
-    const deadline = new Deadline(options);
-    const found: ProcessInfo[] = [];
-    let after: number | undefined;
-    for (let pages = 0; pages < LIST_MAX_PAGES; pages++) {
-      const page = await this.#host.call(
-        'process/list',
-        { ...params, ...(after !== undefined && { after }) },
-        deadline.remaining,
-      );
-      found.push(...page.processes);
-      if (page.next === undefined) return found;
-      after = page.next;
-    }
-    throw new ClientError('protocol', `the list of processes did not end after ${LIST_MAX_PAGES} pages`);
+  async list(options: ListOptions = {}): Promise<readonly ProcessInfo[]> {
+    expectOptions('processes.list', options, LIST_OPTIONS);
+    checkOneOf('scope', options.scope, ['session', 'owner', 'server']);
+    checkBoolean('ports', options.ports);
+    return this.#list(options, new Deadline(options));
   }
 
   async get(refOrName: string, options: CallOptions = {}): Promise<ProcessInfo> {
-    const processes = await this.list(options);
-    const named = processes.filter(({ name }) => name === refOrName);
-    const found =
-      processes.find(({ ref }) => ref === refOrName) ??
-      named.find(({ state }) => state !== 'closed') ??
-      named.toSorted((one, other) => other.startedAtMs - one.startedAtMs)[0];
-    if (found !== undefined) return found;
-    throw new ClientError('notFound', `no process has the reference or name ${JSON.stringify(refOrName)}`, {
-      hint: 'list the processes with `client.processes.list()`',
-    });
+    expectRefOrName(refOrName);
+    expectOptions('processes.get', options, CALL_OPTIONS);
+    return this.#get(refOrName, new Deadline(options));
   }
 
   async attach(refOrName: string, options: AttachOptions = {}): Promise<ExecProcess> {
+    expectRefOrName(refOrName);
+    expectOptions('attach', options, ATTACH_OPTIONS);
+    checkOneOf('role', options.role, ['viewer', 'driver']);
+    checkBoolean('takeOver', options.takeOver);
+    checkBoolean('screen', options.screen);
     this.#requireSharing();
     checkSeq('afterSeq', options.afterSeq);
     if (options.screen && options.afterSeq !== undefined)
       throw new ClientError('invalidInput', '`screen` and `afterSeq` exclude each other', {
         hint: 'with `screen` the output after the screen follows',
       });
-    const limit = new CallLimit('`process/attach`', options);
+    const limit = new CallLimit(`attaching to ${refOrName}`, options);
     let wanted = true;
     const attaching = this.#attach(refOrName, options, limit.signal);
     attaching.then(
@@ -81,16 +75,84 @@ export class RemoteProcesses implements SharedProcesses {
   }
 
   async signal(refOrName: string, signal: string, options: CallOptions = {}): Promise<void> {
+    expectText('signal', signal, 'pass its name, such as SIGTERM');
+    expectRefOrName(refOrName);
+    expectOptions('processes.signal', options, CALL_OPTIONS);
     const deadline = new Deadline(options);
-    const { processId } = await this.get(refOrName, deadline.remaining);
+    const { processId } = await this.#get(refOrName, deadline);
     await this.#host.call('process/signal', { processId, signal }, deadline.remaining);
   }
 
   async terminate(refOrName: string, mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
+    expectRefOrName(refOrName);
+    expectTerminateMode(mode);
+    expectOptions('processes.terminate', options, CALL_OPTIONS);
     const deadline = new Deadline(options);
-    const { processId } = await this.get(refOrName, deadline.remaining);
+    const { processId } = await this.#get(refOrName, deadline);
     const params = { processId, ...(mode && { mode }) };
     return (await this.#host.call('process/terminate', params, deadline.remaining)).running;
+  }
+
+  async forget(refOrName: string, options: CallOptions = {}): Promise<void> {
+    if (!this.#host.capabilities.processForget) {
+      throw unsupported('remove a process that has ended', 'it removes the output itself after some time');
+    }
+    expectRefOrName(refOrName);
+    expectOptions('processes.forget', options, CALL_OPTIONS);
+    const deadline = new Deadline(options);
+    const { processId } = await this.#get(refOrName, deadline);
+    await this.#host.call('process/forget', { processId }, deadline.remaining);
+  }
+
+  async #list(
+    { scope, ports }: Pick<ListOptions, 'scope' | 'ports'>,
+    deadline: Deadline,
+  ): Promise<readonly ProcessInfo[]> {
+    if (scope !== undefined && scope !== 'session') this.#requireSharing();
+    // A server without sharing has only the processes of the session.
+    const shared = this.#host.capabilities.processSharing ? { scope: scope ?? 'owner' } : {};
+    const params = { ...shared, ...(ports && { ports }) };
+    const found: ProcessInfo[] = [];
+    let after: number | undefined;
+    for (let pages = 0; pages < LIST_MAX_PAGES; pages++) {
+      const result = await this.#host.call(
+        'process/list',
+        { ...params, ...(after !== undefined && { after }) },
+        deadline.remaining,
+      );
+      const { processes, next } = readProcessPage(result);
+      found.push(...processes);
+      if (next === undefined) return found;
+      if (after !== undefined && next <= after)
+        throw new ClientError('protocol', 'invalid message from the server: the list of processes goes back');
+      after = next;
+    }
+    throw new ClientError('protocol', `the list of processes did not end after ${LIST_MAX_PAGES} pages`);
+  }
+
+  async #get(refOrName: string, deadline: Deadline): Promise<ProcessInfo> {
+    const own = await this.#list({}, deadline);
+    const named = own.filter(({ name }) => name === refOrName);
+    const found =
+      own.find(({ ref }) => ref === refOrName) ??
+      named.find(({ state }) => state !== 'closed') ??
+      named.toSorted((one, other) => other.startedAt.getTime() - one.startedAt.getTime())[0] ??
+      (await this.#ofOthers(refOrName, deadline));
+    if (found !== undefined) return found;
+    throw new ClientError('notFound', `no process has the reference or name ${JSON.stringify(refOrName)}`, {
+      hint: 'list the processes with `client.processes.list()`',
+    });
+  }
+
+  /** The process of another owner. Undefined when there is none, and when this client may not observe other owners. */
+  async #ofOthers(wanted: string, deadline: Deadline): Promise<ProcessInfo | undefined> {
+    if (!this.#host.capabilities.processSharing) return undefined;
+    try {
+      return (await this.#list({ scope: 'server' }, deadline)).find(({ ref }) => ref === wanted);
+    } catch (error) {
+      if (error instanceof ClientError && error.kind === 'permissionDenied') return undefined;
+      throw error;
+    }
   }
 
   async #attach(
@@ -100,7 +162,10 @@ export class RemoteProcesses implements SharedProcesses {
   ): Promise<RemoteProcess> {
     const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false, afterSeq = 0 } = options;
     const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
-    const params = { ref: refOrName, ...name, role, takeOver, screen };
+    // All handles of a process share one window.
+    const known = this.#host.routes.find(refOrName);
+    const windowBytes = known === undefined ? windowOf(this.#host.capabilities) : known.flow.windowBytes;
+    const params = { ref: refOrName, ...name, role, takeOver, screen, ...windowParam(windowBytes) };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
     await requestAttach(
@@ -124,7 +189,8 @@ export class RemoteProcesses implements SharedProcesses {
   #follow(attached: Attached, afterSeq: number): RemoteProcess {
     const { processId, exitCode, screen } = attached;
     const { routes } = this.#host;
-    const attachment = routes.attachmentOf(processId) ?? Attachment.of(attached);
+    const attachment =
+      routes.attachmentOf(processId) ?? Attachment.of(attached, windowOf(this.#host.capabilities));
     attachment.answered(attached);
     const process = new RemoteProcess(this.#processHost, processId, attachment, {
       afterSeq: screen?.seq ?? afterSeq,
@@ -147,3 +213,16 @@ export class RemoteProcesses implements SharedProcesses {
 
 /** What can be a name. The server rejects anything else as one. */
 const PROCESS_NAME = /^[A-Za-z0-9._-]{1,64}$/;
+
+const LIST_OPTIONS: OptionNames<ListOptions> = { ...CALL_OPTIONS, scope: true, ports: true };
+const ATTACH_OPTIONS: OptionNames<AttachOptions> = {
+  ...CALL_OPTIONS,
+  role: true,
+  takeOver: true,
+  afterSeq: true,
+  screen: true,
+};
+
+function expectRefOrName(refOrName: unknown): void {
+  expectText('refOrName', refOrName, 'pass the `ref` or the name of a process');
+}

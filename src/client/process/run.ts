@@ -1,12 +1,28 @@
 import type { ExecBackend, ExecProcess, ProcessState, StartParams, WaitOptions } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
-import { checkBytes } from '../connection/option-checks.ts';
+import {
+  CALL_OPTIONS,
+  checkBytes,
+  checkFunction,
+  checkOneOf,
+  expectOptions,
+  type OptionNames,
+} from '../connection/option-checks.ts';
 import { ClientError, withCallerStack } from '../errors.ts';
 import { RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
 import { expectInput, type ProgramInput, writeInput } from './input.ts';
 import { OutputCollector, type RunResult } from './output-collector.ts';
-import { type Command, type ProgramHost, type ProgramOptions, startParams } from './program-options.ts';
-import { reportOutput, workOf } from './spawn.ts';
+import { shownProcess } from './process-errors.ts';
+import { checkProgramOptions } from './program-checks.ts';
+import {
+  type Command,
+  expectCommand,
+  PROGRAM_OPTIONS,
+  type ProgramHost,
+  type ProgramOptions,
+  startParams,
+} from './program-options.ts';
+import { reportOutput, terminationOf, workOf } from './spawn.ts';
 
 export interface CollectOptions extends Pick<ProgramOptions, 'onStdout' | 'onStderr' | 'onOutput'> {
   /** An abort terminates the program and rejects. */
@@ -32,6 +48,7 @@ export function run(
   program: readonly string[] | StartParams,
   options: RunOptions = {},
 ): Promise<RunResult> {
+  if (isArgv(program)) expectCommand('run', program);
   return runStarted(options, async (deadline) => {
     const params = isArgv(program)
       ? await startParams(describedBy(backend), program, options, deadline)
@@ -48,6 +65,7 @@ export function runProgram(
   options: RunOptions = {},
 ): Promise<RunResult> {
   return runStarted(options, async (deadline) => {
+    expectCommand('run', command);
     const params = await startParams(host, command, options, deadline);
     return await host.backend.start(params, startOptions(options, deadline));
   });
@@ -58,22 +76,30 @@ export function runProgram(
  * when the process can no longer be followed, and when a callback or the input of `spawn` failed.
  */
 export async function wait(process: ExecProcess, options: WaitOptions = {}): Promise<ProcessState> {
-  const { until = 'closed' } = options;
-  const limit = new CallLimit(`waiting for process ${process.processId}`, options);
+  expectOptions('wait', options, WAIT_OPTIONS);
+  const { until = 'closed', signal } = options;
+  checkOneOf('until', until, ['exited', 'closed']);
+  const limit = new CallLimit(`waiting for ${shownProcess(process)}`, options);
+  const work = until === 'closed' ? workOf(process) : undefined;
+  // It has ended already, so `timeoutMs: 0` is a question, not a timeout.
+  if (process.state[until] && work === undefined && !signal?.aborted) {
+    limit.end();
+    return process.state;
+  }
   let stop = () => {};
-  const ended = new Promise<ProcessState>((resolve, reject) => {
+  const ended = new Promise<void>((resolve, reject) => {
     const check = () => {
       const { state } = process;
       if (state.failure !== null && !state[until]) reject(state.failure);
-      else if (state[until]) resolve(state);
+      else if (state[until]) resolve();
     };
     stop = process.onChange(check);
     check();
   });
   try {
-    const work = until === 'closed' ? workOf(process) : undefined;
-    const [state] = await limit.race(Promise.all([ended, work]));
-    return state;
+    await limit.race(Promise.all([ended, work]));
+    await limit.race(Promise.resolve(terminationOf(process)));
+    return process.state;
   } catch (error) {
     throw withCallerStack(error);
   } finally {
@@ -91,6 +117,9 @@ export function communicate(
   input: ProgramInput | undefined,
   options: CollectOptions = {},
 ): Promise<RunResult> {
+  expectOptions('communicate', options, COLLECT_OPTIONS);
+  for (const name of ['onStdout', 'onStderr', 'onOutput'] as const) checkFunction(name, options[name]);
+  expectInput(input);
   return collectRun(process, { ...options, input }, performance.now());
 }
 
@@ -98,8 +127,9 @@ async function runStarted(
   options: RunOptions,
   start: (deadline: Deadline) => Promise<ExecProcess>,
 ): Promise<RunResult> {
+  expectOptions('run', options, RUN_OPTIONS);
   checkBytes('maxOutputBytes', options.maxOutputBytes);
-  expectInput(options.input);
+  checkProgramOptions('run', options);
   const startedAt = performance.now();
   const process = await start(new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs }));
   try {
@@ -117,7 +147,7 @@ async function collectRun(
 ): Promise<RunResult> {
   const { signal, timeoutMs, input, maxOutputBytes = RUN_MAX_OUTPUT_BYTES } = options;
   checkBytes('maxOutputBytes', maxOutputBytes);
-  const limit = new CallLimit(`process ${process.processId}`, { signal, timeoutMs });
+  const limit = new CallLimit(shownProcess(process), { signal, timeoutMs });
   const collector = new OutputCollector(maxOutputBytes);
   const stop = new AbortController();
   const collecting = collector.collect(process, stop.signal).then(() => stop.abort());
@@ -126,6 +156,9 @@ async function collectRun(
   let timedOut = false;
   try {
     await limit.race(Promise.all([collecting, writing, reporting]));
+    const { closed, failure } = process.state;
+    // The output ends without an error when the caller has detached, but there is no result.
+    if (!closed && failure !== null) throw failure;
   } catch (error) {
     if (limit.signal?.aborted)
       await terminateAndCollect(process, Promise.allSettled([collecting, reporting]));
@@ -142,6 +175,16 @@ async function collectRun(
 function startOptions({ onNetworkPolicyRequest, onNetworkPolicyDecision }: RunOptions, deadline: Deadline) {
   return { onNetworkPolicyRequest, onNetworkPolicyDecision, ...deadline.remaining };
 }
+
+const COLLECT_OPTIONS: OptionNames<CollectOptions> = {
+  ...CALL_OPTIONS,
+  onStdout: true,
+  onStderr: true,
+  onOutput: true,
+  maxOutputBytes: true,
+};
+const RUN_OPTIONS: OptionNames<RunOptions> = { ...PROGRAM_OPTIONS, maxOutputBytes: true };
+const WAIT_OPTIONS: OptionNames<WaitOptions> = { ...CALL_OPTIONS, until: true };
 
 function isArgv(program: readonly string[] | StartParams): program is readonly string[] {
   return Array.isArray(program);

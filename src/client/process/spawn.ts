@@ -1,9 +1,20 @@
 import { onAbort } from '../../base/abort.ts';
 import type { ExecProcess } from '../backend.ts';
 import { CallLimit, Deadline } from '../connection/call-limit.ts';
-import { expectInput, writeInput } from './input.ts';
+import { expectOptions, type OptionNames } from '../connection/option-checks.ts';
+import type { ClientError } from '../errors.ts';
+import { writeInput } from './input.ts';
 import { outputTextOf } from './output.ts';
-import { type Command, type ProgramHost, type ProgramOptions, startParams } from './program-options.ts';
+import { shownProcess } from './process-errors.ts';
+import { checkProgramOptions } from './program-checks.ts';
+import {
+  type Command,
+  expectCommand,
+  PROGRAM_OPTIONS,
+  type ProgramHost,
+  type ProgramOptions,
+  startParams,
+} from './program-options.ts';
 
 /** Options of {@link spawnProgram}. */
 export interface SpawnOptions extends ProgramOptions {
@@ -20,8 +31,10 @@ export async function spawnProgram(
   command: Command,
   options: SpawnOptions = {},
 ): Promise<ExecProcess> {
+  expectCommand('spawn', command);
+  expectOptions('spawn', options, SPAWN_OPTIONS);
   const { onNetworkPolicyRequest, onNetworkPolicyDecision, signal, timeoutMs } = options;
-  expectInput(options.input);
+  checkProgramOptions('spawn', options);
   const deadline = new Deadline({ signal, timeoutMs });
   const params = await startParams(host, command, options, deadline);
   const hooks = { onNetworkPolicyRequest, onNetworkPolicyDecision };
@@ -38,6 +51,16 @@ export function workOf(process: ExecProcess): Promise<void> | undefined {
   return WORK.get(process);
 }
 
+/** Whether this client terminated a process because of its `timeoutMs`. */
+export function isTimedOut(process: ExecProcess): boolean {
+  return TIMED_OUT.has(process);
+}
+
+/** The termination of a process at its limit: resolves when it is known whether the process was running. */
+export function terminationOf(process: ExecProcess): Promise<void> | undefined {
+  return TERMINATIONS.get(process);
+}
+
 /** Reports the output of a process to callbacks, in order. Resolves at its end. */
 export async function reportOutput(
   process: ExecProcess,
@@ -52,6 +75,10 @@ export async function reportOutput(
 }
 
 const WORK = new WeakMap<ExecProcess, Promise<void>>();
+const TIMED_OUT = new WeakSet<ExecProcess>();
+const TERMINATIONS = new WeakMap<ExecProcess, Promise<void>>();
+
+const SPAWN_OPTIONS: OptionNames<SpawnOptions> = { ...PROGRAM_OPTIONS, pipeStdin: true };
 
 /** Null when there is nothing to do. */
 function follow(process: ExecProcess, options: SpawnOptions, deadline: Deadline): Promise<void> | null {
@@ -81,10 +108,21 @@ async function work(process: ExecProcess, options: SpawnOptions): Promise<void> 
 
 /** Terminates the process when the caller's signal aborts or its time is up. */
 function endAtLimit(process: ExecProcess, deadline: Deadline): void {
-  const limit = new CallLimit(`process ${process.processId}`, deadline.remaining);
+  const limit = new CallLimit(shownProcess(process), deadline.remaining, { kind: 'timeout', unref: true });
   const { signal } = limit;
   if (signal === undefined) return;
-  const terminate = () => void process.terminate().catch(() => {});
+  const terminate = () => {
+    const timedOut = (signal.reason as ClientError).kind === 'timeout';
+    if (timedOut) TIMED_OUT.add(process);
+    const terminating = process.terminate().then(
+      (wasRunning) => {
+        // It has ended by itself, just in time.
+        if (!wasRunning) TIMED_OUT.delete(process);
+      },
+      () => {},
+    );
+    TERMINATIONS.set(process, terminating);
+  };
   if (signal.aborted) terminate();
   const stopListening = onAbort(signal, terminate);
   onEnd(process, () => {
@@ -93,14 +131,14 @@ function endAtLimit(process: ExecProcess, deadline: Deadline): void {
   });
 }
 
-/** Calls back once, when the process has closed or can no longer be followed. Returns a function that cancels it. */
+/** Calls back once, when the process has closed or can no longer be followed. Does not keep Node running. Returns a function that cancels it. */
 function onEnd(process: ExecProcess, ended: () => void): () => void {
   const check = () => {
     if (!process.state.closed && process.state.failure === null) return;
     stop();
     ended();
   };
-  const stop = process.onChange(check);
+  const stop = process.onChange(check, { unref: true });
   check();
   return stop;
 }

@@ -1,5 +1,5 @@
 import { encodeBase64 } from '../../base/base64.ts';
-import type { CallOptions, WriteStatus } from '../backend.ts';
+import type { CallOptions } from '../backend.ts';
 import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { CallRetries } from '../connection/call-rules.ts';
@@ -41,10 +41,11 @@ export class StdinQueue {
     this.#idPrefix = idPrefix;
   }
 
-  async write(bytes: Uint8Array, options: CallOptions): Promise<WriteStatus> {
+  /** Returns the status that the server answered with. */
+  async write(bytes: Uint8Array, options: CallOptions): Promise<string> {
     const params = { chunk: encodeBase64(bytes), writeId: `${this.#idPrefix}${++this.#writes}` };
     const { status } = await this.#add('process/write', params, options);
-    return status as WriteStatus;
+    return status;
   }
 
   /** Returns false when stdin was already closed. */

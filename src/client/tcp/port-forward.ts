@@ -1,10 +1,11 @@
-import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { endedByReset, resetSocket } from '../../base/reset-socket.ts';
+import { notify } from '../../base/listeners.ts';
 import type { CallOptions } from '../backend.ts';
-import type { ClientState } from '../client-core.ts';
+import type { ClientState } from '../connection/client-status.ts';
+import { expectOptions, expectPort, type OptionNames } from '../connection/option-checks.ts';
 import { ClientError } from '../errors.ts';
-import { FORWARD_ATTEMPTS, MAX_TCP_STREAMS } from '../limits.ts';
+import { FORWARD_ATTEMPTS } from '../limits.ts';
+import { LocalListener } from './local-listener.ts';
 import type { TcpTarget } from './tcp-streams.ts';
 
 /** Which port of the server's machine to forward, and from where. */
@@ -18,7 +19,7 @@ export interface ForwardOptions extends TcpTarget {
 }
 
 /** The part of a client that a forwarded port needs. */
-interface ForwardClient {
+export interface ForwardClient {
   readonly state: ClientState;
   connectTcp(target: TcpTarget, options?: CallOptions): Promise<Duplex>;
   onStateChange(listener: (state: ClientState) => void): () => void;
@@ -26,103 +27,86 @@ interface ForwardClient {
 
 /** A local port whose connections lead to a port of the server's machine. It closes with its client. */
 export class PortForward implements AsyncDisposable {
-  readonly #client: ForwardClient;
-  readonly #options: ForwardOptions;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  /** Aborts the connections that wait for the server. */
-  readonly #closing = new AbortController();
-  readonly #closed: Promise<void>;
+  readonly #listener: LocalListener;
   readonly #unsubscribe: () => void;
 
-  private constructor(client: ForwardClient, options: ForwardOptions) {
-    this.#client = client;
-    this.#options = options;
-    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true });
-    this.#server.maxConnections = MAX_TCP_STREAMS;
-    this.#server.on('connection', (socket) => void this.#forward(socket));
-    this.#closed = new Promise((resolve) => this.#server.once('close', resolve));
+  private constructor(client: ForwardClient, listener: LocalListener) {
+    this.#listener = listener;
     this.#unsubscribe = client.onStateChange((state) => {
-      if (state === 'closed' || state === 'failed') void this.close();
+      if (hasEnded(state)) void this.close();
     });
   }
 
   /** Starts to listen. Rejects with ClientError. */
   static async open(client: ForwardClient, options: ForwardOptions): Promise<PortForward> {
-    const forward = new PortForward(client, options);
-    const { localHost: host = '127.0.0.1', localPort: port = 0 } = options;
-    await new Promise<void>((resolve, reject) => {
-      forward.#server.once('error', (error: NodeJS.ErrnoException) => {
-        forward.#unsubscribe();
-        const reason = error.code === 'EADDRINUSE' ? 'the port is in use' : error.message;
-        const hint = 'choose another `localPort`; 0 takes any free port';
-        reject(
-          new ClientError('config', `cannot listen on ${host}:${port}: ${reason}`, { hint, cause: error }),
-        );
-      });
-      forward.#server.listen({ host, port }, resolve);
+    expectOptions('client.forward', options, FORWARD_OPTIONS);
+    const { localHost = '127.0.0.1', localPort = 0, host, port, onError } = options ?? {};
+    expectPort('port', port, 1);
+    expectPort('localPort', localPort, 0);
+    const target = { port, ...(host !== undefined && { host }) };
+    const listener = await LocalListener.open({
+      host: localHost,
+      port: localPort,
+      open: (_socket, signal) => openStream(client, target, signal),
+      onError: (error) => {
+        if (onError !== undefined) notify('onError of client.forward', onError, error);
+      },
     });
+    const forward = new PortForward(client, listener);
+    if (hasEnded(client.state)) await forward.close();
     return forward;
   }
 
   /** The local port. */
   get port(): number {
-    const address = this.#server.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
+    return this.#listener.port;
+  }
+
+  /** How many connections are being forwarded. */
+  get openStreams(): number {
+    return this.#listener.openStreams;
+  }
+
+  /** Stops listening. Open connections stay. */
+  stop(): void {
+    this.#listener.stop();
   }
 
   /** Stops listening and resets the open connections. Resolves when the port is free. */
   async close(): Promise<void> {
     this.#unsubscribe();
-    this.#closing.abort();
-    this.#server.close();
-    for (const socket of this.#sockets) resetSocket(socket);
-    await this.#closed;
+    await this.#listener.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-
-  async #forward(local: Socket): Promise<void> {
-    this.#sockets.add(local);
-    local.once('close', () => this.#sockets.delete(local));
-    // `join` handles errors; this listener is for those before it.
-    local.on('error', () => {});
-    try {
-      join(local, await this.#connect());
-    } catch (error) {
-      resetSocket(local);
-      if (!this.#closing.signal.aborted) this.#options.onError?.(error as ClientError);
-    }
-  }
-
-  /** Tries again when the connection to the server was lost meanwhile: the peer has got no data yet. */
-  async #connect(): Promise<Duplex> {
-    const { host, port } = this.#options;
-    const target = { port, ...(host !== undefined && { host }) };
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.#client.connectTcp(target, { signal: this.#closing.signal });
-      } catch (error) {
-        const lost = error instanceof ClientError && error.kind === 'brokenPipe';
-        if (!lost || attempt === FORWARD_ATTEMPTS) throw error;
-      }
-    }
-  }
 }
 
-/** Joins two streams. The end of one side is passed on; if one breaks, the other is reset. */
-function join(local: Socket, remote: Duplex): void {
-  local.once('close', () => {
-    if (!local.readableEnded || !local.writableFinished) remote.destroy();
-  });
-  // Before `pipe`, which ends the other side.
-  local.once('end', () => {
-    if (endedByReset(local)) remote.destroy();
-  });
-  remote.on('error', () => resetSocket(local));
-  if (local.destroyed) remote.destroy();
-  local.pipe(remote);
-  remote.pipe(local);
+const FORWARD_OPTIONS: OptionNames<ForwardOptions> = {
+  port: true,
+  host: true,
+  localPort: true,
+  localHost: true,
+  onError: true,
+};
+
+function hasEnded(state: ClientState): boolean {
+  return state === 'closed' || state === 'failed';
+}
+
+/** Opens a stream. Tries again when the connection to the server was lost meanwhile: the peer has got no data yet. */
+export async function openStream(
+  client: Pick<ForwardClient, 'connectTcp'>,
+  target: TcpTarget,
+  signal: AbortSignal,
+): Promise<Duplex> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await client.connectTcp(target, { signal });
+    } catch (error) {
+      const lost = error instanceof ClientError && error.kind === 'brokenPipe';
+      if (!lost || attempt === FORWARD_ATTEMPTS) throw error;
+    }
+  }
 }

@@ -1,6 +1,8 @@
+import { notify } from '../../base/listeners.ts';
 import type { CallParamsOf, Method, NotificationParamsOf, ResultOf } from '../../protocol/registry.ts';
 import type { CallOptions } from '../backend.ts';
-import type { ClientState } from '../client-core.ts';
+import type { ClientState } from '../connection/client-status.ts';
+import { expectFunction } from '../connection/option-checks.ts';
 import type { Capabilities } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { requireTcp } from './tcp-streams.ts';
@@ -50,6 +52,7 @@ export class PortWatch implements AsyncDisposable {
 
   /** Opens a watch and reports the ports of now. Rejects with ClientError. */
   static async open(client: PortWatchClient, listener: PortListener): Promise<PortWatch> {
+    expectFunction('listener', listener);
     requireTcp(client);
     const watch = new PortWatch(client, listener);
     try {
@@ -86,7 +89,7 @@ export class PortWatch implements AsyncDisposable {
     const text = JSON.stringify(ports);
     if (text === this.#last) return;
     this.#last = text;
-    this.#listener(ports);
+    notify('client.watchPorts', this.#listener, ports);
   }
 
   #stop(): void {

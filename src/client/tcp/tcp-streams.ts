@@ -3,6 +3,7 @@ import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts'
 import type { CallOptions } from '../backend.ts';
 import { Activity } from '../connection/activity.ts';
 import { receivedBytes } from '../connection/bytes.ts';
+import { expectOptions, expectPort, type OptionNames } from '../connection/option-checks.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import {
@@ -45,7 +46,10 @@ export class TcpStreams {
   }
 
   /** Opens a TCP connection from the server. Rejects with ClientError. */
-  async connect({ host, port }: TcpTarget, options: CallOptions = {}): Promise<TcpStream> {
+  async connect(target: TcpTarget, options: CallOptions = {}): Promise<TcpStream> {
+    expectOptions('client.connectTcp', target, TARGET_OPTIONS);
+    const { host, port } = target ?? {};
+    expectPort('port', port, 1);
     requireTcp(this.#client);
     if (this.#streams.size >= MAX_TCP_STREAMS) {
       throw new ClientError('overloaded', `${MAX_TCP_STREAMS} TCP streams are open, the maximum`, {
@@ -102,6 +106,8 @@ export class TcpStreams {
     return Math.floor(Math.min(TCP_WINDOW_BYTES, Math.max(TCP_MIN_WINDOW_BYTES, share)));
   }
 }
+
+const TARGET_OPTIONS: OptionNames<TcpTarget> = { port: true, host: true };
 
 /** Throws ClientError when a server lacks the methods for TCP streams and ports. */
 export function requireTcp({ capabilities }: { readonly capabilities: Capabilities }): void {

@@ -1,4 +1,5 @@
 import { isObject } from '../../base/is-object.ts';
+import { escapeUnprintable } from '../../base/unprintable.ts';
 import { ClientError } from '../../client/errors.ts';
 import { MAX_QUOTED_CHARS } from '../limits.ts';
 
@@ -106,11 +107,7 @@ export class TomlTable {
 /** Quotes a value in a one-line message: escapes control characters and truncates long text. */
 export function quote(text: string): string {
   const cut = text.length > MAX_QUOTED_CHARS ? `${text.slice(0, MAX_QUOTED_CHARS)}…` : text;
-  return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;
-}
-
-function escapeControl(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return `'${escapeUnprintable(cut)}'`;
 }
 
 function isTable(value: unknown): value is Record<string, unknown> {

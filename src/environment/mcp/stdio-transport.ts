@@ -61,8 +61,7 @@ export class McpStdioTransport implements McpTransport {
 
   async send(message: object): Promise<void> {
     if (this.#process === null || this.#closed) throw new Error('the MCP server is not running');
-    const status = await this.#process.write(`${JSON.stringify(message)}\n`);
-    if (status !== 'accepted') throw new Error(`the MCP server no longer reads its stdin: ${status}`);
+    await this.#process.write(`${JSON.stringify(message)}\n`);
   }
 
   /**

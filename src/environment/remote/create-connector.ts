@@ -1,4 +1,5 @@
 import { type ConnectOptions, ExecServerClient } from '../../client/client.ts';
+import type { OptionNames } from '../../client/connection/option-checks.ts';
 import type { PolicyHandler } from '../../client/connection/policy-requests.ts';
 import type { TraceSource } from '../../client/connection/trace.ts';
 import { ClientError } from '../../client/errors.ts';
@@ -25,6 +26,15 @@ export interface ClientSettings {
   /** Returns the trace context of a call. */
   readonly trace?: TraceSource;
 }
+
+/** The names of {@link ClientSettings}. */
+export const CLIENT_SETTINGS: OptionNames<ClientSettings> = {
+  clientName: true,
+  onStderr: true,
+  recoveryWindowMs: true,
+  onNetworkPolicyRequest: true,
+  trace: true,
+};
 
 /** Creates the connector for a transport. */
 export function createConnector(transport: EnvironmentTransport, settings: ClientSettings = {}): Connector {

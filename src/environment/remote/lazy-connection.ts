@@ -1,4 +1,4 @@
-import { Listeners } from '../../base/listeners.ts';
+import { Listeners, notify } from '../../base/listeners.ts';
 import type { CallOptions, ExecProcess } from '../../client/backend.ts';
 import { Deadline } from '../../client/connection/call-limit.ts';
 import { ClientError } from '../../client/errors.ts';
@@ -26,13 +26,15 @@ export interface Lease {
 export class LazyConnection {
   readonly #name: string;
   readonly #connector: Connector;
-  readonly #listeners = new Listeners<[ConnectionState]>();
+  readonly #listeners = new Listeners<[ConnectionState]>('environment.watchConnection');
   #phase: Phase = { type: 'idle' };
   #published: ConnectionState = NOT_STARTED;
   #startupFinished = false;
   #wasConnected = false;
   #retired = false;
   #users = 0;
+  /** The users that keep Node running. */
+  #waiting = 0;
   #keepAlive: NodeJS.Timeout | undefined;
 
   /** `name` is the environment's name in messages. */
@@ -65,7 +67,7 @@ export class LazyConnection {
 
   watch(listener: (state: ConnectionState) => void): () => void {
     const stop = this.#listeners.add(listener);
-    listener(this.#published);
+    notify('environment.watchConnection', listener, this.#published);
     return stop;
   }
 
@@ -140,35 +142,47 @@ export class LazyConnection {
     return this.#attempt();
   }
 
-  /** Marks the connection as in use until the returned function is called. */
+  /** Marks the connection as in use until the returned function is called. A server in this process keeps Node running meanwhile. */
   hold(): () => void {
-    this.#users++;
+    const release = this.#use();
     if (this.#connector.inMemory) this.#keepAlive ??= setInterval(() => {}, MAX_TIMER_MS);
+    this.#waiting++;
     let held = true;
     return () => {
       if (!held) return;
       held = false;
+      this.#waiting--;
+      if (this.#waiting === 0) this.#letExit();
+      release();
+    };
+  }
+
+  #use(): () => void {
+    this.#users++;
+    let used = true;
+    return () => {
+      if (!used) return;
+      used = false;
       this.#users--;
-      if (this.#users === 0) this.#letExit();
       this.#closeUnused();
     };
   }
 
-  /** Lets Node exit: nothing uses the connection. */
+  /** Lets Node exit: nothing waits for the connection. */
   #letExit(): void {
     clearInterval(this.#keepAlive);
     this.#keepAlive = undefined;
   }
 
-  /** Marks the connection as in use until the process is closed or lost. */
+  /** Marks the connection as in use until the process is closed or lost. Only what waits for the process keeps Node running. */
   holdFor(process: ExecProcess): void {
-    const release = this.hold();
+    const release = this.#use();
     const check = () => {
       if (!process.state.closed && process.state.failure === null) return;
       stop();
       release();
     };
-    const stop = process.onChange(check);
+    const stop = process.onChange(check, { unref: true });
     check();
   }
 

@@ -35,6 +35,10 @@ export class LazyProcesses implements SharedProcesses {
     return this.#use(options, (processes, limits) => processes.terminate(refOrName, mode, limits));
   }
 
+  forget(refOrName: string, options?: CallOptions): Promise<void> {
+    return this.#use(options, (processes, limits) => processes.forget(refOrName, limits));
+  }
+
   async #use<Result>(
     options: CallOptions | undefined,
     work: (processes: SharedProcesses, limits: CallOptions) => Promise<Result>,

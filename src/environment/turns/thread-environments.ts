@@ -1,4 +1,4 @@
-import { Listeners } from '../../base/listeners.ts';
+import { Listeners, notify } from '../../base/listeners.ts';
 import type { CallOptions } from '../../client/backend.ts';
 import type { ConnectionState, Environment } from '../environment.ts';
 import { Attachment, type EnvironmentSelection, type SelectionConfig } from './attachment.ts';
@@ -29,7 +29,7 @@ export interface TurnOptions extends CallOptions {
 export class ThreadEnvironments {
   readonly #registry: EnvironmentRegistry;
   readonly #warn: (message: string) => void;
-  readonly #listeners = new Listeners<[ConnectionEvent]>();
+  readonly #listeners = new Listeners<[ConnectionEvent]>('watchConnections');
   #selections: readonly EnvironmentSelection[] = [];
   #attached = new Map<string, Attached>();
 
@@ -79,7 +79,8 @@ export class ThreadEnvironments {
   watchConnections(listener: (event: ConnectionEvent) => void): () => void {
     const stop = this.#listeners.add(listener);
     for (const { attachment } of this.#attached.values()) {
-      listener({ environmentId: attachment.environment.id, ...attachment.environment.connection });
+      const { id, connection } = attachment.environment;
+      notify('watchConnections', listener, { environmentId: id, ...connection });
     }
     return stop;
   }

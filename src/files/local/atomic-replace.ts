@@ -2,7 +2,7 @@ import { constants, type Stats } from 'node:fs';
 import { access, type FileHandle, open, readlink, realpath, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path/posix';
 import { Errno, errorCode, refused, systemError, toFileError } from '../errors.ts';
-import type { OpenFile } from '../file-system.ts';
+import type { NewAttributes, OpenFile, OpenOptions, ReplacementPart } from '../file-system.ts';
 import { MAX_LINKS_FOLLOWED } from '../limits.ts';
 import {
   childPath,
@@ -14,6 +14,8 @@ import {
   textOfNativePath,
 } from '../native-path.ts';
 import { readAt, writeAt } from './positional-io.ts';
+import { ReplacementFile } from './replacement-part.ts';
+import { setOpenAttributes } from './set-attributes.ts';
 import { sweepTemporaries, temporaryName } from './temporary-files.ts';
 
 /**
@@ -22,9 +24,13 @@ import { sweepTemporaries, temporaryName } from './temporary-files.ts';
  *
  * Links are followed: the target of a link is replaced, or created if it does not exist. The new file has the mode of the old one,
  * and its owner and group as far as this process may set them. It is a new inode, so hard links to the old file keep the old
- * content. ACLs and extended attributes are not copied.
+ * content. ACLs and extended attributes are not copied. `attributes` replace the mode, and only the owner can read the temporary
+ * file if they do. Without `durable` nothing is flushed to the disk, so that a power failure may lose the new content.
  */
-export async function openAtomicReplacement(path: NativePath): Promise<OpenFile> {
+export async function openAtomicReplacement(
+  path: NativePath,
+  { attributes = {}, resumeKey, durable = true }: Omit<OpenOptions, 'followSymlinks'> = {},
+): Promise<OpenFile> {
   try {
     const resolved = await followLinks(path);
     const old = await statIfThere(resolved);
@@ -34,25 +40,52 @@ export async function openAtomicReplacement(path: NativePath): Promise<OpenFile>
     const directory = await realDirectory(resolved);
     await sweepTemporaries(directory);
     const target = childPath(directory, lastName(resolved));
+    const part = resumeKey === undefined ? null : await ReplacementFile.open(target, resumeKey);
+    if (part !== null) {
+      if (old !== null) await changeOwner(part.handle, old);
+      const { handle, path: temporary } = part;
+      return new AtomicReplacement({ handle, attributes, durable, temporary, target, directory, part });
+    }
     const temporary = childPath(directory, await temporaryName(lastName(resolved)));
-    return new AtomicReplacement(await createTemporary(temporary, old), temporary, target, directory);
+    const handle = await createTemporary(temporary, old, attributes);
+    return new AtomicReplacement({ handle, attributes, durable, temporary, target, directory, part: null });
   } catch (error) {
     throw toFileError(error);
   }
 }
 
+interface Replacement {
+  readonly handle: FileHandle;
+  readonly attributes: NewAttributes;
+  readonly durable: boolean;
+  readonly temporary: NativePath;
+  readonly target: NativePath;
+  readonly directory: NativePath;
+  readonly part: ReplacementFile | null;
+}
+
 class AtomicReplacement implements OpenFile {
   readonly #handle: FileHandle;
+  readonly #attributes: NewAttributes;
+  readonly #durable: boolean;
   readonly #temporary: NativePath;
   readonly #target: NativePath;
   readonly #directory: NativePath;
+  readonly #part: ReplacementFile | null;
   #failure: unknown = null;
 
-  constructor(handle: FileHandle, temporary: NativePath, target: NativePath, directory: NativePath) {
+  constructor({ handle, attributes, durable, temporary, target, directory, part }: Replacement) {
     this.#handle = handle;
+    this.#attributes = attributes;
+    this.#durable = durable;
     this.#temporary = temporary;
     this.#target = target;
     this.#directory = directory;
+    this.#part = part;
+  }
+
+  get part(): ReplacementPart | undefined {
+    return this.#part === null ? undefined : { path: this.#part.path, size: this.#part.size };
   }
 
   /** Fails with EBADF: the file is open for writing only. */
@@ -73,20 +106,27 @@ class AtomicReplacement implements OpenFile {
   async close(): Promise<void> {
     try {
       if (this.#failure !== null) throw this.#failure;
-      await this.#handle.sync();
+      await setOpenAttributes(this.#handle, this.#attributes);
+      if (this.#durable) await this.#handle.sync();
       await this.#handle.close();
       await rename(systemPath(this.#temporary), systemPath(this.#target));
+      this.#part?.release();
     } catch (error) {
       await this.discard();
       throw toFileError(error);
     }
-    await syncDirectory(this.#directory);
+    if (this.#durable) await syncDirectory(this.#directory);
   }
 
-  /** If the temporary file cannot be removed, it stays. Its name identifies it, and a later sweep removes it. */
+  /**
+   * If the temporary file cannot be removed, it stays. Its name identifies it, and a later sweep removes it. The part of a resumable
+   * replacement is kept, unless a write to it failed: a disk that is full must not stay full.
+   */
   async discard(): Promise<void> {
+    const isKept = this.#part !== null && this.#failure === null && (await this.#part.hasContent());
     await this.#handle.close().catch(() => undefined);
-    await unlink(systemPath(this.#temporary)).catch(() => undefined);
+    this.#part?.release();
+    if (!isKept) await unlink(systemPath(this.#temporary)).catch(() => undefined);
   }
 }
 
@@ -132,10 +172,15 @@ async function realDirectory(path: NativePath): Promise<NativePath> {
   return nativePathOfBytes(await realpath(systemPath(parentPath(path)), 'latin1'));
 }
 
-async function createTemporary(temporary: NativePath, old: Stats | null): Promise<FileHandle> {
-  const handle = await open(systemPath(temporary), CREATE_NEW, old === null ? NEW_FILE_MODE : PRIVATE_MODE);
+async function createTemporary(
+  temporary: NativePath,
+  old: Stats | null,
+  { mode }: NewAttributes,
+): Promise<FileHandle> {
+  const created = old === null && mode === undefined ? NEW_FILE_MODE : PRIVATE_MODE;
+  const handle = await open(systemPath(temporary), CREATE_NEW, created);
   try {
-    if (old !== null) await copyOwnership(handle, old);
+    if (old !== null) await (mode === undefined ? copyOwnership(handle, old) : changeOwner(handle, old));
     return handle;
   } catch (error) {
     await handle.close();

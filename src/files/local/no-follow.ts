@@ -110,10 +110,10 @@ export function namesOf(path: NativePath): string[] {
 /**
  * A descriptor that only identifies a file (open(2)): it needs no read permission on the directory. Node has no constant for it.
  */
-const O_PATH = 0o10000000;
+export const O_PATH = 0o10000000;
 
 /** Without /proc no entry can be reached through a descriptor. That must not be reported as a missing file. */
-async function requireProc(): Promise<void> {
+export async function requireProc(): Promise<void> {
   try {
     await access('/proc/self/fd');
   } catch {

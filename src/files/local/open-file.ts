@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { refused, toFileError } from '../errors.ts';
-import type { LinkOption, OpenFile, OpenMode } from '../file-system.ts';
+import type { OpenFile, OpenMode, OpenOptions } from '../file-system.ts';
 import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
 import { openAtomicReplacement } from './atomic-replace.ts';
 import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
@@ -12,8 +12,9 @@ import { type CachedRead, readAt, writeAt } from './positional-io.ts';
 export async function openFile(
   path: NativePath,
   mode: OpenMode,
-  { followSymlinks }: LinkOption = { followSymlinks: true },
+  options: OpenOptions = { followSymlinks: true },
 ): Promise<OpenFile> {
+  const { followSymlinks } = options;
   switch (mode) {
     case 'read':
       return new FileInPlace((await (followSymlinks ? openRegularForReading : openRegularNoFollow)(path)).fd);
@@ -24,7 +25,7 @@ export async function openFile(
       );
     case 'atomicReplace':
       if (!followSymlinks) throw refused('an atomic replacement always follows symbolic links');
-      return await openAtomicReplacement(path);
+      return await openAtomicReplacement(path, options);
   }
 }
 

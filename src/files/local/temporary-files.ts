@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { lstat, readdir, readFile, readlink, unlink } from 'node:fs/promises';
 import {
+  PART_MAX_IDLE_MS,
   SWEEP_CACHE_DIRECTORIES,
   TEMPORARY_MAX_IDLE_MS,
   TEMPORARY_STEM_BYTES,
@@ -19,6 +20,11 @@ export async function temporaryName(name: string): Promise<string> {
   return `.${stemOf(name)}.exec-server-${origin}-${process.pid}-${startTime}-${random}.tmp`;
 }
 
+/** The name of an unfinished file that a later replacement with the same key continues: `.NAME.exec-server-KEY.part`. */
+export function partName(name: string, key: string): string {
+  return `.${stemOf(name)}.exec-server-${key}.part`;
+}
+
 /** Removes stale temporary files from the directory, with a minimum interval because reading a large directory takes long. */
 export async function sweepTemporaries(directory: NativePath): Promise<void> {
   const now = performance.now();
@@ -32,16 +38,17 @@ export async function sweepTemporaries(directory: NativePath): Promise<void> {
 /**
  * Removes the temporary files whose creator is dead. The creator cannot be checked if it ran in another container, on another
  * machine or before a reboot. Then files without a write for a long time are removed: if the creator still lives, its replacement
- * fails and the old file stays. Errors are ignored.
+ * fails and the old file stays. Parts of resumable replacements stay for days. Errors are ignored.
  */
 export async function removeStaleTemporaries(directory: NativePath): Promise<void> {
   const names = await readdir(systemPath(directory), 'latin1').catch(() => []);
   for (const name of names) {
     const creator = creatorOf(name);
-    if (creator === null) continue;
+    if (creator === null && !isPartName(name)) continue;
     const path = systemPath(childPath(directory, name));
     try {
-      if (await isStale(creator, path)) await unlink(path);
+      const stale = creator === null ? isIdle(path, PART_MAX_IDLE_MS) : isStale(creator, path);
+      if (await stale) await unlink(path);
     } catch {
       // Another process removed it, or this process lacks the permission.
     }
@@ -55,6 +62,7 @@ interface Creator {
 }
 
 const NAME_PATTERN = /\.exec-server-([0-9a-f]{8})-(\d+)-(\d+)-[0-9a-f]{8}\.tmp$/;
+const PART_PATTERN = /\.exec-server-[0-9a-f]{32}\.part$/;
 const sweptAt = new Map<NativePath, number>();
 
 /** Cuts between characters, for file systems that accept only UTF-8 names. */
@@ -75,7 +83,15 @@ function creatorOf(name: string): Creator | null {
 
 async function isStale(creator: Creator, path: string | Buffer): Promise<boolean> {
   if (creator.origin === (await thisProcess()).origin) return !(await isAlive(creator));
-  return Date.now() - (await lstat(path)).mtimeMs > TEMPORARY_MAX_IDLE_MS;
+  return await isIdle(path, TEMPORARY_MAX_IDLE_MS);
+}
+
+async function isIdle(path: string | Buffer, maxIdleMs: number): Promise<boolean> {
+  return Date.now() - (await lstat(path)).mtimeMs > maxIdleMs;
+}
+
+function isPartName(name: string): boolean {
+  return name.startsWith('.') && PART_PATTERN.test(name);
 }
 
 async function isAlive(creator: Creator): Promise<boolean> {

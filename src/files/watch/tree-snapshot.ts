@@ -66,9 +66,16 @@ export class TreeSnapshot {
     this.#top = new DirectoryNode(parentPath(root), null);
   }
 
-  /** Reads the whole tree. Fails with the system's error when the root does not exist, or with a `WatchLimitError`. */
+  /**
+   * Reads the whole tree. Fails with the system's error when the root does not exist or is a directory that may not be listed, or with a
+   * `WatchLimitError`.
+   */
   async scan(changes: ChangeList): Promise<void> {
-    await this.#inSlot(() => stat(systemPath(this.#root)));
+    await this.#inSlot(async () => {
+      const found = await stat(systemPath(this.#root));
+      // A watch of such a directory would never report anything.
+      if (found.isDirectory()) await (await opendir(systemPath(this.#root))).close();
+    });
     if (this.#top.gone) return;
     this.#watchTop();
     this.checkRoot();

@@ -77,13 +77,21 @@ export class ControlGroup {
   }
 }
 
+/** How many processes and threads a group may have. */
+interface MaxPids {
+  /** Null is no limit. */
+  readonly count: number | null;
+  /** Whose they are, for errors. */
+  readonly holder: string;
+}
+
 /** The group of a session. It contains only the groups of the session's programs, and no processes. */
 export class SessionGroup extends ControlGroup {
-  readonly #maxPids: number | null;
+  readonly #maxPids: MaxPids;
   readonly #delegated = new Set<string>();
   #count = 0;
 
-  constructor(path: string, maxPids: number | null, owner: GroupOwner | null = null) {
+  constructor(path: string, maxPids: MaxPids, owner: GroupOwner | null = null) {
     super(path, owner);
     this.#maxPids = maxPids;
   }
@@ -103,12 +111,13 @@ export class SessionGroup extends ControlGroup {
    * others, but lets the server add one.
    */
   requireFreePid(): void {
-    if (this.#maxPids === null) return;
+    const { count: max, holder } = this.#maxPids;
+    if (max === null) return;
     const count = Number(readWords(join(this.path, 'pids.current'))[0]);
-    if (count < this.#maxPids) return;
+    if (count < max) return;
     throw new ProcessError(
       'tooManyProcesses',
-      `the programs of this session have ${count} processes and threads, the configured maximum (maxSessionPids)`,
+      `${holder} have ${count} processes and threads, the configured maximum (maxSessionPids)`,
     );
   }
 }

@@ -60,7 +60,7 @@ export class ControlGroups {
   create(limits: ResourceLimits, session: SessionLimits | null = null): ControlGroup {
     return refusing(() => {
       this.#cleanUp();
-      const around = session?.group((shared) => this.#createForSession(shared)) ?? null;
+      const around = session?.group(() => this.#createForSession(session)) ?? null;
       around?.requireFreePid();
       const settings = programSettings(limits, session !== null && session.limits.memoryBytes !== null);
       const controllers = controllersOf(settings);
@@ -80,12 +80,12 @@ export class ControlGroups {
     }
   }
 
-  #createForSession(limits: ResourceLimits): SessionGroup {
+  #createForSession({ limits, holder }: SessionLimits): SessionGroup {
     const settings = sessionSettings(limits);
     this.#delegate(controllersOf(settings));
     const path = this.#freePath('s');
     makeGroup(path, settings);
-    return this.#made(new SessionGroup(path, limits.pids, this.#owner));
+    return this.#made(new SessionGroup(path, { count: limits.pids, holder }, this.#owner));
   }
 
   #made<T extends ControlGroup>(group: T): T {

@@ -66,20 +66,26 @@ export function effectiveLimits(
   };
 }
 
-/** What all programs of one session may use together. Needs a control group, which is created with the first program. */
+/**
+ * What all programs of one session, or all detached programs of one owner, may use together. Needs a control group, which is created with
+ * the first program.
+ */
 export class SessionLimits {
   readonly limits: ResourceLimits;
+  /** Whose programs they are, for errors. */
+  readonly holder: string;
   #group: SessionGroup | null = null;
   #closed = false;
 
-  constructor(limits: ResourceLimits) {
+  constructor(limits: ResourceLimits, holder = 'the programs of this session') {
     this.limits = limits;
+    this.holder = holder;
   }
 
   /** The session's group; `make` creates it for the first program. */
-  group(make: (limits: ResourceLimits) => SessionGroup): SessionGroup {
+  group(make: () => SessionGroup): SessionGroup {
     if (this.#closed) throw new ProcessError('shuttingDown', 'the session has ended');
-    this.#group ??= make(this.limits);
+    this.#group ??= make();
     return this.#group;
   }
 

@@ -28,8 +28,17 @@ export interface ScreenStart {
   readonly exact: boolean;
 }
 
-/** Draws what a terminal shows that starts with a screen and receives more input. */
-export type DrawScreen = (start: ScreenStart, inputs: readonly TerminalInput[]) => Promise<DrawnScreen>;
+/** What to draw: a screen, and more input after it. */
+export interface Drawing {
+  readonly start: ScreenStart;
+  readonly inputs: readonly TerminalInput[];
+}
+
+/**
+ * Draws what a terminal shows that starts with a screen and receives more input. `prepare` is called when the drawing begins, so that a
+ * drawing that waits needs no memory for its input. Rejects with the reason of the signal when that aborts before.
+ */
+export type DrawScreen = (prepare: () => Drawing, signal?: AbortSignal) => Promise<DrawnScreen>;
 
 /** Whether a terminal of this size can be drawn. */
 export function isDrawable({ rows, cols }: TerminalSize): boolean {

@@ -156,7 +156,7 @@ export class EvictedScreen {
     this.#folding = inputs;
     const generation = this.#generation;
     this.#enqueue(async () => {
-      const drawn = await this.#drawScreen(start, inputs).catch(() => null);
+      const drawn = await this.#drawScreen(() => ({ start, inputs })).catch(() => null);
       this.#budget.end();
       if (generation !== this.#generation) return;
       this.#folding = null;

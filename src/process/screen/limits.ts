@@ -13,11 +13,20 @@ export const MAX_SCREEN_CELLS = 250_000;
 /** Time to draw one screen: a hundred times what a usual screen takes. Some escape sequences change every cell of a large terminal. */
 export const DRAWING_TIMEOUT_MS = 2_000;
 
+/**
+ * Screens that wait to be drawn or are being drawn. One that waits takes little memory, and a usual one is drawn in a few milliseconds. One
+ * session may have three quarters of what the others leave.
+ */
+export const MAX_WAITING_DRAWINGS = 512;
+
 /** Output whose modes are determined in one turn of the event loop: up to 10 ms. */
 export const MODES_SLICE_BYTES = 64 * 1024;
 
 /** Heap of the thread that draws screens. The largest terminal takes 3 MB. */
 export const SCREEN_THREAD_HEAP_MB = 64;
+
+/** Time to start the thread: a hundred times what it takes on an idle machine. */
+export const SCREEN_THREAD_START_MS = 10_000;
 
 /** The thread ends this long after the last screen. Starting it takes longer than drawing a screen. */
 export const SCREEN_THREAD_IDLE_MS = 60_000;
@@ -31,6 +40,9 @@ export const MAX_RESIZES = 256;
 /** Private modes and pushed key protocols of a program that are remembered. Programs use some dozens. */
 export const MAX_PRIVATE_MODES = 64;
 export const MAX_KEYBOARD_STACK = 16;
+
+/** Characters of one cell that are drawn: a letter and 30 combining ones, the limit of Unicode's Stream-Safe Text Format (UAX 15). */
+export const MAX_CELL_CHARACTERS = 32;
 
 /** Characters of a title and of the address of a link that are kept. */
 export const MAX_TITLE_CHARACTERS = 1024;

@@ -1,5 +1,7 @@
 import type { IBuffer, IBufferCell, IBufferLine } from '@xterm/headless';
 import type { TerminalSize } from '../terminal-size.ts';
+import { MAX_CELL_CHARACTERS } from './limits.ts';
+import { cutText } from './terminal-modes.ts';
 import type { BufferProbe, Margins, SavedCursor, TerminalProbe } from './terminal-probe.ts';
 
 /** The attributes of one cell or of the text that comes next, as the parameters of an SGR sequence behind a reset. */
@@ -70,18 +72,26 @@ export function cellBefore(buffer: IBuffer, row: number, cols: number): Cell {
   let cell = line?.getCell(col);
   if (cell?.getWidth() === 0 && col > 0) cell = line?.getCell(--col);
   if (cell === undefined) return { col, chars: ' ', attributes: '' };
-  return { col, chars: cell.getChars() || ' ', attributes: attributesOf(cell) };
+  return { col, chars: charsOf(cell) || ' ', attributes: attributesOf(cell) };
 }
 
-/** The bytes that draw the cells of a buffer on an empty screen of the same size, with the pen reset before and after. */
-export function drawCells(buffer: IBuffer, { rows, cols }: TerminalSize): string {
+/** The characters of a cell, up to the limit. A program can put any number of combining characters into one cell. */
+export function charsOf(cell: IBufferCell): string {
+  return cutText(cell.getChars(), MAX_CELL_CHARACTERS);
+}
+
+/**
+ * The bytes that draw the cells of a buffer on an empty screen of the same size, with the pen reset before and after. Calls `cut` for
+ * cells with more characters than are drawn.
+ */
+export function drawCells(buffer: IBuffer, { rows, cols }: TerminalSize, cut: () => void): string {
   const lines = Array.from({ length: rows }, (_, row) => buffer.getLine(buffer.baseY + row));
   const parts = lines.map((line, row) => (row > 0 && line?.isWrapped ? markWrapped(row, cols) : ''));
   const cell = buffer.getNullCell();
   let pen: Attributes = '';
   for (const [row, line] of lines.entries()) {
     if (line === undefined) continue;
-    const drawn = drawLine(line, row, cols, pen, cell);
+    const drawn = drawLine(line, row, cols, pen, cell, cut);
     parts.push(drawn.text);
     pen = drawn.pen;
   }
@@ -123,6 +133,7 @@ function drawLine(
   cols: number,
   penBefore: Attributes,
   cell: IBufferCell,
+  cut: () => void,
 ): { readonly text: string; readonly pen: Attributes } {
   let text = '';
   let pen = penBefore;
@@ -132,7 +143,8 @@ function drawLine(
     line.getCell(col, cell);
     const width = cell.getWidth();
     if (width === 0) continue;
-    const chars = cell.getChars();
+    const chars = charsOf(cell);
+    if (chars.length < cell.getChars().length) cut();
     const attributes = chars === '' ? backgroundOf(cell) : attributesOf(cell);
     if (chars === '' && attributes === '') continue;
     if (cursor !== col) text += moveTo(row, col);

@@ -3,6 +3,9 @@ import type { ScreenStart, TerminalInput } from './drawn-screen.ts';
 
 type SentInput = Uint8Array<ArrayBuffer> | TerminalSize;
 
+/** The first message from the thread: it can draw now. */
+export const READY = 'ready';
+
 /** A message to the thread that draws screens. It is answered with a drawn screen. */
 export interface DrawingRequest {
   readonly start: Omit<ScreenStart, 'input'> & { readonly input: readonly SentInput[] };

@@ -1,7 +1,8 @@
+import { unlessAborted } from '../../base/abort.ts';
 import { ProcessError } from '../errors.ts';
 import { DrawingTimeoutError, drawScreenFor } from '../screen-thread.ts';
 import type { TerminalSize } from '../terminal-size.ts';
-import type { DrawnScreen, DrawScreen, TerminalInput } from './drawn-screen.ts';
+import type { Drawing, DrawnScreen, DrawScreen, TerminalInput } from './drawn-screen.ts';
 import { forEachSequence } from './escape-sequences.ts';
 import { EVICTION_LIMITS, EvictedScreen, type EvictionLimits, type ScreenHistory } from './evicted-screen.ts';
 import { FoldBudget } from './fold-budget.ts';
@@ -41,7 +42,7 @@ export class ScreenTracker {
   /** Settles after the jobs so far. Each job uses a headless terminal of its own, so they wait for each other. */
   #jobs: Promise<unknown> = Promise.resolve();
   /** The drawing that has not begun, which answers all callers until it does. */
-  #next: Promise<Screen> | null = null;
+  #next: WantedScreen | null = null;
 
   constructor(
     size: TerminalSize,
@@ -97,28 +98,60 @@ export class ScreenTracker {
     this.#evicted.append(bytes.subarray(at - from));
   }
 
-  /** Draws the screen as it is now, or a moment later when other screens of this terminal are being drawn. */
-  draw(): Promise<Screen> {
-    this.#next ??= this.#enqueue(() => {
-      this.#next = null;
-      return this.#draw();
+  /**
+   * Draws the screen as it is now, or a moment later when other screens are being drawn. Rejects with the reason of the signal when that
+   * aborts. A screen that no caller waits for any more is not drawn.
+   */
+  draw(signal?: AbortSignal): Promise<Screen> {
+    this.#next ??= this.#want();
+    const wanted = this.#next;
+    wanted.callers++;
+    if (signal === undefined) return wanted.screen;
+    return unlessAborted(wanted.screen, signal, () => {
+      if (--wanted.callers === 0) {
+        if (this.#next === wanted) this.#next = null;
+        wanted.abandoned.abort(signal.reason);
+      }
+      throw signal.reason;
     });
-    return this.#next;
   }
 
-  async #draw(): Promise<Screen> {
+  #want(): WantedScreen {
+    const abandoned = new AbortController();
+    const screen = this.#enqueue(() => {
+      if (this.#next === wanted) this.#next = null;
+      abandoned.signal.throwIfAborted();
+      return this.#draw(abandoned.signal);
+    });
+    const wanted: WantedScreen = { screen, abandoned, callers: 0 };
+    return wanted;
+  }
+
+  async #draw(abandoned: AbortSignal): Promise<Screen> {
+    let source: ScreenSource | null = null;
+    const prepare = () => {
+      source = this.#source();
+      return source;
+    };
+    const screen = await this.#drawScreen(prepare, abandoned).catch((error: unknown) => {
+      if (source === null) throw error;
+      return this.#drawLess([...source.start.input, ...source.inputs], error);
+    });
+    const { lastSeq, end, unfinished } = source!;
+    this.#remember(end, screen);
+    // The client completes an unfinished sequence with the output that follows.
+    return { ...screen, seq: lastSeq, redraw: Buffer.concat([screen.redraw, unfinished]) };
+  }
+
+  /** What the present screen is drawn from. */
+  #source(): ScreenSource {
     const { lastSeq, totalBytes } = this.#output;
     const history = this.#history();
     const bytes = Buffer.concat(history.inputs.filter((input) => Buffer.isBuffer(input)));
     const end = forEachSequence(bytes, () => true);
-    const { start, inputs } = withoutScrolledOff(history, bytes.subarray(0, end), this.#size.rows);
-    const screen = await this.#drawScreen(start, inputs).catch((error: unknown) =>
-      this.#drawLess([...start.input, ...inputs], error),
-    );
-    // The client completes an unfinished sequence with the output that follows.
     const unfinished = bytes.subarray(end);
-    this.#remember(totalBytes - unfinished.length, screen);
-    return { ...screen, seq: lastSeq, redraw: Buffer.concat([screen.redraw, unfinished]) };
+    const drawing = withoutScrolledOff(history, bytes.subarray(0, end), this.#size.rows);
+    return { ...drawing, lastSeq, end: totalBytes - unfinished.length, unfinished };
   }
 
   #history(): ScreenHistory {
@@ -155,10 +188,11 @@ export class ScreenTracker {
     if (error instanceof ProcessError) throw error;
     const size = this.#size;
     const output = inputs.filter((input) => Buffer.isBuffer(input));
-    const onlyModes = async () =>
-      this.#drawScreen({ size, input: [await modesOf(Buffer.concat(output))], exact: false }, []);
+    const draw = (input: readonly TerminalInput[], inputs: readonly TerminalInput[]) =>
+      this.#drawScreen(() => ({ start: { size, input, exact: false }, inputs }));
+    const onlyModes = async () => draw([await modesOf(Buffer.concat(output))], []);
     if (error instanceof DrawingTimeoutError) return await onlyModes();
-    return await this.#drawScreen({ size, input: [], exact: false }, output).catch(onlyModes);
+    return await draw([], output).catch(onlyModes);
   }
 
   #remember(offset: number, screen: DrawnScreen): void {
@@ -175,6 +209,23 @@ export class ScreenTracker {
   }
 }
 
+/** A screen that callers wait for. */
+interface WantedScreen {
+  readonly screen: Promise<Screen>;
+  /** Aborts when the last caller is gone. */
+  readonly abandoned: AbortController;
+  callers: number;
+}
+
+/** What a screen is drawn from. */
+interface ScreenSource extends Drawing {
+  /** The last event in it. */
+  readonly lastSeq: number;
+  /** The offset behind the last complete sequence. */
+  readonly end: number;
+  readonly unfinished: Buffer;
+}
+
 /** All terminals of a process of the operating system share its cores. */
 const SERVER_BUDGET = new FoldBudget();
 
@@ -183,7 +234,7 @@ function withoutScrolledOff(
   { start, inputs, scrollsFully }: ScreenHistory,
   bytes: Buffer,
   rows: number,
-): Pick<ScreenHistory, 'start' | 'inputs'> {
+): Drawing {
   if (!scrollsFully || !inputs.every((input) => Buffer.isBuffer(input))) {
     return { start, inputs: upTo(inputs, bytes.length) };
   }

@@ -10,7 +10,7 @@ import { MAX_PRIVATE_MODES, MAX_TITLE_CHARACTERS } from './limits.ts';
 import { Pen } from './pen.ts';
 
 /** How much of the effect of some bytes {@link TerminalModes} have taken over, besides what the bytes draw. */
-export interface TakenModes {
+interface TakenModes {
   /** False after a sequence whose effect depends on the position of the cursor. Only the modes that it sets are kept then. */
   readonly independent: boolean;
   readonly endsInSequence: boolean;
@@ -105,9 +105,19 @@ export class TerminalModes {
   }
 }
 
-/** Sets the title, without characters that would end the sequence. */
+/** A title of limited length, without characters that would end the sequence which sets it. */
+export function cleanTitle(title: string): string {
+  return cutText(title, MAX_TITLE_CHARACTERS).replace(/[\x00-\x1f\x7f-\x9f]/g, '');
+}
+
+/** Sets the title. */
 export function titleSequence(title: string): string {
-  return `\x1b]2;${title.slice(0, MAX_TITLE_CHARACTERS).replace(/[\x00-\x1f\x7f-\x9f]/g, '')}\x07`;
+  return `\x1b]2;${cleanTitle(title)}\x07`;
+}
+
+/** The first characters, without half of a surrogate pair at the end. */
+export function cutText(text: string, characters: number): string {
+  return text.length <= characters ? text : text.slice(0, characters).replace(/[\ud800-\udbff]$/, '');
 }
 
 const ALTERNATE_MODES = new Set([47, 1047, 1049]);

@@ -129,7 +129,7 @@ export class NativeSpawner implements Spawner {
       const parts =
         spec.io.kind === 'pty'
           ? this.#launchOnTerminal(program, spec.io, contains, descriptors)
-          : this.#launchOnPipes(program, spec.io.stdin, descriptors);
+          : this.#launchOnPipes(program, spec.io.stdin, contains, descriptors);
       const report = descriptors.report === null ? null : this.#report(descriptors.report);
       return contains
         ? { ...parts, report, command: new SandboxedCommand(parts.tree) }
@@ -146,11 +146,18 @@ export class NativeSpawner implements Spawner {
     return new WrapperReport(pipeSource('stdout', fd, this.#libc));
   }
 
-  #launchOnPipes(program: Program, stdin: 'open' | 'closed', descriptors: Descriptors): ChildParts {
+  #launchOnPipes(
+    program: Program,
+    stdin: 'open' | 'closed',
+    forCommandInside: boolean,
+    descriptors: Descriptors,
+  ): ChildParts {
     const input = stdin === 'open' ? descriptors.pipe('write') : null;
     const output = descriptors.pipe('read');
     const errors = descriptors.pipe('read');
-    const slot0 = input === null ? DEV_NULL_IN : { fd: input.theirs };
+    // A file of the host must not be open in a sandbox: the command could change its mode.
+    const nothing = () => (forCommandInside ? descriptors.inherited(NO_BYTES) : DEV_NULL_IN);
+    const slot0 = input === null ? nothing() : { fd: input.theirs };
     const stdio = [slot0, { fd: output.theirs }, { fd: errors.theirs }, ...program.more] as const;
     const tree = this.#execute({ ...program, stdio });
     return {
@@ -213,6 +220,7 @@ export class NativeSpawner implements Spawner {
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
 const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
+const NO_BYTES = new Uint8Array();
 const NOTHING: readonly InheritedDescriptor[] = [];
 const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };
 

@@ -29,6 +29,11 @@ async function checkPath(program: string, cwd: string): Promise<string> {
   if (code === 'ENOENT') throw new SpawnError(code, `program ${program} does not exist`);
   if (code === 'EISDIR') throw new SpawnError('EACCES', `${program} is not a regular file`);
   if (code === 'EACCES') throw new SpawnError(code, `${program} is not executable`);
+  if (code === HIDDEN)
+    throw new SpawnError(
+      'EACCES',
+      `program ${program} cannot be reached: a directory of its path is not accessible`,
+    );
   throw new SpawnError(code, `program ${program} cannot be run (${code})`);
 }
 
@@ -39,22 +44,27 @@ async function searchPath(spec: Pick<SpawnSpec, 'program' | 'cwd' | 'env'>): Pro
     const candidate = `${entry === '' ? '.' : entry}/${spec.program}`;
     const code = await probe(relativeTo(spec.cwd, candidate));
     if (code === null) return candidate;
-    if (code === 'EACCES' || code === 'EISDIR') denied ??= candidate;
+    if (code === 'EACCES' || code === 'EISDIR' || code === HIDDEN) denied ??= candidate;
   }
   if (denied !== null) throw new SpawnError('EACCES', `${denied} is not executable (PATH=${searched})`);
   throw new SpawnError('ENOENT', `program not found on PATH: ${spec.program} (PATH=${searched})`);
 }
 
-/** Null when the file can be executed, otherwise the errno name; EISDIR for anything that is not a regular file. */
+/** Null when the file can be executed, otherwise the errno name or {@link HIDDEN}; EISDIR for anything that is not a regular file. */
 async function probe(path: string): Promise<string | null> {
   try {
     const [entry, executable] = await Promise.all([stat(path), isExecutable(path)]);
     if (!entry.isFile()) return 'EISDIR';
     return executable ? null : 'EACCES';
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code ?? 'EIO';
+    const { code = 'EIO' } = error as NodeJS.ErrnoException;
+    // `stat` needs no permission for the file itself.
+    return code === 'EACCES' ? HIDDEN : code;
   }
 }
+
+/** What {@link probe} returns for a path that leads through a directory that this process may not search. */
+const HIDDEN = 'hidden';
 
 /** Joins without normalising: `..` after a symbolic link must lead where the kernel goes. */
 function relativeTo(cwd: string, path: string): string {

@@ -2,6 +2,7 @@ import { sleep as sleepFor } from '../../base/abort.ts';
 import { Backoff, lengtheningJitter } from '../../base/backoff.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { ExecServerClient } from '../../client/client.ts';
+import type { OptionNames } from '../../client/connection/option-checks.ts';
 import type { SessionOptions, TransportSource } from '../../client/connection/session-options.ts';
 import { ClientError } from '../../client/errors.ts';
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
@@ -49,13 +50,24 @@ export interface RemoteOptions extends RelayOptions, SessionOptions {}
 /** Opens a session with the executor of an environment, through a relay that cannot read it. Rejects with ClientError. */
 export function connectRemote(options: RemoteOptions): Promise<ExecServerClient> {
   const source = new RelaySource(options);
+  const isOfSession = ([name]: readonly [string, unknown]) => !Object.hasOwn(RELAY_OPTIONS, name);
+  const session: SessionOptions = Object.fromEntries(Object.entries(options).filter(isOfSession));
   return ExecServerClient.connect({
     connectTimeoutMs: HARNESS_CONNECT_TIMEOUT_MS,
-    ...options,
+    ...session,
     open: (signal) => source.open(signal),
     resumable: true,
   });
 }
+
+const RELAY_OPTIONS: OptionNames<RelayOptions> = {
+  registryUrl: true,
+  environmentId: true,
+  auth: true,
+  accountId: true,
+  tls: true,
+  env: true,
+};
 
 /**
  * Opens transports to the executor of an environment, for `ExecServerClient.connect`. Each is encrypted end to end. A transport to an

@@ -3,6 +3,7 @@ import { FileError } from '../../files/errors.ts';
 import { childPath, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, ExitStatus, Spawner } from '../../process/spawn/spawner.ts';
 import { argumentFile, argumentsFrom, bwrapArguments, bwrapSpec } from '../linux/bwrap-arguments.ts';
+import { devicesToSeal, visibleTerminals } from '../linux/devices.ts';
 import { expectedMount, launcherImage } from '../linux/launcher.ts';
 import type { Architecture } from '../linux/syscalls.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
@@ -200,6 +201,8 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
       argv: runtime.command,
       env,
       descriptor: LAUNCHER_FD,
+      devices: devicesToSeal(plan),
+      stdin: null,
       session: null,
       filter: null,
       listeners: null,
@@ -221,9 +224,10 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
  * The file systems that bwrap adds and leaves writable. A helper must not write to them: nothing there reaches the host, later requests
  * would see what earlier ones wrote, and with a writable /proc a client could write to the helper's memory.
  */
-function writableAdditions({ steps }: MountPlan): NativePath[] {
-  const hasRoot = steps.some(({ kind }) => kind === 'emptyRoot');
-  return ['/proc', '/dev', ...(hasRoot ? ['/'] : [])].map(nativePathOfBytes);
+function writableAdditions(plan: MountPlan): NativePath[] {
+  const hasRoot = plan.steps.some(({ kind }) => kind === 'emptyRoot');
+  const roots = ['/proc', '/dev', ...(hasRoot ? ['/'] : [])].map(nativePathOfBytes);
+  return [...roots, ...visibleTerminals(plan)];
 }
 
 function taskOf(plan: MountPlan): HelperTask {
@@ -232,7 +236,6 @@ function taskOf(plan: MountPlan): HelperTask {
     hidden: [RUNTIME_DIRECTORY],
     added: [
       ...writableAdditions(plan),
-      nativePathOfBytes('/dev/pts'),
       ...plan.steps.flatMap((step) => (step.kind === 'emptyDirectory' ? [step.path] : [])),
     ],
   };

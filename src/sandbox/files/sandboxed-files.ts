@@ -9,6 +9,7 @@ import type { SandboxCalls, Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { type HelperProgram, helperProgram, requireHelperProgram } from '../file-helper-program.ts';
 import type { Bwrap } from '../linux/bwrap.ts';
+import { ownsDevices } from '../linux/devices.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
 import { localProbe } from '../mounts/file-probe.ts';
@@ -82,7 +83,7 @@ export class SandboxedFiles {
     this.#descriptors = descriptors;
     this.#mounts = new MountTable(options.calls);
     // The helper has no network in its namespace and communicates through pipes.
-    this.#filter = seccompFilter('enabled', options.architecture);
+    this.#filter = seccompFilter('enabled', options.architecture, ownsDevices() ? 'readOnly' : 'denied');
   }
 
   /**

@@ -3,6 +3,7 @@ import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner
 import { unenforceable } from '../errors.ts';
 import { BWRAP_HEADROOM_ARGUMENTS, BWRAP_MAX_ARGUMENTS, MAX_LATE_COVERS } from '../limits.ts';
 import type { MountPlan, MountStep } from '../mounts/mount-plan.ts';
+import { devicesToSeal } from './devices.ts';
 
 /** Options for carrying out a mount plan. */
 export interface MountOptions {
@@ -66,6 +67,8 @@ export function bwrapArguments(plan: MountPlan, options: BwrapOptions): string[]
   if (launcherFile !== null) {
     args.push('--perms', '0555', '--ro-bind-data', String(launcherFile.fd), launcherFile.path);
   }
+  // Only the launcher has them, and drops them.
+  if (devicesToSeal(plan).length > 0) args.push('--cap-add', 'CAP_SYS_ADMIN', '--cap-add', 'CAP_SETPCAP');
   for (const path of helper?.readOnly ?? []) args.push('--remount-ro', path);
   args.push('--seccomp', String(filterFd));
   return args;

@@ -5,6 +5,7 @@ import type { MountPlan } from '../mounts/mount-plan.ts';
 import { argumentFile, argumentsFrom, bwrapArguments, bwrapSpec, canBuildAhead } from './bwrap-arguments.ts';
 import type { ExpectedMount } from './data-segment.ts';
 import { descriptorPath } from './descriptors.ts';
+import { devicesToSeal, NULL_DEVICE, visibleDevices } from './devices.ts';
 import type { Instructions } from './instructions.ts';
 import { expectedMount, launcherImage } from './launcher.ts';
 import type { HeldPlaceholders } from './placeholders.ts';
@@ -107,7 +108,14 @@ export class BwrapCommand {
     const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
     const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
     const mounts = expectedMounts(plan, identities);
-    return launcherImage({ ...launch, listeners, mounts, certain, cwd, report }, architecture);
+    const devices = devicesToSeal(plan);
+    // bwrap gets an empty file instead: through the host's /dev/null a program could change that file. It stays stdin if /dev is hidden.
+    const isNull = io.kind === 'pipe' && io.stdin === 'closed' && visibleDevices(plan).includes(NULL_DEVICE);
+    const stdin = isNull ? NULL_DEVICE : null;
+    return launcherImage(
+      { ...launch, devices, stdin, listeners, mounts, certain, cwd, report },
+      architecture,
+    );
   }
 
   #wrapper(bwrap: string, descriptors: readonly InheritedDescriptor[]): SpawnSpec {

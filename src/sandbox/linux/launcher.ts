@@ -2,8 +2,9 @@ import { constants } from 'node:os';
 import { type NativePath, textOfNativePath } from '../../files/native-path.ts';
 import type { MountedPath } from '../mounts/mount-plan.ts';
 import { DataSegment, type ExpectedMount, type Failure, LOOPBACK_ADDRESS_BYTES } from './data-segment.ts';
+import { SEAL_FLAGS, SEAL_FLAGS_NOEXEC } from './devices.ts';
 import { executable } from './executable.ts';
-import { type MachineCode, machineCode } from './machine-code.ts';
+import { type MachineCode, machineCode, WORKING_DIRECTORY } from './machine-code.ts';
 import type { Architecture } from './syscalls.ts';
 
 /** What a launcher does, in this order, before it executes the program. */
@@ -15,6 +16,10 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** The descriptor through which the launcher is executed. The launcher closes it. */
   readonly descriptor: number;
+  /** Device files whose mounts the launcher makes read-only. It then gives up all its privileges. Empty when bwrap gave it none. */
+  readonly devices: readonly NativePath[];
+  /** The file to open as stdin. Null keeps the launcher's. */
+  readonly stdin: NativePath | null;
   /** Creates a new session, with stdin as its controlling terminal or without one. Null stays in the current session. */
   readonly session: 'withTerminal' | 'withoutTerminal' | null;
   /** The seccomp filter that the launcher applies to itself, or null. */
@@ -69,7 +74,9 @@ export function idleImage(architecture: Architecture): Buffer {
 function launchCode(launch: Launch, data: DataSegment, architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('close', launch.descriptor);
+  if (launch.devices.length > 0) sealDevices(launch, data, code);
   if (launch.mounts.length > 0) checkMounts(launch, data, code);
+  if (launch.stdin !== null) openStdin(launch.stdin, launch.report, data, code);
   if (launch.cwd !== null) enterDirectory(launch.cwd, launch.report, data, code);
   if (launch.report !== null) {
     writeReport(launch.report, LaunchReport.complete, data, code);
@@ -84,6 +91,37 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
   code.call('execve', data.string(launch.path), argv, env);
   code.report(data.reportTable(executionFailures(launch.path)));
   return code.bytes();
+}
+
+/** Makes the devices of the host read-only, and drops the capabilities that this needs, also for every program that is executed later. */
+function sealDevices({ devices, report }: Launch, data: DataSegment, code: MachineCode): void {
+  const text = 'exec-server: the devices of the sandbox could not be protected from changes\n';
+  const refuse = refusal({ exitCode: 127, text }, report, data, code);
+  for (const device of devices) {
+    const path = data.path(device);
+    code.call('mount', 0, path, 0, SEAL_FLAGS, 0);
+    code.unlessZero(() => code.call('mount', 0, path, 0, SEAL_FLAGS_NOEXEC, 0));
+    code.unlessZero(refuse);
+  }
+  for (const capability of [CAP_SYS_ADMIN, CAP_SETPCAP]) {
+    code.call('prctl', PR_CAPBSET_DROP, capability, 0, 0, 0);
+    code.unlessZero(refuse);
+  }
+  code.call('prctl', PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  code.unlessZero(refuse);
+  const none = Buffer.alloc(CAPABILITY_SETS_BYTES);
+  const header = Buffer.alloc(CAPABILITY_HEADER_BYTES);
+  header.writeUInt32LE(CAPABILITY_VERSION, 0);
+  code.call('capset', data.bytes(header), data.bytes(none));
+  code.unlessZero(refuse);
+}
+
+/** The lowest free descriptor is the one that was just closed. */
+function openStdin(path: NativePath, report: number | null, data: DataSegment, code: MachineCode): void {
+  const text = `exec-server: ${textOfNativePath(path)} cannot be opened inside the sandbox\n`;
+  code.call('close', 0);
+  code.call('openat', WORKING_DIRECTORY, data.path(path), 0, 0);
+  code.unlessZero(refusal({ exitCode: 127, text }, report, data, code));
 }
 
 /**
@@ -172,4 +210,13 @@ const SOCK_CLOEXEC = 0x80000;
 const BACKLOG = 128;
 const TIOCSCTTY = 0x540e;
 const PR_SET_NO_NEW_PRIVS = 38;
+const PR_CAPBSET_DROP = 24;
+const PR_CAP_AMBIENT = 47;
+const PR_CAP_AMBIENT_CLEAR_ALL = 4;
+const CAP_SETPCAP = 8;
+const CAP_SYS_ADMIN = 21;
+/** _LINUX_CAPABILITY_VERSION_3, `struct __user_cap_header_struct`, and two of `struct __user_cap_data_struct`. */
+const CAPABILITY_VERSION = 0x20080522;
+const CAPABILITY_HEADER_BYTES = 8;
+const CAPABILITY_SETS_BYTES = 24;
 const SECCOMP_SET_MODE_FILTER = 1;

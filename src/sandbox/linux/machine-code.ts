@@ -37,7 +37,7 @@ export function machineCode(architecture: Architecture): MachineCode {
 
 const STDERR = 2;
 /** AT_FDCWD as an unsigned number. */
-const WORKING_DIRECTORY = 0xffffff9c;
+export const WORKING_DIRECTORY = 0xffffff9c;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_INO = 0x100;
 /** STATX_ATTR_MOUNT_ROOT, the bit that marks a mount point. A kernel that does not support it clears it in the attribute mask. */

@@ -29,6 +29,7 @@ import {
   type ReadyPlan,
 } from './bwrap-command.ts';
 import { descriptorPath, pathOfDescriptor } from './descriptors.ts';
+import { ownsDevices } from './devices.ts';
 import { hasEntered } from './has-entered.ts';
 import { Instructions } from './instructions.ts';
 import { launcherImage } from './launcher.ts';
@@ -36,7 +37,7 @@ import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { PlanOutdatedError } from './placeholder-entries.ts';
 import { type HeldPlaceholders, Placeholders } from './placeholders.ts';
 import type { PrebuiltSandbox, SandboxPool } from './sandbox-pool.ts';
-import { type NetworkMode, seccompFilter } from './seccomp.ts';
+import { type MountCalls, type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
 /**
@@ -51,7 +52,7 @@ export class LinuxSandboxBuilder {
   readonly #placeholders: Placeholders;
   readonly #launchCache = new LaunchCache(() => performance.now());
   readonly #plans: PlanCache;
-  readonly #filters = new Map<NetworkMode, Buffer>();
+  readonly #filters = new Map<`${NetworkMode} ${MountCalls}`, Buffer>();
   /** Cleanups of cancelled starts. At most as many as there are starts in progress. */
   readonly #abandoned = new Set<Promise<void>>();
 
@@ -296,7 +297,7 @@ export class LinuxSandboxBuilder {
 
   /** Starts the launcher from a memory file. It applies the filter and executes the program. */
   #filtered(spec: SpawnSpec, path: string): SpawnSpec {
-    const filter = this.#filter('restricted');
+    const filter = this.#filter('restricted', 'denied');
     const { argv, env } = spec;
     const own = spec.inherited ?? [];
     const descriptor = FIRST_INHERITED_FD + own.length;
@@ -305,6 +306,8 @@ export class LinuxSandboxBuilder {
       argv,
       env,
       descriptor,
+      devices: [],
+      stdin: null,
       session: null,
       filter,
       listeners: null,
@@ -323,9 +326,11 @@ export class LinuxSandboxBuilder {
     };
   }
 
-  #filter(network: NetworkMode): Buffer {
-    const filter = this.#filters.get(network) ?? seccompFilter(network, this.#architecture);
-    this.#filters.set(network, filter);
+  /** The default is for a program in a file tree of its own, whose launcher makes devices read-only if this process owns them. */
+  #filter(network: NetworkMode, mounts: MountCalls = ownsDevices() ? 'readOnly' : 'denied'): Buffer {
+    const key = `${network} ${mounts}` as const;
+    const filter = this.#filters.get(key) ?? seccompFilter(network, this.#architecture, mounts);
+    this.#filters.set(key, filter);
     return filter;
   }
 }

@@ -1,14 +1,25 @@
+import { SEAL_FLAGS, SEAL_FLAGS_NOEXEC } from './devices.ts';
 import { type Architecture, AUDIT_ARCH, type SyscallName, syscallNumber } from './syscalls.ts';
 
 /** The network access of a program. `proxied` only reaches a proxy on its own loopback address. */
 export type NetworkMode = 'restricted' | 'proxied' | 'enabled';
 
+/** Which mount(2) calls a filter allows: none, or those that make a mount read-only. */
+export type MountCalls = 'denied' | 'readOnly';
+
 /**
  * Builds a seccomp filter in the kernel's format, an array of `struct sock_filter`. Denied calls fail with EPERM. Calls for another
  * architecture kill the process. All other calls are allowed. User namespaces stay allowed, because browsers sandbox themselves with them;
  * the capabilities in them are useless without `mount` and `setns`.
+ *
+ * With `mounts` 'readOnly' a launcher can make mounts read-only. A program without capabilities cannot, and in a user namespace of its own
+ * it could only take away what it has itself.
  */
-export function seccompFilter(mode: NetworkMode, architecture: Architecture): Buffer {
+export function seccompFilter(
+  mode: NetworkMode,
+  architecture: Architecture,
+  mounts: MountCalls = 'denied',
+): Buffer {
   const program = new FilterProgram();
   program.loadWord(ARCHITECTURE_OFFSET);
   program.returnUnlessEqual(AUDIT_ARCH[architecture], KILL_PROCESS);
@@ -21,6 +32,9 @@ export function seccompFilter(mode: NetworkMode, architecture: Architecture): Bu
   }
   program.denyWith(syscallNumber('ioctl', architecture), 1, TERMINAL_INPUT_REQUESTS);
   program.denyWith(syscallNumber('prlimit64', architecture), 0, [FIRST_PROCESS]);
+  if (mounts === 'readOnly') {
+    program.denyUnless(syscallNumber('mount', architecture), 3, [SEAL_FLAGS, SEAL_FLAGS_NOEXEC]);
+  }
   program.decide(verdictsByNumber(deniedCalls(mode), architecture));
   return program.bytes();
 }

@@ -93,6 +93,12 @@ export const FORBIDDEN: readonly Attempt[] = [
     effect: null,
   },
   {
+    name: 'change the mode of a device of the host',
+    // It sets the mode that the device has.
+    code: "fs.chmodSync('/dev/full', fs.statSync('/dev/full').mode & 0o7777)",
+    effect: null,
+  },
+  {
     name: 'have privileges',
     code: `const status = fs.readFileSync('/proc/self/status', 'utf8');
       if (/^NoNewPrivs:\\s*1$/m.test(status) && /^CapEff:\\s*0+$/m.test(status)) throw new Error('it has none')`,

@@ -64,7 +64,8 @@ export const PROGRAM_SETTINGS = {
     default: 0,
     min: 0,
     max: 1024 * TIB,
-    description: 'Memory of all programs of a session; 0 is no limit. Needs control groups.',
+    description:
+      'Memory of all programs of a session, and of all detached programs of an owner; 0 is no limit. Needs control groups.',
   },
   maxSessionPids: {
     group: 'Session limits',
@@ -72,7 +73,8 @@ export const PROGRAM_SETTINGS = {
     default: 0,
     min: 0,
     max: MAX_COUNT,
-    description: 'Processes and threads of all programs of a session; 0 is no limit. Needs control groups.',
+    description:
+      'Processes and threads of all programs of a session, and of all detached programs of an owner; 0 is no limit. Needs control groups.',
   },
   maxSessionCpuPercent: {
     group: 'Session limits',
@@ -81,7 +83,7 @@ export const PROGRAM_SETTINGS = {
     min: 0,
     max: 1_000_000,
     description:
-      'CPU time of all programs of a session, in percent of one CPU; 0 is no limit. Needs control groups.',
+      'CPU time of all programs of a session, and of all detached programs of an owner, in percent of one CPU; 0 is no limit. Needs control groups.',
   },
   httpAllowedHosts: {
     group: 'HTTP requests',

@@ -1,7 +1,7 @@
+import { suggestionFor } from '../../base/suggestion.ts';
 import { StartError } from '../../listener/start-error.ts';
 import type { ConfigKey, ConfigOption, ExecServerConfig, ServerSettings } from './config.ts';
 import { CONFIG_OPTIONS, DEFAULT_CONFIG } from './config.ts';
-import { suggestionFor } from './suggestion.ts';
 import {
   type ConfigValue,
   ConfigValueError,

@@ -43,7 +43,8 @@ export const SESSION_SETTINGS = {
     default: DEFAULT_MAX_PROCESSES,
     min: 1,
     max: MAX_COUNT,
-    description: 'Processes per session. At the limit a new process evicts a closed one.',
+    description:
+      'Processes per session, and detached processes per owner. At the limit a new process evicts a closed one.',
   },
   maxProcesses: {
     group: 'Sessions and processes',

@@ -1,3 +1,4 @@
+import { escapeUnprintable } from '../../base/unprintable.ts';
 import type { ConfigOption } from './config.ts';
 
 /** A configured value after parsing. */
@@ -73,7 +74,7 @@ export function quoteValue(raw: unknown): string {
   if (typeof raw !== 'string')
     return NAMED_KINDS.includes(typeof raw) ? `the ${typeof raw} ${raw}` : `a ${typeof raw}`;
   const cut = raw.length > MAX_QUOTED_CHARS ? `${raw.slice(0, MAX_QUOTED_CHARS)}…` : raw;
-  return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;
+  return `'${escapeUnprintable(cut)}'`;
 }
 
 /** Largest unit first, so that formatting finds the shortest form. */
@@ -116,8 +117,4 @@ function formatQuantity(value: number, units: Readonly<Record<string, number>>):
     if (value % factor === 0) return `${value / factor}${unit}`;
   }
   return String(value);
-}
-
-function escapeControl(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

@@ -1,9 +1,12 @@
 import { FileError } from '../../files/errors.ts';
+import type { ReplacementPart } from '../../files/file-system.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
+import { invalidRequest } from '../../protocol/errors.ts';
 import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { bytesParam, pathParam } from './params.ts';
+import { attributesParam, bytesParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
@@ -32,19 +35,36 @@ export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Han
       const { handleId, mode } = params;
       const access = mode === 'read' ? 'read' : 'write';
       const target: Target = { path, access };
+      if (params.attributes != null && mode !== 'atomicReplace') {
+        throw invalidRequest('fs/open accepts attributes only with the mode atomicReplace');
+      }
+      const attributes = attributesParam(params.attributes ?? {});
+      const resumeKey = params.resumeKey ?? undefined;
+      if (resumeKey !== undefined && (mode !== 'atomicReplace' || attributes.mode === undefined)) {
+        throw invalidRequest(
+          'fs/open accepts resumeKey only with the mode atomicReplace and attributes.mode',
+        );
+      }
+      const options = { followSymlinks: true, attributes, resumeKey, durable: params.durable ?? true };
+      let part: ReplacementPart | undefined;
       const fileSystem = files.under(params, access);
       if (!targets.has(handleId)) targets.set(handleId, target);
       const { turn, release } = order.claim([path], target.access);
       if (turn !== null) park();
       try {
-        await handles.open(handleId, () => fileSystem.open(path, mode), turn);
+        const open = async () => {
+          const file = await fileSystem.open(path, mode, options);
+          part = file.part;
+          return file;
+        };
+        await handles.open(handleId, open, turn);
       } catch (error) {
         forget(handleId, target);
         throw error;
       } finally {
         release();
       }
-      return { handleId };
+      return { handleId, ...(part && { part: { path: uriFromPath(part.path), size: part.size } }) };
     },
 
     'fs/readBlock': async ({ handleId, offset, len }, { park }) => {

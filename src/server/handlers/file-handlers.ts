@@ -2,10 +2,10 @@ import type { DirectoryEntry, FileContent, LinkOption, WalkResult } from '../../
 import { DIRECTORY_BATCH_ENTRIES } from '../../files/limits.ts';
 import { checkWalkLimits } from '../../files/local/walk.ts';
 import { type NativePath, textOfName } from '../../files/native-path.ts';
-import { uriFromPath } from '../../files/path-uri.ts';
+import { decodeEscapes, uriFromPath } from '../../files/path-uri.ts';
 import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
-import { joinInTurns } from '../../rpc/encode-in-turns.ts';
+import { encodeInTurns, joinInTurns } from '../../rpc/encode-in-turns.ts';
 import {
   Base64Result,
   type ByteSource,
@@ -17,13 +17,14 @@ import type { Handlers } from '../../rpc/router.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { CONTENT_POOL_SIZE, INLINE_READ_BYTES, POOLED_CONTENT_MIN_BYTES } from '../limits.ts';
 import { hashAll, hashTimeout } from './hash-files.ts';
-import { decodeParam, pathParam } from './params.ts';
+import { listAll } from './list-directories.ts';
+import { attributesParam, decodeParam, pathParam, pathsParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 /** Methods for whole files and directories. */
 type WholeFileMethod =
   | `fs/${'readFile' | 'writeFile' | 'createDirectory' | 'getMetadata' | 'canonicalize' | 'readDirectory'}`
-  | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'hash' | 'search'}`;
+  | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'list' | 'setAttributes' | 'createLink' | 'hash' | 'search'}`;
 
 /** Each handler turns URIs into paths, waits for its turn, calls the file system and encodes the result. */
 export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers, WholeFileMethod> {
@@ -137,12 +138,40 @@ export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers,
       });
     },
 
+    'fs/list': (params, { park, maxResultBytes }) => {
+      const fileSystem = files.under(params, 'read');
+      const paths = pathsParam(params, config);
+      return files.order.run(paths, 'read', park, async () => {
+        park();
+        const list = (path: NativePath) => fileSystem.list(path, { followSymlinks: true });
+        return encodeInTurns(
+          await listAll(paths, params.recursive ?? false, list, files.ended),
+          maxResultBytes(),
+        );
+      });
+    },
+
+    'fs/setAttributes': (params, { park }) => {
+      const fileSystem = files.under(params, 'write');
+      const path = pathParam(params, 'path', config);
+      return files.order.run([path], 'write', park, async () => {
+        await fileSystem.setAttributes(path, attributesParam(params));
+        return {};
+      });
+    },
+
+    'fs/createLink': (params, { park }) => {
+      const fileSystem = files.under(params, 'write');
+      const path = pathParam(params, 'path', config);
+      return files.order.run([path], 'write', park, async () => {
+        await fileSystem.createLink(path, linkTarget(params.target), { replace: params.replace ?? false });
+        return {};
+      });
+    },
+
     'fs/hash': (params, { park }) => {
       const fileSystem = files.under(params, 'read');
-      const paths = params.paths.map((path, index) => {
-        const name = `paths[${index}]`;
-        return pathParam({ [name]: path }, name, config);
-      });
+      const paths = pathsParam(params, config);
       const timeoutMs = hashTimeout(params.timeoutMs);
       return files.order.run(paths, 'read', park, async () => {
         park();
@@ -172,6 +201,11 @@ export function fileHandlers({ files, config }: HandlerServices): Pick<Handlers,
 
 function links(params: { readonly followSymlinks?: boolean | null | undefined }): LinkOption {
   return { followSymlinks: params.followSymlinks ?? true };
+}
+
+/** The bytes of a link's target, one per character. Characters that are not ASCII stand for their UTF-8 bytes. */
+function linkTarget(text: string): string {
+  return decodeEscapes(Buffer.from(text).toString('latin1'));
 }
 
 const BEFORE_DATA = '{"dataBase64":"';

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path/posix';
 import { asBuffer } from '../../base/as-buffer.ts';
+import type { NewAttributes } from '../../files/file-system.ts';
 import { type NativePath, nativePathOfText } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri, uriFromPath } from '../../files/path-uri.ts';
 import type { BulkBytes } from '../../protocol/envelope.ts';
@@ -28,6 +29,25 @@ export function pathParam<Name extends string>(
     const message = `params.${name}: ${printable(error.message)}`;
     throw error.kind === 'syntax' ? invalidParams(message) : invalidRequest(message);
   }
+}
+
+/** The native paths of a list of paths. */
+export function pathsParam(
+  { paths }: { readonly paths: readonly string[] },
+  settings: PathSettings,
+): NativePath[] {
+  return paths.map((path, index) => {
+    const name = `paths[${index}]`;
+    return pathParam({ [name]: path }, name, settings);
+  });
+}
+
+/** The attributes to set. Absent ones are left out. */
+export function attributesParam(params: {
+  readonly mode?: number | null | undefined;
+  readonly modifiedAtMs?: number | null | undefined;
+}): NewAttributes {
+  return { mode: params.mode ?? undefined, modifiedAtMs: params.modifiedAtMs ?? undefined };
 }
 
 /** The bytes of a base64 parameter, which may be decoded already. Throws RpcError, which names the parameter. */

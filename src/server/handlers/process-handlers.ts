@@ -74,6 +74,16 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       running: await processes.terminate(processId, mode ?? { type: 'force' }),
     }),
 
+    'process/consumed': ({ processId, seq }) => {
+      processes.consumed(processId, seq);
+      return {};
+    },
+
+    'process/forget': async ({ processId }) => {
+      await processes.forget(processId);
+      return {};
+    },
+
     'process/closeStdin': async ({ processId }) => {
       const process = await processes.find(processId, 'write');
       if (process === undefined) return { status: 'unknownProcess' };

@@ -1,5 +1,5 @@
-import type { ReadPage } from '../../process/managed-process.ts';
 import type { PageBudget, RetainedChunk } from '../../process/output-log.ts';
+import type { ReadPage } from '../../process/read-page.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { base64Length } from '../../rpc/base64.ts';
 import { READ_ENVELOPE_BYTES } from '../limits.ts';

@@ -7,7 +7,8 @@ import { SNAPSHOT_ENVELOPE_BYTES } from '../limits.ts';
 export function screenResult(screen: Screen, maxResultBytes: number): ResultOf<'process/screen'> {
   const { seq, size, redraw, text, cursor, alternate, title, exact } = screen;
   const encoded = redraw.toString('base64');
-  if (encoded.length + Buffer.byteLength(JSON.stringify(text)) > maxResultBytes - SNAPSHOT_ENVELOPE_BYTES) {
+  const textBytes = Buffer.byteLength(JSON.stringify([text, title]));
+  if (encoded.length + textBytes > maxResultBytes - SNAPSHOT_ENVELOPE_BYTES) {
     throw limitExceeded(
       `the screen of ${size.rows} rows and ${size.cols} columns does not fit into a message; resize the terminal`,
     );

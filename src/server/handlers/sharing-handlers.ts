@@ -10,7 +10,9 @@ export function sharingHandlers({ processes }: HandlerServices): Pick<Handlers, 
     'process/attach': async (params, { maxResultBytes }) => {
       const wanted = await processes.wanted(params);
       const process = await wanted.manager.get(wanted.key);
-      const screen = params.screen ? screenResult(await process.screen(), maxResultBytes()) : null;
+      const screen = params.screen
+        ? screenResult(await process.screen(processes.ended), maxResultBytes())
+        : null;
       // The process may be gone by now.
       const shared = screen === null ? wanted : await processes.wanted({ ref: wanted.ref });
       // What follows the screen continues it.
@@ -41,7 +43,7 @@ export function sharingHandlers({ processes }: HandlerServices): Pick<Handlers, 
     'process/screen': async ({ processId }, { park, maxResultBytes }) => {
       const process = await processes.get(processId, 'read');
       park();
-      return screenResult(await process.screen(), maxResultBytes());
+      return screenResult(await process.screen(processes.ended), maxResultBytes());
     },
   };
 }

@@ -17,7 +17,7 @@ import type { HandlerServices } from './services.ts';
 import type { CheckedStart } from './start-request.ts';
 
 /** What a start leads to. */
-export interface StartedProcess {
+interface StartedProcess {
   /** The type of sandbox that the program runs in. */
   readonly sandboxType: SandboxType;
   /** The server-wide reference of the process. */
@@ -27,20 +27,19 @@ export interface StartedProcess {
 /**
  * Starts a checked request. The stages: limits, network and sandbox are decided; the process gets its reference; the start is recorded;
  * the process manager reserves the id, calls {@link prepareLaunch} and spawns the program; the client is notified. A detached process
- * belongs to its owner and not to the session, whose resource limits do not apply to it.
+ * belongs to its owner and not to the session. All detached processes of an owner together have the limits of one session.
  */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<StartedProcess> {
   const { session, processes, directory, config, files, quotas, records } = services;
-  const { processId, name, lifetime, dialect } = start;
+  const { processId, name, lifetime, windowBytes, dialect } = start;
   processes.requireUnattached(processId);
   const limits = limitsOf(start, config);
-  const shared = directory.enter(session, { processId, name, lifetime: lifetime.type, dialect });
-  const isDetached = lifetime.type === 'detached';
-  const owner = isDetached ? shared.manager : session;
+  const shared = directory.enter(session, { processId, name, lifetime: lifetime.type, windowBytes, dialect });
+  const owner = lifetime.type === 'detached' ? shared.manager : session;
   const spec = {
     ...start.spec,
     resources: limits.resources,
-    sessionLimits: isDetached ? null : session.limits,
+    sessionLimits: shared.limits,
     owner,
   };
   requireNetworkAllowed(services, start);

@@ -34,6 +34,8 @@ interface StartOptions {
   /** Unique among the owner's running processes. */
   readonly name: string | null;
   readonly lifetime: Lifetime;
+  /** How much output the client accepts before it reports it as used; null is no limit. */
+  readonly windowBytes: number | null;
   /** The limits that the client requests. The server's own limits apply in any case. */
   readonly limits: RequestedLimits | null;
   /** The sandbox that the client requests. The server's minimum sandbox applies in any case. */
@@ -49,6 +51,7 @@ interface StartOptions {
 const DEFAULT_START_OPTIONS: StartOptions = {
   name: null,
   lifetime: { type: 'session' },
+  windowBytes: null,
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -73,7 +76,7 @@ export function checkStart(
   trace: TraceContext | null,
 ): CheckedStart {
   const form = formOf(params, config);
-  const { processId, name, lifetime, limits, sandbox, networkProxy, enforceManagedNetwork, login } = form;
+  const { processId, name, lifetime, windowBytes, limits, sandbox, networkProxy } = form;
   const cwd = workingDirectory(uriOfPath(form.cwd, config));
   const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
   const spec = spawnSpecOf({ ...form, env }, cwd);
@@ -84,11 +87,12 @@ export function checkStart(
     outputBytesCap: null,
     name,
     lifetime,
+    windowBytes,
     limits,
     sandbox,
     networkProxy,
-    enforceManagedNetwork,
-    login,
+    enforceManagedNetwork: form.enforceManagedNetwork,
+    login: form.login,
   };
 }
 
@@ -132,11 +136,14 @@ function nestedForm(
   return { ...DEFAULT_START_OPTIONS, ...program, ...sharingOf(form), processId, cwd, limits, sandbox };
 }
 
+type SharingOption = 'name' | 'lifetime' | 'windowBytes';
+
 function sharingOf({
-  name,
+  name = null,
   lifetime,
-}: Pick<FlatParams, 'name' | 'lifetime'>): Pick<StartOptions, 'name' | 'lifetime'> {
-  return { name: name ?? null, lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime };
+  windowBytes = null,
+}: Pick<FlatParams, SharingOption>): Pick<StartOptions, SharingOption> {
+  return { name, lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime, windowBytes };
 }
 
 function flatForm(params: FlatParams): StartForm {

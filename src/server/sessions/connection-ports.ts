@@ -26,6 +26,7 @@ export class ConnectionPorts {
   readonly #processes: OwnProcesses;
   /** Functions that end the watches; null while a watch is being opened. */
   readonly #watches = new Map<string, (() => void) | null>();
+  #isDisposed = false;
 
   constructor(peer: PortsPeer, scanner: PortScanner, processes: OwnProcesses) {
     this.#peer = peer;
@@ -35,6 +36,7 @@ export class ConnectionPorts {
 
   /** Opens a watch. Changes are reported after `start` has been called. Rejects with NetworkError. */
   async watch(watchId: string): Promise<{ readonly ports: WatchedPorts; readonly start: () => void }> {
+    if (this.#isDisposed) throw new NetworkError('failed', 'ports/watch: the connection has ended');
     if (this.#watches.has(watchId)) {
       throw new NetworkError('invalid', `ports/watch: watchId \`${printable(watchId)}\` is in use`);
     }
@@ -59,8 +61,9 @@ export class ConnectionPorts {
     this.#watches.delete(watchId);
   }
 
-  /** Ends all watches. */
+  /** Ends all watches permanently. */
   dispose(): void {
+    this.#isDisposed = true;
     for (const watchId of [...this.#watches.keys()]) this.unwatch(watchId);
   }
 

@@ -1,6 +1,8 @@
-import type { ManagedProcess, TerminateMode } from '../../process/managed-process.ts';
+import type { ManagedProcess } from '../../process/managed-process.ts';
+import type { TerminateMode } from '../../process/termination.ts';
 import {
   forbidden,
+  internalError,
   invalidParams,
   invalidRequest,
   limitExceeded,
@@ -11,11 +13,12 @@ import type { ParamsOf } from '../../protocol/registry.ts';
 import type { Access } from '../auth/access.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
 import type { ConnectionRecords } from '../records/records.ts';
+import type { Follower, FollowerSink } from './follower.ts';
 import type { ProcessDirectory, Reader } from './process-directory.ts';
 import type { EventSink } from './process-events.ts';
 import type { Session } from './session.ts';
 import type { SessionRegistry } from './session-registry.ts';
-import type { Follower, FollowerSink, SharedProcess } from './shared-process.ts';
+import type { SharedProcess } from './shared-process.ts';
 
 /** What a request does with a process. */
 type Use = 'read' | 'signal' | 'write';
@@ -41,6 +44,9 @@ export class ConnectionProcesses {
   readonly #records: Pick<ConnectionRecords, 'attachment'>;
   /** By reference. */
   readonly #attachments = new Map<string, Attachment>();
+  /** Created for the first request that needs it. */
+  #ended: AbortController | null = null;
+  #isDisposed = false;
 
   constructor(
     session: Session,
@@ -85,6 +91,16 @@ export class ConnectionProcesses {
     return process.manager.terminate(process.key, mode);
   }
 
+  /** Like {@link ProcessManager.forget}. Throws RpcError when the connection may not. */
+  async forget(processId: string): Promise<void> {
+    // Rejects for a process that is gone, and says when it ended.
+    await this.get(processId, 'signal');
+    const process = this.#lookUp(processId);
+    await (process === undefined
+      ? this.#session.processes.forget(processId)
+      : process.manager.forget(process.key));
+  }
+
   /** The processes of a scope, in the order of their starts. Throws RpcError when the connection may not list them. */
   list(scope: 'session' | 'owner' | 'server'): Iterable<SharedProcess> {
     if (scope === 'session') return this.#session.shared.values();
@@ -111,27 +127,32 @@ export class ConnectionProcesses {
 
   /**
    * Attaches to a process that was found, or changes the role of an attachment. The client gets its events from `nextSeq` on; null is
-   * from now on. For a process of its own session the client keeps its id and its role, unless it takes over.
+   * from now on. For a process of its own session the client keeps its id and its role, unless it takes over. Throws RpcError.
    */
   attach(
     process: SharedProcess,
-    { role, takeOver }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver'>,
+    { role, takeOver, windowBytes }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver' | 'windowBytes'>,
     nextSeq: number | null,
   ): Follower {
+    // The connection may have ended while the request waited for the process.
+    if (this.#isDisposed) throw connectionEnded();
     if (process.process === null) throw this.#gone(process);
     const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
     if (role === 'driver') {
       this.#requireMayDrive(process);
       if (!takeOver) process.requireUndriven(own);
     }
+    // A change of the driver can let a program continue immediately. The client gets that output, because its window counts it.
+    const fromSeq = nextSeq ?? process.nextSeq;
     const follower = own ?? this.#add(process);
+    if (windowBytes !== undefined) process.setWindow(follower, windowBytes);
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
     this.#records.attachment('attach', process.ref, {
       role: process.roleOf(follower),
       takenOverFrom: demoted?.sink.clientName ?? null,
     });
-    if (own === undefined || nextSeq !== null) process.follow(follower, nextSeq ?? process.nextSeq);
+    if (own === undefined || nextSeq !== null) process.follow(follower, fromSeq);
     return follower;
   }
 
@@ -143,12 +164,23 @@ export class ConnectionProcesses {
     );
   }
 
-  /** Ends an attachment. Does nothing when there is none. */
+  /** Ends an attachment; for a process of its own session, its flow-control window. Does nothing when there is none. */
   detach(processId: string): void {
+    const own = this.#session.shared.get(processId);
+    const home = own?.homeOf(this.#session);
+    if (home) own?.setWindow(home, null);
     const attachment = this.#attachments.get(processId);
     if (attachment === undefined) return;
     this.#remove(attachment.process, attachment.follower);
     this.#records.attachment('detach', processId, {});
+  }
+
+  /** The client has used the events of a process up to this one. Does nothing when it does not follow the process. */
+  consumed(processId: string, seq: number): void {
+    const own = this.#session.shared.get(processId);
+    const process = own ?? this.#attachments.get(processId)?.process;
+    const follower = own?.homeOf(this.#session) ?? this.#attachments.get(processId)?.follower;
+    if (follower !== undefined) process?.consumed(follower, seq);
   }
 
   /** The connection no longer keeps up, or does so again. */
@@ -156,8 +188,17 @@ export class ConnectionProcesses {
     for (const { process, follower } of this.#attachments.values()) process.flowChanged(follower);
   }
 
+  /** Aborts when the connection is closed. Unlike the signal of a request it does not abort when the client has only ended its input. */
+  get ended(): AbortSignal {
+    this.#ended ??= new AbortController();
+    if (this.#isDisposed) this.#ended.abort(connectionEnded());
+    return this.#ended.signal;
+  }
+
   /** Ends all attachments. */
   dispose(): void {
+    this.#isDisposed = true;
+    this.#ended?.abort(connectionEnded());
     for (const ref of [...this.#attachments.keys()]) this.detach(ref);
   }
 
@@ -275,6 +316,10 @@ class AttachedPeer implements FollowerSink {
   sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
     return this.#peer.sendBulkBytes?.(text, field, bytes) ?? false;
   }
+}
+
+function connectionEnded(): Error {
+  return internalError('the connection has ended');
 }
 
 function unknown(id: string | undefined, name: string | undefined): string {

@@ -24,6 +24,8 @@ interface Entry {
   /** Aborts while the stream is being opened. */
   readonly opening: AbortController;
   stream: TcpStream | null;
+  /** Whether the client has sent `tcp/close`. The id is free a moment later. */
+  isClosing: boolean;
   /** Called when the id is free again. */
   readonly endWaiters: (() => void)[];
 }
@@ -34,6 +36,7 @@ export class ConnectionTcp {
   readonly #options: ConnectionTcpOptions;
   readonly #entries = new Map<string, Entry>();
   #inputEnded = false;
+  #isAborted = false;
   #chunksSent = 0;
   #idleWaiters: (() => void)[] = [];
 
@@ -49,6 +52,7 @@ export class ConnectionTcp {
     port: number,
     windowBytes: number = TCP_WINDOW_BYTES,
   ): Promise<OpenedStream> {
+    if (this.#isAborted) throw new NetworkError('failed', `tcp/connect: ${CONNECTION_ENDED}`);
     const { maxStreams = TCP_STREAMS_PER_CONNECTION } = this.#options;
     if (this.#entries.has(streamId)) {
       throw new NetworkError('invalid', `tcp/connect: streamId \`${printable(streamId)}\` is in use`);
@@ -57,7 +61,7 @@ export class ConnectionTcp {
       throw new NetworkError('limit', `${maxStreams} TCP streams are open on this connection, the maximum`);
     }
     const leave = this.#options.enter();
-    const entry: Entry = { opening: new AbortController(), stream: null, endWaiters: [] };
+    const entry: Entry = { opening: new AbortController(), stream: null, isClosing: false, endWaiters: [] };
     this.#entries.set(streamId, entry);
     const ended = () => {
       leave();
@@ -109,6 +113,7 @@ export class ConnectionTcp {
     const entry = this.#entries.get(streamId);
     if (entry === undefined) return;
     const ended = new Promise<void>((resolve) => entry.endWaiters.push(resolve));
+    entry.isClosing = true;
     reset(entry, 'the client closed the stream');
     await ended;
   }
@@ -138,11 +143,12 @@ export class ConnectionTcp {
     if (this.#entries.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
-  /** Resets every stream: some now and some in each later turn of the event loop, so that hundreds do not block it. */
+  /** Refuses further streams, and resets every stream: some now and some in each later turn of the event loop, so that hundreds do not block it. */
   async abortAll(): Promise<void> {
+    this.#isAborted = true;
     for (const [index, entry] of [...this.#entries.values()].entries()) {
       if (index > 0 && index % TCP_RESETS_PER_TURN === 0) await nextTurn();
-      reset(entry, 'the connection of the client has ended');
+      reset(entry, CONNECTION_ENDED);
     }
   }
 
@@ -152,11 +158,14 @@ export class ConnectionTcp {
   }
 
   #get(streamId: string): TcpStream {
-    const stream = this.#entries.get(streamId)?.stream ?? null;
+    const { stream = null, isClosing = false } = this.#entries.get(streamId) ?? {};
+    if (isClosing) throw notFound(`TCP stream \`${printable(streamId)}\` was closed with tcp/close`);
     if (stream !== null) return stream;
     throw notFound(`no TCP stream \`${printable(streamId)}\` is open on this connection; it may have ended`);
   }
 }
+
+const CONNECTION_ENDED = 'the connection of the client has ended';
 
 function reset({ opening, stream }: Entry, reason: string): void {
   if (stream === null) opening.abort(new Error(reason));

@@ -23,30 +23,39 @@ export interface EventSource {
   readonly nextSeq: number;
   readonly exit: ExitEvent | null;
   readonly end: ClosedEvent | null;
+  /** The stream that a text for the client belongs to. */
+  readonly textStream: StreamName;
   /** The first retained chunks after a sequence number; none when the process is forgotten. Valid until the next event. */
   retainedAfter(afterSeq: number): readonly RetainedChunk[];
+}
+
+/** The connection that a stream leads to. */
+interface StreamSink {
+  readonly saturated: boolean;
+  /** Whether the client understands `process/skipped`. */
+  readonly sharing: boolean;
 }
 
 /**
  * The events of one process on their way to one connection. A lossless stream sends every event; the program is paused while its
  * connection does not keep up. Any other stream sends nothing meanwhile. Afterwards it continues with what is still retained. When a
  * part of that is gone, it reports the gap and continues with new output. The exit and the end are always sent.
+ *
+ * A client of the reference waits for every sequence number and does not know `process/skipped`. It gets a line of text in place of the
+ * first missing event, and empty output in place of the others.
  */
 export class EventStream {
   /** Whether the program waits for this connection. */
   lossless: boolean;
   readonly #source: EventSource;
-  readonly #sink: { readonly saturated: boolean };
+  readonly #sink: StreamSink;
   readonly #notifier: ProcessNotifier;
   #nextSeq: number;
+  /** Empty output stands for the events before this one. */
+  #filledUntil = 0;
   #held = false;
 
-  constructor(
-    source: EventSource,
-    sink: { readonly saturated: boolean },
-    notifier: ProcessNotifier,
-    lossless: boolean,
-  ) {
+  constructor(source: EventSource, sink: StreamSink, notifier: ProcessNotifier, lossless: boolean) {
     this.#source = source;
     this.#sink = sink;
     this.#notifier = notifier;
@@ -62,6 +71,7 @@ export class EventStream {
   /** Leaves out everything before an event. Nothing is sent until {@link begin}. */
   hold(nextSeq: number): void {
     this.#nextSeq = nextSeq;
+    this.#filledUntil = 0;
     this.#held = true;
   }
 
@@ -74,6 +84,7 @@ export class EventStream {
   /** Continues with new output. What was not sent before is left out without a report. */
   restart(): void {
     this.#nextSeq = this.#source.nextSeq;
+    this.#filledUntil = 0;
     this.#held = false;
   }
 
@@ -105,6 +116,7 @@ export class EventStream {
   }
 
   #catchUp(skipsToNew: boolean): void {
+    if (!this.#fillGap()) return;
     while (this.#nextSeq < this.#source.nextSeq && !this.#sink.saturated) {
       const chunks = this.#source.retainedAfter(this.#nextSeq - 1);
       const firstSeq = chunks[0]?.seq ?? this.#source.nextSeq;
@@ -113,7 +125,7 @@ export class EventStream {
         return;
       }
       for (const { seq, stream, bytes } of chunks) {
-        this.#advance(seq);
+        if (!this.#advance(seq)) return;
         this.#notifier.output(seq, stream, bytes);
         this.#nextSeq = seq + 1;
         if (this.#sink.saturated) return;
@@ -127,15 +139,18 @@ export class EventStream {
     return beforeSeq - this.#nextSeq > marks;
   }
 
-  /** Continues with an event. Sends exit and end on the way and reports the rest as a gap. */
-  #advance(toSeq: number): void {
+  /**
+   * Continues with an event. Sends exit and end on the way and reports the rest as a gap. Returns false when the connection did not keep
+   * up before that.
+   */
+  #advance(toSeq: number): boolean {
     for (const mark of this.#marksBefore(toSeq)) {
-      this.#reportGap(mark.seq);
+      if (!this.#passGap(mark.seq)) return false;
       if ('exitCode' in mark) this.#sendExit(mark);
       else this.#notifier.closed(mark.seq, mark.reason);
       this.#nextSeq = mark.seq + 1;
     }
-    this.#reportGap(toSeq);
+    return this.#passGap(toSeq);
   }
 
   #marksBefore(seq: number): readonly (ExitEvent | ClosedEvent)[] {
@@ -146,12 +161,35 @@ export class EventStream {
     )[];
   }
 
-  #reportGap(beforeSeq: number): void {
-    if (beforeSeq > this.#nextSeq) this.#notifier.skipped(this.#nextSeq, beforeSeq - 1);
-    this.#nextSeq = beforeSeq;
+  /** Reports the events before one as a gap. Returns false when the connection did not keep up meanwhile. */
+  #passGap(beforeSeq: number): boolean {
+    const [from, to] = [this.#nextSeq, beforeSeq - 1];
+    if (to < from) return true;
+    if (this.#sink.sharing) {
+      this.#notifier.skipped(from, to);
+      this.#nextSeq = beforeSeq;
+      return true;
+    }
+    if (this.#sink.saturated) return false;
+    const text = `\r\n[events ${from} to ${to} of this process were skipped: ${WHY_SKIPPED}]\r\n`;
+    this.#notifier.output(this.#nextSeq++, this.#source.textStream, Buffer.from(text));
+    this.#filledUntil = beforeSeq;
+    return this.#fillGap();
+  }
+
+  /** Sends empty output in place of the rest of a gap. Returns false when the connection did not keep up meanwhile. */
+  #fillGap(): boolean {
+    while (this.#nextSeq < this.#filledUntil) {
+      if (this.#sink.saturated) return false;
+      this.#notifier.output(this.#nextSeq++, this.#source.textStream, NO_BYTES);
+    }
+    return true;
   }
 
   #sendExit({ seq, exitCode, reason, denied }: ExitEvent): void {
     this.#notifier.exited(seq, exitCode, reason, denied);
   }
 }
+
+const NO_BYTES = Buffer.alloc(0);
+const WHY_SKIPPED = 'another client drives it, and this client reads too slowly';

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProcessError } from '../../process/errors.ts';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
+import type { SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { ENDED_PROCESS_RECORDS, REF_CHARS, REFS_PER_RANDOM_READ } from '../limits.ts';
 import type { Dialect } from './process-events.ts';
@@ -11,6 +12,8 @@ interface EnteringProcess {
   readonly processId: string;
   readonly name: string | null;
   readonly lifetime: 'session' | 'detached';
+  /** The flow-control window of the session; null is none. */
+  readonly windowBytes: number | null;
   readonly dialect: Dialect;
 }
 
@@ -18,6 +21,20 @@ interface EnteringProcess {
 interface StartingSession extends HomeSession {
   readonly owner: string;
   readonly processes: ProcessManager;
+  readonly limits: SessionLimits | null;
+}
+
+/** What the detached processes of an owner get. */
+interface DetachedOptions {
+  readonly manager: ProcessManagerOptions;
+  /** What they may use together; null is no limit. */
+  readonly limits: SessionLimits | null;
+}
+
+/** Where a process runs, and what limits it together with others. */
+interface DetachedHome {
+  readonly manager: ProcessManager;
+  readonly limits: SessionLimits | null;
 }
 
 /** Whose processes a connection may use. */
@@ -42,37 +59,23 @@ class OwnerProcesses {
   readonly listed = new Set<SharedProcess>();
   /** The latest process with each name. */
   readonly names = new Map<string, SharedProcess>();
-  readonly #createManager: () => ProcessManager;
-  #detached: ProcessManager | null = null;
-
-  constructor(createManager: () => ProcessManager) {
-    this.#createManager = createManager;
-  }
-
-  /** Detached processes run here from the beginning, so that they do not end with a session. */
-  get detached(): ProcessManager {
-    this.#detached ??= this.#createManager();
-    return this.#detached;
-  }
-
-  get hasDetached(): boolean {
-    return this.#detached !== null;
-  }
+  /** Null before the first detached process. */
+  detached: DetachedHome | null = null;
 }
 
 /** All processes of a server, by the reference that it gives each of them and by their owners. */
 export class ProcessDirectory {
   readonly #spawner: Spawner;
-  readonly #detachedOptions: (owner: string) => ProcessManagerOptions;
+  readonly #detachedOptions: (owner: string) => DetachedOptions;
   readonly #byRef = new Map<string, SharedProcess>();
   readonly #owners = new Map<string, OwnerProcesses>();
   /** The first removed first. */
   readonly #ended = new Map<string, EndedProcess>();
   #randomness: Buffer = Buffer.alloc(0);
-  #started = 0;
+  #lastPosition = 0;
   #closing = false;
 
-  constructor(spawner: Spawner, detachedOptions: (owner: string) => ProcessManagerOptions) {
+  constructor(spawner: Spawner, detachedOptions: (owner: string) => DetachedOptions) {
     this.#spawner = spawner;
     this.#detachedOptions = detachedOptions;
   }
@@ -81,8 +84,9 @@ export class ProcessDirectory {
    * Gives a process its reference. It is listed when its start begins. Throws ProcessError when its name or id is in use, and for a
    * detached process while the server shuts down.
    */
-  enter(session: StartingSession, { processId, name, lifetime, dialect }: EnteringProcess): SharedProcess {
+  enter(session: StartingSession, entering: EnteringProcess): SharedProcess {
     const { owner } = session;
+    const { processId, name, lifetime } = entering;
     const processes = this.#ownerProcesses(owner);
     if (name !== null && processes.names.get(name)?.running) {
       throw new ProcessError(
@@ -100,10 +104,10 @@ export class ProcessDirectory {
     const ref = this.#newRef();
     const home =
       lifetime === 'detached'
-        ? { manager: processes.detached, key: ref }
-        : { manager: session.processes, key: processId };
-    const position = ++this.#started;
-    const identity = { ref, position, owner, name, lifetime, processId, dialect, session, ...home };
+        ? { ...this.#detachedHome(owner, processes), key: ref }
+        : { manager: session.processes, limits: session.limits, key: processId };
+    const position = this.#nextPosition();
+    const identity = { ...entering, ref, position, owner, session, ...home };
     return new SharedProcess(identity, {
       entered: (process) => this.#entered(process, processes),
       left: (process) => this.#left(process, processes),
@@ -147,12 +151,29 @@ export class ProcessDirectory {
   /** Refuses further detached processes, and returns the managers of those that exist. */
   close(): ProcessManager[] {
     this.#closing = true;
-    return [...this.#owners.values()].filter((owner) => owner.hasDetached).map(({ detached }) => detached);
+    return [...this.#owners.values()].flatMap(({ detached }) =>
+      detached === null ? [] : [detached.manager],
+    );
   }
 
   #ownerProcesses(owner: string): OwnerProcesses {
-    const create = () => new ProcessManager(this.#spawner, this.#detachedOptions(owner));
-    return this.#owners.get(owner) ?? new OwnerProcesses(create);
+    return this.#owners.get(owner) ?? new OwnerProcesses();
+  }
+
+  /** Detached processes run there from the beginning, so that they do not end with a session. */
+  #detachedHome(owner: string, processes: OwnerProcesses): DetachedHome {
+    if (processes.detached === null) {
+      const { manager, limits } = this.#detachedOptions(owner);
+      processes.detached = { manager: new ProcessManager(this.#spawner, manager), limits };
+    }
+    return processes.detached;
+  }
+
+  /** A time in microseconds, later than the previous one. A count would show an owner how many processes others start. */
+  #nextPosition(): number {
+    const now = Math.floor((performance.timeOrigin + performance.now()) * 1_000);
+    this.#lastPosition = Math.max(this.#lastPosition + 1, now);
+    return this.#lastPosition;
   }
 
   #entered(process: SharedProcess, processes: OwnerProcesses): void {
@@ -163,12 +184,15 @@ export class ProcessDirectory {
     if (name !== null) processes.names.set(name, process);
   }
 
-  #left(process: SharedProcess, { listed, names }: OwnerProcesses): void {
+  #left(process: SharedProcess, { listed, names, detached }: OwnerProcesses): void {
     const { ref, owner, name } = process;
     this.#byRef.delete(ref);
     listed.delete(process);
     if (name !== null && names.get(name) === process) names.delete(name);
-    if (listed.size === 0) this.#owners.delete(owner);
+    if (listed.size === 0) {
+      this.#owners.delete(owner);
+      detached?.limits?.close();
+    }
     this.#remember(process);
   }
 

@@ -75,7 +75,9 @@ function commandEvents(processId: string, sink: EventSink): ProcessListener {
   let lastExitCode = 0;
   return {
     output: (_seq, stream, bytes) => {
-      if (sink.attached) sendChunk(sink, beforeStream, `${legacyStream(stream)}","chunk":"`, bytes);
+      // Empty output stands for a skipped sequence number, which this dialect does not have.
+      if (sink.attached && bytes.length > 0)
+        sendChunk(sink, beforeStream, `${legacyStream(stream)}","chunk":"`, bytes);
     },
     exited: (_seq, exitCode) => {
       lastExitCode = exitCode;

@@ -25,7 +25,7 @@ export class SessionRegistry {
   /** Timers of the detached sessions; none for a TTL that is longer than any timer. */
   readonly #expiries = new Map<Session, NodeJS.Timeout>();
   readonly #detachedProcesses: DetachedProcesses;
-  /** The limits that every session gets; null is no limit. */
+  /** The limits that every session gets, and every owner for its detached processes; null is no limit. */
   readonly #limits: ResourceLimits | null;
   /** The processes of all sessions, and those that outlive their sessions. */
   readonly directory: ProcessDirectory;
@@ -39,10 +39,13 @@ export class SessionRegistry {
     this.#detachedProcesses = new DetachedProcesses(config);
     this.#limits = sessionLimits(config);
     this.directory = new ProcessDirectory(spawner, (owner) => ({
-      maxProcesses: config.maxProcessesPerConnection,
-      holder: 'owner',
-      closedRetentionMs: config.closedProcessRetentionMs,
-      keeper: this.#detachedProcesses.keeperFor(owner),
+      manager: {
+        maxProcesses: config.maxProcessesPerConnection,
+        holder: 'owner',
+        closedRetentionMs: config.closedProcessRetentionMs,
+        keeper: this.#detachedProcesses.keeperFor(owner),
+      },
+      limits: this.#limits && new SessionLimits(this.#limits, 'the detached programs of this owner'),
     }));
   }
 

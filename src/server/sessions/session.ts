@@ -30,6 +30,7 @@ export class Session implements HomeSession {
   readonly processes: ProcessManager;
   /** All processes that it started, by the ids that its client chose, in the order of their starts. */
   readonly shared = new Map<string, SharedProcess>();
+  readonly ending = new Map<string, SharedProcess>();
   readonly shellStates: ShellStates;
   readonly policyRequests = new PolicyRequests(() => this.#peer);
   readonly policyDecisions = new PolicyDecisions(this);
@@ -88,11 +89,13 @@ export class Session implements HomeSession {
   detach(): void {
     this.#peer = null;
     this.processes.closed.detach();
+    for (const process of this.ending.values()) process.leaveHome();
     for (const process of this.shared.values()) process.homeChanged();
   }
 
   /** The connection no longer keeps up, or does so again. */
   flowChanged(): void {
+    for (const process of this.ending.values()) process.homeFlowChanged();
     for (const process of this.shared.values()) process.homeFlowChanged();
   }
 

@@ -1,65 +1,47 @@
 import type { ManagedProcess, ProcessListener } from '../../process/managed-process.ts';
 import type { RetainedChunk } from '../../process/output-log.ts';
 import type { ProcessManager, ProcessObserver, ProcessSummary } from '../../process/process-manager.ts';
-import type { LimitReason } from '../../process/resources/resource-limits.ts';
+import type { LimitReason, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
-import { encodeNotification } from '../../protocol/envelope.ts';
-import { limitExceeded, printable, processDriven } from '../../protocol/errors.ts';
-import type { NotificationParamsOf } from '../../protocol/registry.ts';
+import { limitExceeded, processDriven } from '../../protocol/errors.ts';
 import {
   ATTACHMENTS_PER_PROCESS,
   CATCH_UP_PAGE_BYTES,
+  ENDING_PROCESSES_PER_SESSION,
   SHOWN_ATTACHED_CLIENTS,
-  SHOWN_CLIENT_NAME_CHARS,
 } from '../limits.ts';
+import { AttachmentAnnouncer } from './attachment-announcer.ts';
 import { type ClosedEvent, type EventSource, EventStream, type ExitEvent } from './event-stream.ts';
-import { type Dialect, type EventSink, OutputBroadcast, processNotifier } from './process-events.ts';
-
-/** A connection that receives the events of processes, or the session that it belongs to. */
-export interface FollowerSink extends EventSink {
-  readonly saturated: boolean;
-  /** The `clientName` of its `initialize`. */
-  readonly clientName: string;
-  /** Whether the client understands `process/attachment` and `process/skipped`. */
-  readonly sharing: boolean;
-}
-
-export type Role = 'viewer' | 'driver';
-type RoleChange = NonNullable<NotificationParamsOf<'process/attachment'>['reason']>;
+import { type Follower, type FollowerSink, type Role, shownName } from './follower.ts';
+import { OutputWindow } from './output-window.ts';
+import { type Dialect, OutputBroadcast, processNotifier } from './process-events.ts';
 
 /** The session that started a process, and the id that its client chose. */
 export interface HomeSession extends FollowerSink {
   /** The processes that the session knows by an id of its own. */
   readonly shared: Map<string, SharedProcess>;
+  /** Processes that are gone, by their former ids, whose end the client does not have yet because its connection does not keep up. */
+  readonly ending: Map<string, SharedProcess>;
 }
 
 /** What identifies a process on the server. */
 interface SharedProcessIdentity {
   readonly ref: string;
-  /** Its position among all processes that were ever started here, from 1. */
+  /** Its position in listings: a number that increases with every start. */
   readonly position: number;
   readonly owner: string;
   readonly name: string | null;
   readonly lifetime: 'session' | 'detached';
   readonly processId: string;
+  /** The flow-control window of the session; null is none. */
+  readonly windowBytes: number | null;
   readonly dialect: Dialect;
   readonly session: HomeSession;
   /** Where it runs, and its id there. */
   readonly manager: ProcessManager;
   readonly key: string;
-}
-
-/** One that follows the events of a process. */
-export interface Follower {
-  readonly processId: string;
-  readonly sink: FollowerSink;
-  readonly stream: EventStream;
-  /** Why its role changed since the last notification. */
-  roleChange: RoleChange | null;
-  /** Whether a notification waits until its connection keeps up. */
-  unannounced: boolean;
-  /** Called when the process is gone and the client has been notified. */
-  readonly ended: () => void;
+  /** What it may use together with other processes; null is no limit. */
+  readonly limits: SessionLimits | null;
 }
 
 /** The directory that a process is listed in. */
@@ -81,6 +63,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly lifetime: 'session' | 'detached';
   readonly manager: ProcessManager;
   readonly key: string;
+  readonly limits: SessionLimits | null;
+  textStream: StreamName = 'stdout';
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
   /** Called when the process has closed, before that is reported. */
@@ -93,14 +77,19 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #home: (Follower & { readonly sink: HomeSession }) | null;
   /** The attached connection that drives. */
   #driver: Follower | null = null;
+  /** What the client of the driver has not used yet; null where it sets no limit. */
+  #window: OutputWindow | null = null;
+  #windowOf: Follower | null = null;
   #process: ManagedProcess | null = null;
   #lastSeq = 0;
-  #announcing = false;
+  /** Whether a connection was ever attached, so that the session may have missed a change of its role. */
+  #wasShared = false;
+  readonly #announcer = new AttachmentAnnouncer(this);
   /** Created with the first attachment, which few processes have. */
   #broadcast: OutputBroadcast | null = null;
 
   constructor(identity: SharedProcessIdentity, directory: Directory) {
-    const { processId, dialect, session } = identity;
+    const { processId, dialect, session, windowBytes } = identity;
     this.ref = identity.ref;
     this.position = identity.position;
     this.owner = identity.owner;
@@ -108,9 +97,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.lifetime = identity.lifetime;
     this.manager = identity.manager;
     this.key = identity.key;
+    this.limits = identity.limits;
     this.#directory = directory;
     const stream = new EventStream(this, session, processNotifier(processId, dialect, session), true);
-    this.#home = { processId, sink: session, stream, roleChange: null, unannounced: false, ended: () => {} };
+    const unnotified = { roleChange: null, announced: 'never' as const };
+    this.#home = { processId, sink: session, stream, windowBytes: null, ...unnotified, ended: () => {} };
+    if (session.attached) this.#home.windowBytes = windowBytes;
+    this.#restartWindow();
   }
 
   /** Null before the start and when the process is forgotten. */
@@ -173,10 +166,12 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       );
     }
     const stream = new EventStream(this, sink, processNotifier(this.ref, 'process', sink), false);
-    const follower = { processId: this.ref, sink, stream, roleChange: null, unannounced: false, ended };
+    const unnotified = { roleChange: null, announced: 'never' as const };
+    const follower: Follower = { processId: this.ref, sink, stream, windowBytes: null, ...unnotified, ended };
     this.#attached.add(follower);
+    this.#wasShared = true;
     stream.hold(this.nextSeq);
-    this.#announceSoon();
+    this.#announcer.changed();
     return follower;
   }
 
@@ -193,7 +188,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   detach(follower: Follower): void {
     if (!this.#attached.delete(follower)) return;
     if (this.#driver === follower) this.#setDriver(null, 'driverLeft');
-    this.#announceSoon();
+    this.#announcer.changed();
+  }
+
+  /** Removes a connection that was notified of the end of the process. */
+  remove(follower: Follower): void {
+    this.#attached.delete(follower);
+    follower.ended();
   }
 
   /** Throws RpcError when a client other than this follower drives. */
@@ -215,6 +216,19 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     if (this.#driver === follower) this.#setDriver(null, 'driverLeft');
   }
 
+  /** The client of a follower has used the events up to this one. Counts while it drives. */
+  consumed(follower: Follower, seq: number): void {
+    if (follower !== this.#windowOf) return;
+    this.#window?.consumed(seq);
+    this.#updatePaused();
+  }
+
+  /** The client of a follower reports what it uses from now on, or no longer: null. Counts while it drives. */
+  setWindow(follower: Follower, windowBytes: number | null): void {
+    follower.windowBytes = windowBytes;
+    if (follower === this.#windowOf) this.#restartWindow();
+  }
+
   /** The error for a request that only the driver may make. */
   drivenBy(driver: Follower): Error {
     return processDriven(
@@ -222,16 +236,22 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     );
   }
 
-  /** The session is connected now, or no longer. */
+  /** The session is connected now, or no longer. It has no window until its present connection says that it reports what it uses. */
   homeChanged(): void {
-    this.#home?.stream.restart();
+    if (this.#home !== null) {
+      this.#home.stream.restart();
+      this.#home.announced = 'never';
+      this.#home.windowBytes = null;
+    }
     this.#updateDelivery();
-    if (this.#attached.size > 0) this.#announceSoon();
+    if (this.#wasShared) this.#announcer.changed();
   }
 
   /** The connection of the session no longer keeps up, or does so again. */
   homeFlowChanged(): void {
-    if (this.#home !== null) this.flowChanged(this.#home);
+    if (this.#home === null) return;
+    this.flowChanged(this.#home);
+    if (this.#process === null && this.end !== null && !this.#isBehind(this.#home)) this.leaveHome();
   }
 
   /** The session is over. Its process may outlive it. */
@@ -239,9 +259,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const home = this.#home;
     if (home === null) return;
     this.#home = null;
-    home.sink.shared.delete(home.processId);
+    for (const processes of [home.sink.shared, home.sink.ending]) {
+      if (processes.get(home.processId) === this) processes.delete(home.processId);
+    }
     this.#updateDelivery();
-    if (this.#attached.size > 0) this.#announceSoon();
+    if (this.#attached.size > 0) this.#announcer.changed();
   }
 
   /** The connection of a follower no longer keeps up, or does so again. */
@@ -249,21 +271,26 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#updatePaused();
     if (follower.sink.saturated) return;
     follower.stream.resume();
-    if (follower.unannounced) this.#announce(follower);
+    this.#announcer.flowed(follower);
   }
 
   get paused(): boolean {
-    for (const { stream, sink } of this.#followers()) if (stream.lossless && sink.saturated) return true;
+    for (const { stream, sink } of this.followers()) if (stream.lossless && sink.saturated) return true;
     return false;
   }
 
   reserved(): void {
-    this.#home?.sink.shared.set(this.#home.processId, this);
+    if (this.#home !== null) {
+      const { processId, sink } = this.#home;
+      sink.ending.get(processId)?.leaveHome();
+      sink.shared.set(processId, this);
+    }
     this.#directory.entered(this);
   }
 
   started(process: ManagedProcess): void {
     this.#process = process;
+    if (process.size !== null) this.textStream = 'pty';
   }
 
   /** Followers that are behind get the exit and the end without the output before it. */
@@ -271,25 +298,36 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#lastSeq = this.nextSeq - 1;
     this.#process = null;
     this.#directory.left(this);
-    this.leaveHome();
+    const home = this.#home;
+    if (home !== null && this.end !== null && home.sink.attached && this.#isBehind(home)) {
+      const { shared, ending } = home.sink;
+      shared.delete(home.processId);
+      const [oldest] = ending.values();
+      if (ending.size >= ENDING_PROCESSES_PER_SESSION) oldest?.leaveHome();
+      ending.set(home.processId, this);
+    } else this.leaveHome();
     for (const follower of this.#attached) {
       follower.roleChange = 'processGone';
       this.flowChanged(follower);
     }
-    if (this.#attached.size > 0) this.#announceSoon();
+    if (this.#attached.size > 0) this.#announcer.changed();
   }
 
   output(seq: number, stream: StreamName, bytes: Buffer): void {
     this.#home?.stream.output(seq, stream, bytes);
-    if (this.#attached.size === 0) return;
-    this.#broadcast ??= new OutputBroadcast(this.ref);
-    this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
+    if (this.#attached.size > 0) {
+      this.#broadcast ??= new OutputBroadcast(this.ref);
+      this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
+    }
+    if (this.#window === null) return;
+    this.#window.output(seq, bytes.length);
+    if (this.#window.full) this.#updatePaused();
   }
 
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void {
     const exit = { seq, exitCode, reason, denied };
     this.exit = exit;
-    for (const { stream } of this.#followers()) stream.exited(exit);
+    for (const { stream } of this.followers()) stream.exited(exit);
   }
 
   closed(seq: number, reason: LimitReason | null): void {
@@ -297,11 +335,16 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.end = end;
     this.endedAtMs = Date.now();
     this.beforeEnd();
-    for (const { stream } of this.#followers()) stream.closed(end);
+    for (const { stream } of this.followers()) stream.closed(end);
   }
 
   retainedAfter(afterSeq: number): readonly RetainedChunk[] {
     return this.#process?.retainedAfter(afterSeq, CATCH_UP_PAGE_BYTES) ?? [];
+  }
+
+  /** Whether events were not sent to a follower yet. */
+  #isBehind({ stream }: Follower): boolean {
+    return stream.nextSeq < this.nextSeq;
   }
 
   /** The attached connections that an event can be sent to now. */
@@ -309,7 +352,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     for (const { stream, sink } of this.#attached) if (stream.takes(seq)) yield sink;
   }
 
-  *#followers(): Generator<Follower> {
+  /** The session, and the attached connections. */
+  *followers(): Generator<Follower> {
     if (this.#home !== null) yield this.#home;
     yield* this.#attached;
   }
@@ -321,59 +365,30 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const affected = reason === 'takenOver' ? before : now;
     if (affected !== null) affected.roleChange = reason;
     this.#updateDelivery();
-    this.#announceSoon();
+    this.#announcer.changed();
   }
 
-  /** Only the driver's stream is lossless, and that of a session whose client would not understand a gap. */
+  /** The program waits for the driver only. */
   #updateDelivery(): void {
-    for (const follower of this.#followers()) {
-      const { stream, sink } = follower;
-      stream.lossless =
-        follower === this.#driver || (follower === this.#home && (this.#driver === null || !sink.sharing));
+    for (const follower of this.followers()) {
+      const { stream } = follower;
+      stream.lossless = follower === (this.#driver ?? this.#home);
       if (stream.lossless) stream.resume();
     }
-    this.#updatePaused();
+    if (this.driver === this.#windowOf) this.#updatePaused();
+    else this.#restartWindow();
   }
 
   #updatePaused(): void {
     this.#process?.setPaused(this.paused);
+    this.#process?.setHeld(this.#window?.full ?? false);
   }
 
-  /** Notifies the followers once for all changes of this turn of the event loop. */
-  #announceSoon(): void {
-    if (this.#announcing) return;
-    this.#announcing = true;
-    setImmediate(() => {
-      this.#announcing = false;
-      const attached = this.attachedClients;
-      for (const follower of this.#followers()) this.#announce(follower, attached);
-    });
+  /** The driver has used nothing yet of what comes from now on, and all that came before. */
+  #restartWindow(): void {
+    this.#windowOf = this.driver;
+    const windowBytes = this.#windowOf?.windowBytes ?? null;
+    this.#window = windowBytes === null ? null : new OutputWindow(windowBytes);
+    this.#updatePaused();
   }
-
-  /** A client that does not keep up is notified later, so that changes cannot pile up for it. */
-  #announce(follower: Follower, attached = this.attachedClients): void {
-    const { sink, processId, roleChange, stream } = follower;
-    if (!sink.attached || !sink.sharing) return;
-    // The exit and the end come first, also for a connection that attached in this turn.
-    if (roleChange === 'processGone') stream.begin();
-    follower.unannounced = sink.saturated;
-    if (sink.saturated) return;
-    const params: NotificationParamsOf<'process/attachment'> = {
-      processId,
-      role: roleChange === 'processGone' ? 'none' : this.roleOf(follower),
-      ...(roleChange !== null && { reason: roleChange }),
-      attached,
-      attachedCount: this.attachedCount,
-    };
-    follower.roleChange = null;
-    if (params.role === 'none') {
-      this.#attached.delete(follower);
-      follower.ended();
-    }
-    sink.sendBulk(Buffer.from(encodeNotification('process/attachment', params)));
-  }
-}
-
-function shownName({ sink }: Follower): string {
-  return printable(sink.clientName, SHOWN_CLIENT_NAME_CHARS);
 }

@@ -15,7 +15,7 @@ function setUp(tty = true) {
     async get(ref) {
       if (ref !== 'r1') throw new ClientError('notFound', `no process has the reference or name "${ref}"`);
       const argv = ['/bin/bash', '-lc', 'make'];
-      return { processId: ref, ref, argv, cwd: 'file:///src', tty, startedAtMs: 5 } as never;
+      return { processId: ref, ref, argv, cwd: '/src', tty, startedAt: new Date(5) } as never;
     },
     async attach(ref, options) {
       attached.push([ref, options?.takeOver]);

@@ -9,7 +9,6 @@ import type {
   SandboxType,
   StartOptions,
   StartParams,
-  WriteStatus,
 } from '../../../src/client/backend.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 
@@ -19,13 +18,14 @@ export class ScriptedProcess implements ExecProcess {
   readonly processId: string;
   ref: string | null = null;
   readonly name = null;
+  readonly program = null;
   readonly role = 'driver';
   readonly attachedClients = [];
   sandboxType: SandboxType | null = null;
   /** The calls in order. */
   readonly calls: string[] = [];
-  /** The result of a write, or its failure. */
-  writeResult: WriteStatus | Error = 'accepted';
+  /** The failure of a write. */
+  writeFailure: Error | null = null;
   signalResult: Error | null = null;
   terminateResult: Error | null = null;
   /** The options of the newest write or signal. */
@@ -87,11 +87,10 @@ export class ScriptedProcess implements ExecProcess {
     }
   }
 
-  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
+  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<void> {
     this.calls.push(`write ${JSON.stringify(bytes)}`);
     this.lastOptions = options;
-    if (this.writeResult instanceof Error) throw this.writeResult;
-    return this.writeResult;
+    if (this.writeFailure !== null) throw this.writeFailure;
   }
 
   async signal(name: string, options: CallOptions = {}): Promise<void> {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { StdioProgram } from '../../../src/agent/index.ts';
 import { MAX_LINE_BYTES } from '../../../src/agent/limits.ts';
+import { ClientError } from '../../../src/client/errors.ts';
 import { ScriptedBackend, type ScriptedProcess } from './scripted-backend.ts';
 
 async function launched(): Promise<{ program: StdioProgram; process: ScriptedProcess; errors: string[] }> {
@@ -40,8 +41,9 @@ describe('a program on stdio', () => {
     await program.send('{"id":1}');
     expect(process.calls).toEqual(['write "{\\"id\\":1}\\n"']);
     await expect(program.send('a\nb')).rejects.toThrow(TypeError);
-    process.writeResult = 'stdinClosed';
-    await expect(program.send('x')).rejects.toThrow('the program reads no input: stdinClosed');
+    process.writeFailure = new ClientError('stdinClosed', 'its stdin is closed');
+    const error = { name: 'StdioProgramError', message: 'its stdin is closed' };
+    await expect(program.send('x')).rejects.toMatchObject(error);
   });
 
   test('yields lines for every chunking of the output', async () => {

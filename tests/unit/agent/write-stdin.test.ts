@@ -113,21 +113,21 @@ describe('input', () => {
   test('for a program that is still starting can be retried', async () => {
     const fixture = new AgentFixture();
     const { id, process } = await fixture.running({ tty: true });
-    process.writeResult = 'starting';
+    process.writeFailure = new ClientError('server', 'it is still starting', { retryable: true });
     const call = await fixture.write({ session_id: id, chars: 'x' });
     expect(call.error).toMatchObject({ kind: 'writeFailed', sessionId: id });
-    process.writeResult = 'accepted';
+    process.writeFailure = null;
     const again = await fixture.write({ session_id: id, chars: 'x' });
     await fixture.clock.advance(350);
     expect(again.output).toMatchObject({ sessionId: id });
   });
 
-  test.each(['unknownProcess', 'stdinClosed'] as const)(
+  test.each(['notFound', 'stdinClosed'] as const)(
     'that finds the program gone (%s) reports its end',
-    async (status) => {
+    async (kind) => {
       const fixture = new AgentFixture();
       const { id, process } = await fixture.running({ tty: true });
-      process.writeResult = status;
+      process.writeFailure = new ClientError(kind, 'no luck');
       const call = await fixture.write({ session_id: id, chars: 'x' });
       await fixture.clock.advance(100);
       process.output('last words', 'pty').end(9);
@@ -141,7 +141,7 @@ describe('input', () => {
     const fixture = new AgentFixture();
     const { id, process } = await fixture.running({ tty: true });
     process.output('before', 'pty');
-    process.writeResult = 'unknownProcess';
+    process.writeFailure = new ClientError('notFound', 'no luck');
     const call = await fixture.write({ session_id: id, chars: 'x' });
     await fixture.clock.advance(250);
     expect(call).toMatchObject({ text: 'before', error: { kind: 'processFailed' } });
@@ -152,7 +152,7 @@ describe('input', () => {
   test('for a program that closed its stdin is rejected, and the program keeps running', async () => {
     const fixture = new AgentFixture();
     const { id, process } = await fixture.running({ tty: true });
-    process.writeResult = 'stdinClosed';
+    process.writeFailure = new ClientError('stdinClosed', 'no luck');
     const call = await fixture.write({ session_id: id, chars: 'x' });
     await fixture.clock.advance(250);
     expect(call.error).toMatchObject({ kind: 'stdinClosed', sessionId: id });
@@ -171,7 +171,7 @@ describe('input', () => {
     const fixture = new AgentFixture();
     const { id, process } = await fixture.running({ tty: true });
     process.output('before', 'pty');
-    process.writeResult = new ClientError(kind, 'no luck');
+    process.writeFailure = new ClientError(kind, 'no luck');
     const call = await fixture.write({ session_id: id, chars: 'x' });
     expect(call.error?.message).toContain('no luck');
     if (lost) {
@@ -190,8 +190,8 @@ describe('input', () => {
     async (tty) => {
       const fixture = new AgentFixture();
       const { id, process } = await fixture.running({ tty });
-      process.writeResult = new ClientError('timeout', 'it took too long');
-      process.signalResult = process.writeResult;
+      process.writeFailure = new ClientError('timeout', 'it took too long');
+      process.signalResult = process.writeFailure;
       const call = await fixture.write({ session_id: id, chars: '\u0003' });
       expect(process.lastOptions.timeoutMs).toBe(EXECUTOR_TIMEOUT_MS);
       expect(call.error).toMatchObject({ kind: 'writeFailed', sessionId: id });

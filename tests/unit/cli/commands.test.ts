@@ -37,7 +37,7 @@ describe.each(COMMANDS)('$name', (command) => {
     for (const { line } of examples) {
       const [name, ...words] = line.split(/ [<>] /)[0]!.split(' ');
       expect(name).toBe(command.name);
-      parseFlags(command.name, words, flags);
+      parseFlags(command.name, words, flags, command.takesProgram ? 'program' : 'anywhere');
     }
   });
 });

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { RunError, reportFailure, UsageError } from '../../../src/cli/failures.ts';
 import { ConfigError } from '../../../src/server/config/resolve.ts';
 
@@ -36,4 +36,29 @@ test('shows the stack of a bug only in debug mode', () => {
   const { text } = reportFailure(bug, true);
   expect(text).toBe(`exec-server: unexpected error: x is not a function\n${bug.stack}`);
   expect(reportFailure(new RunError('no'), true).text).toBe('exec-server: no');
+});
+
+describe('failures of a command that uses an environment', () => {
+  test('have the exit code 125, unless the error has its own', () => {
+    const style = { exitCode: 125, json: false };
+    expect(reportFailure(new RunError('no'), false, style).exitCode).toBe(125);
+    expect(reportFailure(new RunError('no', { exitCode: 127 }), false, style).exitCode).toBe(127);
+    expect(reportFailure(new UsageError('no', 'run'), false, style).exitCode).toBe(2);
+  });
+
+  test('are JSON objects when they are for programs', () => {
+    const style = { exitCode: 125, json: true };
+    const json = (error: unknown) => JSON.parse(reportFailure(error, false, style).text);
+    expect(json(new RunError("no process 'x'; 'exec-server ps' lists them", { kind: 'notFound' }))).toEqual({
+      code: 'notFound',
+      message: "no process 'x'",
+      hint: "'exec-server ps' lists them",
+    });
+    expect(json(new UsageError('--x needs a value'))).toEqual({
+      code: 'usage',
+      message: '--x needs a value',
+      hint: null,
+    });
+    expect(json(new TypeError('a bug')).code).toBe('unexpected');
+  });
 });

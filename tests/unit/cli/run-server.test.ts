@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, expect, test, vi } from 'vitest';
 import type { Host } from '../../../src/cli/commands.ts';
+import { SERVER_FAILURES } from '../../../src/cli/failures.ts';
 import { runServer } from '../../../src/cli/run-server.ts';
 import { publishFile } from '../../../src/cli/runtime-files.ts';
 import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
@@ -18,6 +19,7 @@ afterAll(() => workspace.close());
 class FakeHost implements Host {
   readonly env = {};
   debug = false;
+  failures = SERVER_FAILURES;
   isTerminal = false;
   surviveHangup(): void {}
   readonly stdin = new PassThrough();

@@ -1,5 +1,8 @@
 import type { CallOptions } from '../../../src/client/backend.ts';
+import { asClientError } from '../../../src/client/connection/call-errors.ts';
+import type { ClientError } from '../../../src/client/errors.ts';
 import type { FileSystemClient } from '../../../src/client/files/remote-file-system.ts';
+import { RpcError } from '../../../src/protocol/errors.ts';
 import type {
   CallParamsOf,
   Method,
@@ -7,6 +10,11 @@ import type {
   NotificationParamsOf,
   ResultOf,
 } from '../../../src/protocol/registry.ts';
+
+/** The error of a client whose server has answered with an error. */
+export function answered(code: number, message: string): ClientError {
+  return asClientError(new RpcError(code, message), 'fs/x');
+}
 
 type Answer = () => Promise<unknown>;
 

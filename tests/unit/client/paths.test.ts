@@ -27,9 +27,14 @@ describe('shellCommand', () => {
   });
 });
 
+test('an empty path is no path', async () => {
+  const refused = { kind: 'invalidInput', message: expect.stringMatching(/^the path is empty; pass '\.'/) };
+  expect(() => toFileUri('', 'file:///srv/ws')).toThrow(expect.objectContaining(refused));
+  await expect(fileUriOf('', async () => 'file:///srv/ws')).rejects.toMatchObject(refused);
+});
+
 describe('toFileUri', () => {
   test.each([
-    ['file:///srv/ws', '', 'file:///srv/ws'],
     ['file:///srv/ws', 'a/b', 'file:///srv/ws/a/b'],
     ['file:///srv/ws/', './a/', 'file:///srv/ws/a'],
     ['file:///srv/ws', '../x', 'file:///srv/x'],

@@ -55,7 +55,10 @@ export class FakeClient implements ClientLike {
 
 /** A process that the test ends. */
 export class FakeProcess {
-  state: ProcessState = { exited: false, exitCode: null, closed: false, sandboxDenied: false, failure: null };
+  state: ProcessState = {
+    ...{ exited: false, exitCode: null, closed: false, sandboxDenied: false, failure: null },
+    ...{ signal: null, timedOut: false, reason: null },
+  };
   readonly #listeners = new Set<() => void>();
 
   onChange(listener: () => void): () => void {

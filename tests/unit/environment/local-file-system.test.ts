@@ -65,7 +65,7 @@ test('more files may be open than a connection over a network may have', async (
 test('limits the number of watches, and frees the slot of a watch that is closed', async () => {
   const watches: FileWatch[] = [];
   for (let count = 0; count < MAX_WATCHES; count++) watches.push(await files.watch(uri('.')));
-  await expect(files.watch(uri('.'))).rejects.toMatchObject({ kind: 'invalidInput', code: -32600 });
+  await expect(files.watch(uri('.'))).rejects.toMatchObject({ kind: 'overloaded', code: -32600 });
   await watches[0]!.close();
   await files.watch(uri('.'));
 });

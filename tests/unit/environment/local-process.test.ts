@@ -84,7 +84,7 @@ test('a process that has ended is readable while it is retained', async () => {
 test('a process that has ended is unknown after its retention, and its events stay readable', async () => {
   const brief = new LocalConnection({}, { closedProcessRetentionMs: 1 });
   onTestFinished(() => brief.dispose());
-  const process = await new LazyBackend(brief).start(shell('p', 'printf out'));
+  const process = await new LazyBackend(brief).start({ ...shell('p', 'printf out'), pipeStdin: true });
   await waitFor('the end', () => process.state.closed);
   await waitFor('the end of the retention', () =>
     process.read().then(
@@ -92,9 +92,17 @@ test('a process that has ended is unknown after its retention, and its events st
       () => true,
     ),
   );
-  await expect(process.read()).rejects.toMatchObject({ kind: 'server', code: -32600 });
-  await expect(process.resize(1, 1)).rejects.toMatchObject({ kind: 'server', code: -32600 });
-  expect(await process.write('x')).toBe('unknownProcess');
+  const gone = {
+    kind: 'notFound',
+    code: -32600,
+    message: expect.stringMatching(/^unknown process: \S*sh \(process \w+\)$/),
+  };
+  await expect(process.read()).rejects.toMatchObject(gone);
+  await expect(process.resize(1, 1)).rejects.toMatchObject(gone);
+  await expect(process.write('x')).rejects.toMatchObject({
+    kind: 'stdinClosed',
+    message: expect.stringMatching(/^cannot write to \S*sh \(process \w+\): it has exited with code 0$/),
+  });
   expect(await process.closeStdin()).toBe(false);
   expect(await process.terminate()).toBe(false);
   await process.signal('interrupt');
@@ -123,19 +131,19 @@ describe('a start', () => {
     expect(await process.terminate()).toBe(true);
   });
 
-  test.each<[string, object, number]>([
-    ['an unknown kind of sandbox', { sandbox: { type: 'paper' } }, -32602],
-    ['a directory that is not UTF-8', { cwd: 'file:///%FF' }, -32603],
-    ['a terminal without rows', { tty: true, size: { rows: 0, cols: 1 } }, -32602],
-  ])('is rejected for %s', async (_name, params, code) => {
+  test.each<[string, object, number, string]>([
+    ['an unknown kind of sandbox', { sandbox: { type: 'paper' } }, -32602, 'invalidInput'],
+    ['a directory that is not UTF-8', { cwd: 'file:///%FF' }, -32603, 'unsupported'],
+    ['a terminal without rows', { tty: true, size: { rows: 0, cols: 1 } }, -32602, 'invalidInput'],
+  ])('is rejected for %s', async (_name, params, code, kind) => {
     const start = backend.start({ ...shell('p', ''), ...params } as StartParams);
-    await expect(start).rejects.toMatchObject({ name: 'ClientError', kind: 'server', code });
+    await expect(start).rejects.toMatchObject({ name: 'ClientError', kind, code });
   });
 });
 
 test('a terminal cannot get a size without rows', async () => {
   const process = await backend.start({ ...shell('p', 'exec sleep 1000'), tty: true });
-  await expect(process.resize(0, 1)).rejects.toMatchObject({ kind: 'server', code: -32602 });
+  await expect(process.resize(0, 1)).rejects.toMatchObject({ kind: 'invalidInput' });
 });
 
 test('a program sees files that were being written when it was started', async () => {

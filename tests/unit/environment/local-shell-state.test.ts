@@ -69,7 +69,7 @@ test('a sandboxed command gets the shell state of the same sandbox', async () =>
 test('rejects an invalid scope like a server', async () => {
   const shellSnapshot = { scopeId: '', shell: { name: 'bash', path: '/bin/bash' } };
   await expect(printed('a', 'true', { shellSnapshot })).rejects.toMatchObject({
-    kind: 'server',
+    kind: 'invalidInput',
     code: -32602,
   });
 });

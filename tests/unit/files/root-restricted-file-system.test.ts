@@ -69,6 +69,9 @@ const OPERATIONS: Readonly<Record<string, (path: NativePath) => Promise<unknown>
   readDirectory: (path) => files.readDirectory(path),
   hash: (path) => files.hash(path, FOLLOW, SIGNAL),
   walk: (path) => files.walk(path, WALK, SIGNAL),
+  list: (path) => files.list(path, FOLLOW),
+  setAttributes: (path) => files.setAttributes(path, { mode: 0o700 }),
+  createLink: (path) => files.createLink(path, 'inner', { replace: true }),
   'open to read': (path) => files.open(path, 'read'),
   'open to replace': (path) => files.open(path, 'replace'),
   'open to replace atomically': (path) => files.open(path, 'atomicReplace'),
@@ -114,7 +117,8 @@ test.each(
   expect(outside()).toEqual(OUTSIDE);
 });
 
-const ENDS_IN_LINK = Object.keys(OPERATIONS).filter((name) => !name.startsWith('rename'));
+/** The others work on the link itself. */
+const ENDS_IN_LINK = Object.keys(OPERATIONS).filter((name) => !/^(?:rename|list$)/.test(name));
 
 test.each(
   ENDS_IN_LINK.flatMap((operation) =>
@@ -143,6 +147,21 @@ test('files inside the root can be read and changed', async () => {
   await removeTree(at('root/inner'));
   expect(readdirSync(at('root')).sort()).toEqual(['a', 'dangling', 'file-out', 'way-in', 'way-out']);
   expect(readFileSync(at('root/a/b/c/moved'), 'utf8')).toBe('new');
+});
+
+test('lists a link without following it, and sets its own time', async () => {
+  await files.setAttributes(at('root/way-out'), { modifiedAtMs: 1_234 });
+  expect(await files.list(at('root/way-out'), FOLLOW)).toEqual({
+    attributes: expect.objectContaining({ kind: 'symlink', modifiedAtMs: 1_234 }),
+    entries: null,
+  });
+  await files.setAttributes(at('root/inner/file'), { mode: 0o640, modifiedAtMs: 5_001 });
+  expect(await files.list(at('root/inner'), FOLLOW)).toMatchObject({
+    attributes: { kind: 'directory' },
+    entries: [{ name: 'file', kind: 'file', mode: 0o640, modifiedAtMs: 5_001, size: 6 }],
+  });
+  await expect(files.setAttributes(at('root'), { mode: 0o700 })).rejects.toMatchObject({ kind: 'refused' });
+  expect(outside()).toEqual(OUTSIDE);
 });
 
 test('createDirectory fails where a file exists', async () => {

@@ -41,10 +41,14 @@ test.each([
   expect(JSON.parse(line!)).toMatchObject({ level: 'info', message: text, field: text });
 });
 
-test('escapes bidi characters', () => {
+test('escapes bidi and invisible characters', () => {
   const [line] = logged('info', (log) => log.info('a\u202eb', { field: '\u2066x\ufeff' }));
   expect(line).toContain('a\\u202eb');
   expect(line).toContain('\\u2066x\\ufeff');
+  const invisible = '\u200b\u00ad\u{e0041}';
+  const [other] = logged('info', (log) => log.info(invisible));
+  expect(other).toContain('\\u200b\\u00ad\\udb40\\udc41');
+  expect(JSON.parse(other!).message).toBe(invisible);
 });
 
 test('hides what looks like a secret and truncates long texts', () => {

@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from '../../../src/process/limits.ts';
-import { ManagedProcess, type ReadRequest } from '../../../src/process/managed-process.ts';
+import { ManagedProcess } from '../../../src/process/managed-process.ts';
+import type { ReadRequest } from '../../../src/process/read-page.ts';
 import type { RetentionLimits } from '../../../src/process/retained-stream.ts';
 import { FakeChild } from './fake-child.ts';
 
@@ -110,28 +111,6 @@ describe('exited and closed', () => {
     const { child, events } = start(new FakeChild(), { retention: { ...RETENTION, maxChunkBytes: 3 } });
     child.stdout.write('abcdefg');
     expect(events).toEqual(['1 stdout abc', '2 stdout def', '3 stdout g']);
-  });
-});
-
-describe('pausing', () => {
-  test('reads nothing while paused, and loses nothing', () => {
-    const { child, process, events } = start(new FakeChild(), { paused: true });
-    child.stdout.write('one');
-    expect(events).toEqual([]);
-    process.setPaused(false);
-    process.setPaused(true);
-    child.stdout.write('two');
-    child.endStreams();
-    child.exit(0);
-    expect(events).toEqual(['1 stdout one']);
-    process.setPaused(false);
-    expect(events).toEqual(['1 stdout one', '2 stdout two', '3 exited 0', '4 closed']);
-  });
-
-  test('reports the exit while paused when nothing is readable', () => {
-    const { child, events } = start(new FakeChild(), { paused: true });
-    child.exit(0);
-    expect(events).toEqual(['1 exited 0']);
   });
 });
 

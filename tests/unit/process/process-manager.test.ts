@@ -128,6 +128,14 @@ describe('ids', () => {
     expect((await manager.get('p')).closed).toBe(false);
   });
 
+  test('says that a process is unknown when another request has removed it', async () => {
+    const { manager, running } = createManager();
+    (await running('p')).finish();
+    const outcomes = await Promise.allSettled([manager.forget('p'), manager.forget('p')]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+    expect(outcomes[1]).toMatchObject({ reason: refused('unknownProcess') });
+  });
+
   test('limits the number of processes; evicts closed ones, the oldest first', async () => {
     const { start, running, list } = createManager({ maxProcesses: 2 });
     const a = await running('a');

@@ -7,27 +7,23 @@ import { DrawingTimeoutError, ScreenThread } from '../../../src/process/screen-t
 
 const START = { size: { rows: 200, cols: 500 }, input: [], exact: true };
 const OWNER = {};
+const drawing = (output: string | Buffer) => () => ({ start: START, inputs: [Buffer.from(output)] });
 /** Clears a hundred thousand cells for every four bytes. */
 const ENDLESS = Buffer.from('\x1b[2J'.repeat(100_000));
 
 describe('the thread that draws screens', () => {
   it('draws screens in the order of the requests', async () => {
     const thread = new ScreenThread();
-    const drawn = await Promise.all(
-      ['one', 'two', 'three'].map((text) => thread.draw(OWNER, START, [Buffer.from(text)])),
-    );
+    const drawn = await Promise.all(['one', 'two', 'three'].map((text) => thread.draw(OWNER, drawing(text))));
     expect(drawn.map(({ text }) => text.trim())).toEqual(['one', 'two', 'three']);
     expect(Buffer.isBuffer(drawn[0]!.redraw)).toBe(true);
   });
 
   it('gives up a screen that takes too long, and draws the next one', async () => {
     const thread = new ScreenThread(100);
-    await expect(thread.draw(OWNER, START, [ENDLESS])).rejects.toThrow(DrawingTimeoutError);
+    await expect(thread.draw(OWNER, drawing(ENDLESS))).rejects.toThrow(DrawingTimeoutError);
     const patient = new ScreenThread();
-    const [first, second] = [
-      patient.draw(OWNER, START, [ENDLESS]),
-      patient.draw(OWNER, START, [Buffer.from('next')]),
-    ];
+    const [first, second] = [patient.draw(OWNER, drawing(ENDLESS)), patient.draw(OWNER, drawing('next'))];
     await expect(first).rejects.toThrow(DrawingTimeoutError);
     expect((await second).text.trim()).toBe('next');
   });
@@ -37,7 +33,7 @@ describe('the thread that draws screens', () => {
     const [first, second] = [{}, {}];
     const drawn: string[] = [];
     const draw = async (owner: object, text: string) => {
-      drawn.push((await thread.draw(owner, START, [Buffer.from(text)])).text.trim());
+      drawn.push((await thread.draw(owner, drawing(text))).text.trim());
     };
     await Promise.all([
       ...['a', 'b', 'c'].map((text) => draw(first, text)),
@@ -49,8 +45,51 @@ describe('the thread that draws screens', () => {
   it('refuses a terminal that is too large', async () => {
     const thread = new ScreenThread();
     const size = { rows: 65_535, cols: 65_535 };
-    await expect(thread.draw(OWNER, { ...START, size }, [])).rejects.toThrow(/at most 250000 characters/);
-    await expect(thread.draw(OWNER, START, [size])).rejects.toThrow(/at most 250000 characters/);
+    for (const large of [
+      { start: { ...START, size }, inputs: [] },
+      { start: START, inputs: [size] },
+    ]) {
+      await expect(thread.draw(OWNER, () => large)).rejects.toThrow(/at most 250000 characters/);
+    }
+  });
+
+  it('has a limited queue, of which one owner cannot take everything', async () => {
+    const thread = new ScreenThread(undefined, 8);
+    const [first, second] = [{}, {}];
+    const waiting = Array.from({ length: 6 }, (_, index) => thread.draw(first, drawing(`a${index}`)));
+    await expect(thread.draw(first, drawing('more'))).rejects.toThrow(
+      expect.objectContaining({
+        code: 'tooManyDrawings',
+        message: '6 screens of this session wait to be drawn, its share at the moment; try again later',
+      }),
+    );
+    expect((await thread.draw(second, drawing('b'))).text.trim()).toBe('b');
+    expect((await Promise.all(waiting)).map(({ text }) => text.trim())).toEqual(
+      waiting.map((_, index) => `a${index}`),
+    );
+    expect((await thread.draw(first, drawing('again'))).text.trim()).toBe('again');
+  });
+
+  it('does not draw for a caller that is gone', async () => {
+    const thread = new ScreenThread();
+    const caller = new AbortController();
+    const gone = new Error('gone');
+    const drawn: string[] = [];
+    const draw = (text: string, signal?: AbortSignal) =>
+      thread.draw(
+        OWNER,
+        () => {
+          drawn.push(text);
+          return drawing(text)();
+        },
+        signal,
+      );
+    const drawings = [draw('one'), draw('two', caller.signal), draw('three')];
+    caller.abort(gone);
+    await expect(drawings[1]).rejects.toBe(gone);
+    await Promise.all([drawings[0], drawings[2]]);
+    await expect(draw('four', caller.signal)).rejects.toBe(gone);
+    expect(drawn).toEqual(['one', 'three']);
   });
 });
 

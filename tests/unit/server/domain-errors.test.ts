@@ -11,6 +11,7 @@ const codes: Record<ProcessErrorCode, number> = {
   unknownProcess: -32600,
   duplicateProcess: -32600,
   nameInUse: -32600,
+  stillRunning: -32600,
   tooManyProcesses: -32600,
   startCancelled: -32600,
   shuttingDown: -32600,
@@ -23,6 +24,7 @@ const codes: Record<ProcessErrorCode, number> = {
   unknownSignal: -32602,
   stdinGone: -32603,
   stdinFull: -32603,
+  tooManyDrawings: -32001,
 };
 
 test.each(Object.entries(codes) as [ProcessErrorCode, number][])(

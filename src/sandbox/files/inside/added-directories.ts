@@ -10,8 +10,8 @@ import {
 import { prospectiveEntry, prospectivePath } from './real-path.ts';
 
 /**
- * The file systems that a sandbox adds: its /dev and /proc, and the directories that hide those of the host. All are mounted read-only in
- * the sandbox of a helper, so the kernel refuses every change in them. This class explains those refusals. It also finds the requests
+ * The file systems that a sandbox adds: its /dev, /dev/pts and /proc, and the directories that hide those of the host. All are mounted
+ * read-only in the sandbox of a helper, so the kernel refuses every change in them. So are the device files of the host in /dev. This class explains those refusals. It also finds the requests
  * that would succeed without a change and yet say something about the host: removing a path that only the sandbox lacks, or creating a
  * directory that only the sandbox has.
  */

@@ -1,8 +1,10 @@
 import { Errno, isErrno, systemError } from '../../../files/errors.ts';
 import type {
   DirectoryEntry,
+  FileAttributes,
   FileMetadata,
   FileSystem,
+  PathListing,
   WalkEntry,
   WalkOptions,
   WalkResult,
@@ -134,6 +136,39 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
       await added.explain(() => files.rename(source, destination), destination, source);
     },
 
+    list: async (path, options) => {
+      const { attributes, entries } = await orEmulated<PathListing>(
+        () => files.list(requireVisible(path), options),
+        path,
+        () => ({ attributes: EMULATED_ATTRIBUTES, entries: [] }),
+      );
+      if (entries === null) return { attributes, entries };
+      const visible = entries.filter(
+        ({ name }) => !mounts.hidden.some((hidden) => isEntry(hidden, path, name)),
+      );
+      const known = new Set(visible.map(({ name }) => name));
+      const names = (await absent.namesIn(path)).filter((name) => !known.has(name));
+      return {
+        attributes,
+        entries: [...visible, ...names.map((name) => ({ name, ...EMULATED_ATTRIBUTES }))],
+      };
+    },
+
+    setAttributes: async (path, attributes) => {
+      const placement = await absent.entry(requireVisible(path));
+      if (placement !== null) throw systemError(placement.where === 'at' ? Errno.EROFS : Errno.ENOENT);
+      await added.explain(() => files.setAttributes(path, attributes), path);
+    },
+
+    createLink: async (path, target, options) => {
+      const placement = await absent.entry(requireVisible(path));
+      if (placement !== null) {
+        if (placement.where === 'below') throw systemError(Errno.EROFS);
+        throw systemError(options.replace ? Errno.EBUSY : Errno.EEXIST);
+      }
+      await added.explain(() => files.createLink(path, target, options), path);
+    },
+
     open: async (path, mode, options) => {
       if (mode !== 'read') refuseWrite(await absent.target(requireVisible(path)));
       return await added.explain(() => files.open(requireVisible(path), mode, options), path);
@@ -197,6 +232,13 @@ const EMULATED_DIRECTORY: FileMetadata = {
   isSymlink: false,
   size: 40,
   createdAtMs: 0,
+  modifiedAtMs: 0,
+};
+
+const EMULATED_ATTRIBUTES: FileAttributes = {
+  kind: 'directory',
+  size: EMULATED_DIRECTORY.size,
+  mode: 0o555,
   modifiedAtMs: 0,
 };
 

@@ -4,14 +4,21 @@ import {
   type FileContent,
   type FileOperationName,
   type OpenFile,
+  type PathListing,
   type Waiting,
   type WalkResult,
 } from '../../../files/file-system.ts';
 import { callOperation } from '../../../files/file-system-wrappers.ts';
 import type { SearchRequest } from '../../../files/search/query.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
-import { encodeEntries, encodeWalk } from '../wire/answers.ts';
-import type { FileOperation, HandleOperation, OpenedContent, ServedFiles } from '../wire/operations.ts';
+import { encodeEntries, encodeListing, encodeWalk } from '../wire/answers.ts';
+import type {
+  FileOperation,
+  HandleOperation,
+  OpenedContent,
+  OpenedFile,
+  ServedFiles,
+} from '../wire/operations.ts';
 import type { OpenFileTable } from './open-file-table.ts';
 
 /** The input of an operation besides its head. */
@@ -92,9 +99,14 @@ const RESULTS: Readonly<
   none: (_, run) => done(run()),
   json: async (_, run) => ({ head: await run() }),
   content: (context, run) => openContent(context, run as () => Promise<FileContent>),
-  file: async ({ openFiles }, run) => ({ head: (await openFiles.add(run as () => Promise<OpenFile>)).file }),
+  file: async ({ openFiles }, run) => {
+    const { file, opened } = await openFiles.add(run as () => Promise<OpenFile>);
+    const head: OpenedFile = { file, part: opened.part };
+    return { head };
+  },
   entries: async (_, run) => ({ content: encodeEntries((await run()) as DirectoryEntry[]) }),
   walk: async (_, run) => ({ content: encodeWalk((await run()) as WalkResult) }),
+  listing: async (_, run) => ({ content: encodeListing((await run()) as PathListing) }),
 };
 
 type HandleOperations = {

@@ -1,4 +1,4 @@
-import type { DirectoryEntry, WalkEntry, WalkResult } from '../../../files/file-system.ts';
+import type { DirectoryEntry, PathListing, WalkEntry, WalkResult } from '../../../files/file-system.ts';
 
 /** Encodes a directory listing: a letter for the kind and the name of each entry, separated by NUL. */
 export function encodeEntries(entries: readonly DirectoryEntry[]): Buffer {
@@ -18,6 +18,15 @@ export function decodeEntries(content: Buffer): DirectoryEntry[] {
       isDirectory: entry.startsWith('d'),
       isFile: entry.startsWith('f'),
     }));
+}
+
+/** Encodes a directory with the attributes of its entries. */
+export function encodeListing(listing: PathListing): Buffer {
+  return Buffer.from(JSON.stringify(listing));
+}
+
+export function decodeListing(content: Buffer): PathListing {
+  return JSON.parse(content.toString()) as PathListing;
 }
 
 /** Encodes the result of a walk: everything but the entries as JSON, then a letter for the kind and the URI of each entry, separated by NUL. */

@@ -11,9 +11,9 @@ import {
 import { buildFileSystem } from '../../../files/file-system-wrappers.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
-import { decodeEntries, decodeWalk } from './answers.ts';
+import { decodeEntries, decodeListing, decodeWalk } from './answers.ts';
 import type { Answer, HelperChannel, RequestOptions } from './helper-channel.ts';
-import type { OpenedContent } from './operations.ts';
+import type { OpenedContent, OpenedFile } from './operations.ts';
 
 /** The files of a helper. Open files stay open in the helper until they are closed or the helper exits. */
 export class HelperFileSystem {
@@ -80,9 +80,10 @@ const RESULTS: Readonly<Record<ResultKind, (answer: Answer, channel: HelperChann
   none: () => undefined,
   json: ({ head }) => head,
   content: ({ head, content }, channel) => new HelperContent(channel, head as OpenedContent, content),
-  file: ({ head }, channel) => new HelperFile(channel, head as number),
+  file: ({ head }, channel) => new HelperFile(channel, head as OpenedFile),
   entries: ({ content }) => decodeEntries(content),
   walk: ({ content }) => decodeWalk(content),
+  listing: ({ content }) => decodeListing(content),
 };
 
 type ResultKind = (typeof FILE_OPERATIONS)[FileOperationName]['result'];
@@ -131,12 +132,14 @@ class HelperContent implements FileContent {
 
 /** A file that is open in the helper. */
 class HelperFile implements OpenFile {
+  readonly part: OpenFile['part'];
   readonly #channel: HelperChannel;
   readonly #file: number;
 
-  constructor(channel: HelperChannel, file: number) {
+  constructor(channel: HelperChannel, { file, part }: OpenedFile) {
     this.#channel = channel;
     this.#file = file;
+    this.part = part;
   }
 
   async read(position: number, length: number, into?: Buffer): Promise<Buffer> {

@@ -1,5 +1,5 @@
 import type { FileErrorKind } from '../../../files/errors.ts';
-import type { FileOperationName, FileSystem } from '../../../files/file-system.ts';
+import type { FileOperationName, FileSystem, ReplacementPart } from '../../../files/file-system.ts';
 import type { NativePath } from '../../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
 
@@ -47,6 +47,12 @@ export interface FailureHead {
   readonly kind: FileErrorKind;
   readonly message: string;
   readonly errno: number | null;
+}
+
+/** The head of the answer to `open`. */
+export interface OpenedFile {
+  readonly file: number;
+  readonly part?: ReplacementPart | undefined;
 }
 
 /** The head of the answer to `readFile`; its content is the beginning of the file. `file` is null when there is no more. */

@@ -14,6 +14,7 @@ test('only calls without side effects are retryable', () => {
     'fs/canonicalize',
     'fs/getMetadata',
     'fs/hash',
+    'fs/list',
     'fs/readDirectory',
     'fs/readFile',
     'fs/search',
@@ -34,13 +35,14 @@ test('a write is retryable only with a writeId', () => {
   expect(rulesOf('fs/remove', { writeId: '1' }).retryable).toBe(false);
 });
 
-test('calls that end something use the reserved slot', () => {
+test('calls that end something, or let a program continue, use the reserved slot', () => {
   expect(methods.filter((method) => rulesOf(method, {}).cleanup).sort()).toEqual([
     'command/exec/terminate',
     'fs/close',
     'fs/unwatch',
     'http/cancel',
     'ports/unwatch',
+    'process/consumed',
     'process/detach',
     'process/terminate',
     'tcp/close',

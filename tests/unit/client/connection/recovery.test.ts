@@ -102,9 +102,7 @@ describe('a lost connection', () => {
     ];
     const terminated = await server.untilRequests('process/terminate', 2);
     expect(terminated.map((request) => request.params.processId).sort()).toEqual(['odd', 'unknown']);
-    expect(await types(unknown)).toEqual([
-      'failed process unknown can no longer be followed: no such process',
-    ]);
+    expect(await types(unknown)).toEqual(['failed x can no longer be followed: no such process']);
     expect(odd.state.failure).toEqual(kind('protocol'));
     for (const process of [evicted, healthy]) {
       server.link.exited(process.processId, process === evicted ? 9 : 2);

@@ -11,6 +11,7 @@ import {
 } from '../../../../src/client/limits.ts';
 import { LocalEnvironment } from '../../../../src/environment/local-environment.ts';
 import { Scratch } from '../../files/local/scratch.ts';
+import { answered } from '../fake-file-server.ts';
 
 const environment = new LocalEnvironment();
 afterAll(() => environment.dispose());
@@ -26,8 +27,11 @@ function filesWith(operations: Partial<ExecutorFileSystem> = {}, cwd: string | n
 }
 
 const files = filesWith();
-const refuse = (kind: ClientErrorKind, message: string, code?: number) => async () => {
-  throw new ClientError(kind, message, { code });
+const refuse = (kind: ClientErrorKind, message: string) => async () => {
+  throw new ClientError(kind, message);
+};
+const refuseWith = (error: ClientError) => async () => {
+  throw error;
 };
 const unsupported = refuse('unsupported', 'the server cannot do that');
 
@@ -53,7 +57,7 @@ test.each<[string, number, ClientErrorKind]>([
   ['No space left on device (os error 28)', -32603, 'server'],
   ['a text with (os error 13) inside', -32603, 'server'],
 ])('the error %s of code %d has the kind %s', async (message, code, kind) => {
-  const failing = filesWith({ writeFile: refuse('server', message, code) });
+  const failing = filesWith({ writeFile: refuseWith(answered(code, message)) });
   const error = await failing.write(at('file'), 'x').catch((thrown: ClientError) => thrown);
   expect(error).toMatchObject({ kind, code });
   expect((error as ClientError).message).toContain(`cannot write ${at('file')}: ${message}`);
@@ -109,7 +113,7 @@ test('a stream can be left early and read again', async () => {
 });
 
 test.each([
-  ['another file system', refuse('server', 'Cross-device link (os error 18)', -32603)],
+  ['another file system', refuseWith(answered(-32603, 'Cross-device link (os error 18)'))],
   ['a server that cannot rename', unsupported],
 ])('a move to %s copies and removes', async (_name, rename) => {
   mkdirSync(at('dir'));

@@ -3,7 +3,7 @@ import { ClientError } from '../../../../src/client/errors.ts';
 import { RemoteFileSystem } from '../../../../src/client/files/remote-file-system.ts';
 import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../../../../src/client/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { FakeFileServer } from '../fake-file-server.ts';
+import { answered, FakeFileServer } from '../fake-file-server.ts';
 
 const METADATA = {
   isDirectory: false,
@@ -74,10 +74,10 @@ describe('requests', () => {
 
 describe('results', () => {
   test.each([
-    [new ClientError('server', 'why', { code: -32004 }), 'notFound'],
-    [new ClientError('server', 'why', { code: -32600 }), 'invalidInput'],
-    [new ClientError('server', 'why', { code: -32602 }), 'server'],
-    [new ClientError('server', 'why', { code: -32603 }), 'server'],
+    [answered(-32004, 'why'), 'notFound'],
+    [answered(-32600, 'why'), 'invalidInput'],
+    [answered(-32602, 'why'), 'invalidInput'],
+    [answered(-32603, 'why'), 'server'],
     [new ClientError('disconnected', 'why'), 'brokenPipe'],
     [new ClientError('brokenPipe', 'why'), 'brokenPipe'],
     [new ClientError('timeout', 'why'), 'timeout'],
@@ -150,7 +150,7 @@ describe('concurrent metadata requests for a path', () => {
 
   test('all fail with the shared call, and the next one is sent again', async () => {
     const { server, files } = setUp();
-    server.refuse('fs/getMetadata', new ClientError('server', 'why', { code: -32004 }));
+    server.refuse('fs/getMetadata', answered(-32004, 'why'));
     const both = await Promise.allSettled([files.getMetadata(FILE), files.getMetadata(FILE)]);
     expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
     expect(server.params('fs/getMetadata')).toHaveLength(1);
@@ -164,11 +164,13 @@ describe('concurrent metadata requests for a path', () => {
     remove: (files) => files.remove('file:///other'),
     copy: (files) => files.copy(FILE, 'file:///other', { recursive: false }),
     rename: (files) => files.rename(FILE, 'file:///other'),
+    setAttributes: (files) => files.setAttributes('file:///other', { mode: 0o600 }),
+    createLink: (files) => files.createLink('file:///other', 'x'),
     replaceFile: (files) => files.replaceFile('file:///other', [], { atomic: false }),
   };
 
   test.each(Object.keys(changes))('are not shared across a %s', async (change) => {
-    const { server, files } = setUp(['fsRename', 'fileWriteStreaming']);
+    const { server, files } = setUp(['fsRename', 'fsAttributes', 'fileWriteStreaming']);
     server.answerAnything();
     const answer = server.hold('fs/getMetadata');
     const before = files.getMetadata(FILE);
@@ -260,12 +262,12 @@ describe('readFileStream', () => {
   test('reports brokenPipe when the handle is gone, because the file may exist', async () => {
     const { server, files } = setUp();
     server.answerAnything();
-    server.refuse('fs/readBlock', new ClientError('server', 'unknown file handle', { code: -32004 }));
+    server.refuse('fs/readBlock', answered(-32004, 'unknown file handle'));
     await expect(collect(files.readFileStream(FILE))).rejects.toMatchObject({ kind: 'brokenPipe' });
   });
 
   test.each([
-    ['refused', new ClientError('server', 'no', { code: -32004 }), 0],
+    ['refused', answered(-32004, 'no'), 0],
     ['abandoned', new ClientError('timeout', 'no'), 1],
   ])('closes the file exactly when needed after an open that was %s', async (_name, error, closes) => {
     const { server, files } = setUp();
@@ -279,10 +281,19 @@ describe('readFileStream', () => {
 describe('missing capabilities', () => {
   test.each<[string, string[], (files: RemoteFileSystem) => Promise<unknown>, string]>([
     ['rename', [], (files) => files.rename(FILE, FILE), 'fsRename'],
+    ['list', [], (files) => files.list([FILE]), 'fsAttributes'],
+    ['setAttributes', [], (files) => files.setAttributes(FILE, {}), 'fsAttributes'],
+    ['createLink', [], (files) => files.createLink(FILE, 'x'), 'fsAttributes'],
     ['search', [], (files) => files.search(FILE, 'x'), 'fsSearch'],
     ['watch', [], (files) => files.watch(FILE), 'fsWatch'],
     ['replaceFile', [], (files) => files.replaceFile(FILE, [], { atomic: false }), 'fileWriteStreaming'],
     ['atomic replaceFile', ['fileWriteStreaming'], (files) => files.replaceFile(FILE, []), 'fsAtomicReplace'],
+    [
+      'replaceFile with attributes',
+      ['fileWriteStreaming', 'fsAtomicReplace'],
+      (files) => files.replaceFile(FILE, [], { attributes: { mode: 0o600 } }),
+      'fsAttributes',
+    ],
   ])('make %s unsupported', async (_name, capabilities, attempt, needed) => {
     const { server, files } = setUp(capabilities);
     await expect(attempt(files)).rejects.toMatchObject({
@@ -339,7 +350,7 @@ describe('replaceFile', () => {
   test('discards the new file when one of several blocks is refused', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
-    server.refuse('fs/writeBlock', new ClientError('server', 'No space left on device', { code: -32603 }));
+    server.refuse('fs/writeBlock', answered(-32603, 'No space left on device'));
     const writing = files.replaceFile(FILE, chunks(3 * FILE_BLOCK_BYTES));
     await expect(writing).rejects.toThrow('No space left on device');
     expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
@@ -379,7 +390,7 @@ describe('replaceFile', () => {
   test('waits for the discard when it is aborted and the server answers', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
-    server.refuse('fs/writeBlock', new ClientError('server', 'disk full', { code: -32603 }));
+    server.refuse('fs/writeBlock', answered(-32603, 'disk full'));
     const close = server.hold('fs/close');
     let over = false;
     const replacing = files.replaceFile(FILE, chunks(1)).catch(() => {
@@ -395,7 +406,7 @@ describe('replaceFile', () => {
   test('fails when closing fails', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
-    server.refuse('fs/close', new ClientError('server', 'disk full', { code: -32603 }));
+    server.refuse('fs/close', answered(-32603, 'disk full'));
     await expect(files.replaceFile(FILE, chunks(1))).rejects.toMatchObject({ message: 'disk full' });
   });
 });

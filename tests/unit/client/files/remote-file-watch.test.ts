@@ -6,7 +6,7 @@ import { WATCH_QUEUE_CHANGES } from '../../../../src/client/limits.ts';
 import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
 import type { NotificationParamsOf } from '../../../../src/protocol/registry.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { FakeFileServer } from '../fake-file-server.ts';
+import { answered, FakeFileServer } from '../fake-file-server.ts';
 import { FakeServer } from '../fake-server.ts';
 
 const ROOT = 'file:///w';
@@ -106,7 +106,7 @@ test('close does not wait for a server that does not answer', async () => {
 test('a refused watch leaves no listener', async () => {
   const server = new FakeFileServer(['fsWatch']);
   server.answerAnything();
-  server.refuse('fs/watch', new ClientError('server', 'no', { code: -32004 }));
+  server.refuse('fs/watch', answered(-32004, 'no'));
   const attempt = new RemoteFileSystem(server).watch(ROOT);
   await expect(attempt).rejects.toMatchObject({ kind: 'notFound' });
   expect(server.listeners).toBe(0);
@@ -183,7 +183,7 @@ async function failureOf(watch: FileWatch): Promise<unknown> {
 test('a path that is gone after a recovery ends the watch after the known changes', async () => {
   const { server, watch, tell } = await setUp();
   tell(change('a'));
-  server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
+  server.refuse('fs/watch', answered(-32004, 'gone'));
   server.enter('recovering');
   server.enter('connected');
   const changes = watch[Symbol.asyncIterator]();
@@ -193,7 +193,7 @@ test('a path that is gone after a recovery ends the watch after the known change
 
 test('does not renew a failed watch, even if its error was not read yet', async () => {
   const { server, watch } = await setUp();
-  server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
+  server.refuse('fs/watch', answered(-32004, 'gone'));
   server.enter('recovering');
   server.enter('connected');
   await waitFor('the failure', () => server.listeners === 0);

@@ -131,7 +131,7 @@ describe('attach', () => {
       kind('invalidInput', { message: expect.stringContaining('the last event is 5') }),
     );
     expect(server.requests('process/detach')).toHaveLength(1);
-    await expect(attach(server, { afterSeq: -1 })).rejects.toEqual(kind('config'));
+    await expect(attach(server, { afterSeq: -1 })).rejects.toEqual(kind('invalidInput'));
   });
 
   test('reports the end of a process that has ended, from every starting point', async () => {
@@ -301,7 +301,7 @@ describe('the role', () => {
   test('none ends the events with the reason', async () => {
     for (const [reason, expected] of [
       ['processGone', 'failed notFound'],
-      ['accessEnded', 'failed server'],
+      ['accessEnded', 'failed permissionDenied'],
     ]) {
       const server = sharingServer();
       const { client, process } = await attach(server);
@@ -379,11 +379,13 @@ describe('several handles of one process', () => {
     expect(first.role).toBe('none');
     expect(second.role).toBe('viewer');
     expect(server.requests('process/detach')).toEqual([]);
-    expect(await reading[0]).toEqual(['1:<1>', '2:<2>', '3:<3>', 'failed closed']);
+    expect(await reading[0]).toEqual(['1:<1>', '2:<2>', '3:<3>']);
+    expect(first.state.failure).toEqual(kind('closed'));
+    await expect(first.wait()).rejects.toEqual(kind('closed'));
     await second.detach();
     await second.detach();
     expect(server.requests('process/detach')).toHaveLength(1);
-    expect(await reading[1]).toEqual(['3:<3>', 'failed closed']);
+    expect(await reading[1]).toEqual(['3:<3>']);
     await client.close();
   });
 
@@ -421,8 +423,12 @@ describe('client.processes', () => {
   const info = (ref: string, rest = {}) => ({
     processId: ref,
     ref,
+    argv: ['make', 'all'],
+    cwd: 'file:///srv/my%20app',
+    tty: false,
     state: 'running',
     startedAtMs: 1,
+    nextSeq: 1,
     ...rest,
   });
 
@@ -442,10 +448,73 @@ describe('client.processes', () => {
     await client.close();
   });
 
-  test('ends a list that does not end by itself', async () => {
+  test('returns native paths, dates, and null for what the server does not report', async () => {
+    const server = sharingServer();
+    const ended = { state: 'closed', exitCode: 137, reason: 'timeout', endedAtMs: 5, outputBytes: 7 };
+    server.answers['process/list'] = () => ({
+      processes: [
+        info('a', { tty: true, size: { rows: 1, cols: 2 }, ports: [80], unknown: 1 }),
+        info('b', { ...ended, name: 'n', owner: 'o', lifetime: 'detached', argvTruncated: true }),
+      ],
+    });
+    const client = await server.connect();
+    const common = {
+      argv: ['make', 'all'],
+      cwd: '/srv/my app',
+      startedAt: new Date(1),
+      nextSeq: 1,
+      attached: [],
+    };
+    expect(await client.processes.list()).toEqual([
+      {
+        ...common,
+        ...{ processId: 'a', ref: 'a', name: null, owner: null, lifetime: 'session', argvTruncated: false },
+        ...{
+          tty: true,
+          size: { rows: 1, cols: 2 },
+          state: 'running',
+          exitCode: null,
+          signal: null,
+          reason: null,
+        },
+        ...{ endedAt: null, outputBytes: null, ports: [80] },
+      },
+      {
+        ...common,
+        ...{ processId: 'b', ref: 'b', name: 'n', owner: 'o', lifetime: 'detached', argvTruncated: true },
+        ...{ tty: false, size: null, state: 'closed', exitCode: 137, signal: 'SIGKILL', reason: 'timeout' },
+        ...{ endedAt: new Date(5), outputBytes: 7, ports: null },
+      },
+    ]);
+    await client.close();
+  });
+
+  test.each<[string, unknown]>([
+    ['no object', null],
+    ['no list', { processes: {} }],
+    ['a position that is no number', { processes: [], next: 'x' }],
+    ['an entry without a start', { processes: [info('a', { startedAtMs: null })] }],
+    ['an entry with an unknown state', { processes: [info('a', { state: 'asleep' })] }],
+    ['an entry whose arguments are no texts', { processes: [info('a', { argv: [1] })] }],
+  ])('rejects a result with %s', async (_name, result) => {
+    const server = sharingServer();
+    const client = await server.connect();
+    server.answers['process/list'] = (_params, link) => {
+      link.respond(server.requests('process/list').at(-1)!, result);
+      return SILENCE;
+    };
+    await expect(client.processes.list()).rejects.toEqual(kind('protocol'));
+    await client.close();
+  });
+
+  test('ends a list that repeats a page, and one that does not end by itself', async () => {
     const server = sharingServer();
     server.answers['process/list'] = () => ({ processes: [], next: 1 });
     const client = await server.connect();
+    await expect(client.processes.list()).rejects.toEqual(kind('protocol'));
+    expect(server.requests('process/list')).toHaveLength(2);
+    let next = 0;
+    server.answers['process/list'] = () => ({ processes: [], next: ++next });
     await expect(client.processes.list()).rejects.toEqual(kind('protocol'));
     await client.close();
   });

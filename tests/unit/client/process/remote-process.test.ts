@@ -35,11 +35,8 @@ describe('start', () => {
     expect(process.sandboxType).toBe('linuxSeccomp');
     expect(await all(process.events())).toEqual(['1:early', 'exited 2', 'closed 3']);
     expect(process.state).toEqual({
-      exited: true,
-      exitCode: 0,
-      closed: true,
-      sandboxDenied: false,
-      failure: null,
+      ...{ exited: true, exitCode: 0, signal: null, timedOut: false, reason: null, closed: true },
+      ...{ sandboxDenied: false, failure: null },
     });
     await client.close();
   });

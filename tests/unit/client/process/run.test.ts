@@ -185,7 +185,10 @@ describe('OutputCollector', () => {
     return { events } as unknown as ExecProcess;
   }
 
-  const state = { exited: true, exitCode: 0, closed: true, sandboxDenied: false, failure: null };
+  const state = {
+    ...{ exited: true, exitCode: 0, closed: true, sandboxDenied: false, failure: null },
+    ...{ signal: null, timedOut: false, reason: null },
+  };
   const times = { timedOut: false, wallTimeMs: 1 };
 
   test('keeps the first bytes, counts the others and releases their memory', async () => {

@@ -51,7 +51,19 @@ it('connects to attach to a process, and keeps the connection until the process 
   server.environmentInfo = { capabilities: { processSharing: true } };
   server.answers['process/attach'] = ({ ref }) => ({ processId: ref, ref, role: 'viewer', nextSeq: 1 });
   server.answers['process/detach'] = () => ({});
-  server.answers['process/list'] = () => ({ processes: [{ processId: 'r', ref: 'r', name: 'build' }] });
+  server.answers['process/list'] = () => ({
+    processes: [
+      {
+        processId: 'r',
+        ref: 'r',
+        name: 'build',
+        argv: ['x'],
+        cwd: 'file:///',
+        state: 'running',
+        startedAtMs: 1,
+      },
+    ],
+  });
   const environment = environmentOf(server);
   const process = await environment.attach('r');
   expect((await environment.processes.get('build')).ref).toBe('r');

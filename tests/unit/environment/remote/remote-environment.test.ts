@@ -279,6 +279,9 @@ describe('services', () => {
     await files.remove('a', { force: true });
     await files.copy('a', 'b', { recursive: true });
     await files.rename('a', 'b');
+    await files.list(['a'], { recursive: true });
+    await files.setAttributes('a', { mode: 1 });
+    await files.createLink('a', 'b', { replace: true });
     await files.search('a', 'x', { timeoutMs: 7 });
     await files.replaceFile('a', none, { atomic: false });
     expect(calls).toEqual([
@@ -293,6 +296,9 @@ describe('services', () => {
       ['remove', 'a', { force: true }],
       ['copy', 'a', 'b', { recursive: true }],
       ['rename', 'a', 'b', {}],
+      ['list', ['a'], { recursive: true }],
+      ['setAttributes', 'a', { mode: 1 }, {}],
+      ['createLink', 'a', 'b', { replace: true }],
       ['search', 'a', 'x', { timeoutMs: 7 }],
       ['replaceFile', 'a', none, { atomic: false }],
     ]);

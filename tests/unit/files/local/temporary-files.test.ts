@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
+  partName,
   removeStaleTemporaries,
   sweepTemporaries,
   temporaryName,
@@ -52,6 +53,17 @@ describe('temporary names', () => {
     expect(name.startsWith(`.${euros.slice(0, 63)}.exec-server-`)).toBe(true);
     expect(await temporaryName('\xbf'.repeat(80))).toMatch(/^\.\.exec-server-/);
   });
+});
+
+test('parts of resumable replacements stay for a week', async () => {
+  const key = '0123456789abcdef0123456789abcdef';
+  const [part, old, other] = [partName('f', key), partName('old', key), `f.exec-server-${key}.part`];
+  for (const name of [part, old, other]) writeFileSync(join(folder, name), 'half');
+  age(part, 6 * 24 * 60);
+  age(old, 8 * 24 * 60);
+  age(other, 8 * 24 * 60);
+  await sweep();
+  expect(names().sort()).toEqual([part, other].sort());
 });
 
 describe('stale temporary files', () => {

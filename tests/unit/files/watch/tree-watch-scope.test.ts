@@ -1,8 +1,10 @@
-import { rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FileError } from '../../../../src/files/errors.ts';
-import { makeFile, TreeFixture } from './tree-fixture.ts';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
+import { watchTree } from '../../../../src/files/watch/tree-watch.ts';
+import { makeFile, OPTIONS, TreeFixture } from './tree-fixture.ts';
 
 let fixture: TreeFixture;
 let root: string;
@@ -120,4 +122,25 @@ describe('the root', () => {
     expect(failure).toBeInstanceOf(FileError);
     expect(failure).toMatchObject({ kind: 'notFound', message: 'No such file or directory (os error 2)' });
   });
+});
+
+/** The user of a server that is not root. */
+const NOBODY = 65534;
+
+test('a directory that may not be listed is not watched', async () => {
+  const locked = join(root, 'locked');
+  await mkdir(locked, { mode: 0 });
+  await chmod(fixture.base, 0o755);
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid!(NOBODY);
+  try {
+    const watching = watchTree(nativePathOfText(locked), OPTIONS, () => {});
+    await expect(watching).rejects.toMatchObject({
+      kind: 'refused',
+      message: 'Permission denied (os error 13)',
+    });
+  } finally {
+    if (isRoot) process.seteuid!(0);
+    await chmod(locked, 0o700);
+  }
 });

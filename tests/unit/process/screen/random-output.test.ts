@@ -34,6 +34,7 @@ const sequence = fc.oneof(
     '\x1b[s',
     '\x1b[u',
   ),
+  fc.constantFrom('\x1b[H\x1b[2J', '\x1b[1;1H\x1b[2J', '\x1b[2J\x1b[H', '\x1b[2J\x1b[1;1H'),
   fc.constantFrom('\x1b[3g', '\x1b[g', '\x1b#8', '\x1b[2 q', '\x1b[0 q'),
   fc
     .tuple(fc.constantFrom(1, 5, 6, 25, 45, 1000, 1002, 1003, 1004, 1006, 2004), final('hl'))

@@ -1,4 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { MAX_CELL_CHARACTERS, MAX_TITLE_CHARACTERS } from '../../../../src/process/screen/limits.ts';
+import { ScreenTracker } from '../../../../src/process/screen/screen-tracker.ts';
+import { ScreenThread } from '../../../../src/process/screen-thread.ts';
 import { clientTerminal, feed, TrackedTerminal, visibleState } from '../../../support/terminals.ts';
 
 const SIZE = { rows: 5, cols: 20 };
@@ -48,6 +51,56 @@ describe('the screen of a terminal', () => {
     const [first, second] = [terminal.tracker.draw(), terminal.tracker.draw()];
     expect(second).toBe(first);
     expect((await first).text).toContain('text');
+  });
+
+  it('is not drawn when all callers are gone before it begins', async () => {
+    const thread = new ScreenThread();
+    let drawings = 0;
+    const output = { lastSeq: 1, totalBytes: 4, bytesFrom: () => Buffer.from('text') };
+    const tracker = new ScreenTracker(SIZE, output, (prepare, signal) =>
+      thread.draw(
+        output,
+        () => {
+          drawings++;
+          return prepare();
+        },
+        signal,
+      ),
+    );
+    const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()];
+    const busy = tracker.draw();
+    const reason = new Error('gone');
+    await new Promise(setImmediate);
+    const waiting = [tracker.draw(first.signal), tracker.draw(second.signal)];
+    first.abort(reason);
+    await expect(waiting[0]).rejects.toBe(reason);
+    second.abort(reason);
+    await expect(waiting[1]).rejects.toBe(reason);
+    const wanted = tracker.draw(third.signal);
+    expect((await wanted).text).toContain('text');
+    expect((await busy).text).toContain('text');
+    expect(drawings).toBe(2);
+  });
+
+  it('has a title of limited length', async () => {
+    const terminal = tracked();
+    terminal.write(`\x1b]2;${'\u{1f600}'.repeat(600)}\x07x`);
+    const { title, redraw } = await terminal.tracker.draw();
+    expect(title).toBe('\u{1f600}'.repeat(MAX_TITLE_CHARACTERS / 2));
+    expect(redraw.length).toBeLessThan(4 * MAX_TITLE_CHARACTERS);
+  });
+
+  it('has a limited number of combining characters in a cell, and is not exact then', async () => {
+    const drawn = (output: string) => {
+      const terminal = new TrackedTerminal(SIZE, { headBytes: 64, tailBytes: 1 << 20 });
+      terminal.write(output);
+      return terminal.tracker.draw();
+    };
+    expect(await drawn('e\u0301')).toMatchObject({ text: 'e\u0301\n\n\n\n', exact: true });
+    const { text, redraw, exact } = await drawn(`e${'\u0301'.repeat(100_000)}f`);
+    expect(text).toBe(`e${'\u0301'.repeat(MAX_CELL_CHARACTERS - 1)}f\n\n\n\n`);
+    expect(redraw.length).toBeLessThan(1_000);
+    expect(exact).toBe(false);
   });
 
   it.each([

@@ -64,3 +64,12 @@ test.each([
 ])('rejects %j on PATH %j with %s', async (program, path, code, message) => {
   await expect(find(program, path)).rejects.toMatchObject({ name: 'SpawnError', code, message });
 });
+
+// Root may search every directory.
+test.skipIf(process.getuid?.() === 0)('says that a directory of the path is not accessible', async () => {
+  const hidden = join(root, 'hidden');
+  mkdirSync(hidden, { mode: 0 });
+  const message = `program ${hidden}/x cannot be reached: a directory of its path is not accessible`;
+  await expect(find(`${hidden}/x`)).rejects.toMatchObject({ code: 'EACCES', message });
+  chmodSync(hidden, 0o700);
+});

@@ -95,6 +95,38 @@ test('reports ports of another network namespace as such', async ({ skip }) => {
   expect(found.get(program.tree)).toEqual([{ port, address: '0.0.0.0', ownNetwork: true }]);
 });
 
+test('looks at each process once, however many trees it scans', async () => {
+  const program = start(process.execPath, '-e', LISTEN, '127.0.0.1');
+  const [port] = JSON.parse(await program.nextLine());
+  const trees = Array.from({ length: 1_000 }, (_, index) => ({ pid: 1, tag: BigInt(index), reaped: true }));
+  const looks = new Map<number, number>();
+  const ports = new ListeningPorts((pid) => {
+    looks.set(pid, (looks.get(pid) ?? 0) + 1);
+    return pid === program.tree.pid ? 500n : null;
+  });
+  expect([...(await ports.scan(trees))]).toEqual([[trees[500], [expect.objectContaining({ port })]]]);
+  expect(looks.size).toBeGreaterThan(1);
+  expect(Math.max(...looks.values())).toBe(1);
+});
+
+test('finds a port among hundreds of programs, and does not open their descriptors again', async () => {
+  const many = start('sh', '-c', 'for i in $(seq 300); do sleep 600 <&- >&- & echo $!; done; wait');
+  const trees: ProcessTree[] = [];
+  while (trees.length < 300) trees.push({ pid: Number(await many.nextLine()), tag: null, reaped: false });
+  const program = start(process.execPath, '-e', LISTEN, '127.0.0.1');
+  const [port] = JSON.parse(await program.nextLine());
+  const ports = new ListeningPorts(untagged);
+  const scanned = () => ports.scan([...trees, program.tree]);
+  const expected = [[program.tree, [expect.objectContaining({ port })]]];
+  expect([...(await scanned())]).toEqual(expected);
+  // Other programs of the machine may open ports at any time.
+  await waitFor('a scan without a new socket', async () => {
+    const before = ports.descriptorScans;
+    expect([...(await scanned())]).toEqual(expected);
+    return ports.descriptorScans === before;
+  });
+});
+
 test('shares the event loop while it scans', async () => {
   const program = start(process.execPath, '-e', LISTEN, '127.0.0.1');
   await program.nextLine();

@@ -21,6 +21,8 @@ const EVERYTHING: Launch = {
   argv: ['zero', '', 'ärg'],
   env: { A: 'b c', Ü: 'ä', '': 'nameless' },
   descriptor: 7,
+  devices: [],
+  stdin: null,
   session: 'withTerminal',
   filter: seccompFilter('restricted', 'arm64'),
   listeners: null,
@@ -31,9 +33,12 @@ const EVERYTHING: Launch = {
 };
 /** Numbers of system calls on arm64. */
 const IOCTL = 29;
+const MOUNT = 40;
 const CHDIR = 49;
+const OPENAT = 56;
 const CLOSE = 57;
 const WRITE = 64;
+const CAPSET = 91;
 const EXIT_GROUP = 94;
 const SETSID = 157;
 const STATX = 291;
@@ -90,6 +95,53 @@ describe('the code for arm64', () => {
   ] as const)('does no more than asked for: %s', (_, options, expected) => {
     const made = calls(launcherImage({ ...EVERYTHING, ...options }, 'arm64'));
     expect(made.map(({ nr }) => nr)).toEqual([...expected]);
+  });
+
+  describe('makes devices read-only', () => {
+    const devices = ['/dev/null', '/dev/zero'].map(nativePathOfBytes);
+    const sealing = launcherImage(
+      { ...EVERYTHING, session: null, filter: null, devices, report: 8 },
+      'arm64',
+    );
+    const dropped = [PRCTL, PRCTL, PRCTL, CAPSET];
+
+    test('and then drops its capabilities', () => {
+      const made = calls(sealing);
+      expect(made.map(({ nr }) => nr)).toEqual([CLOSE, MOUNT, MOUNT, ...dropped, WRITE, CLOSE, EXECVE]);
+      const pathAt = (address: number) =>
+        sealing.toString('latin1', address - BASE, sealing.indexOf(0, address - BASE));
+      expect(made.slice(1, 3).map(({ args }) => pathAt(args[1]!))).toEqual(devices);
+      expect(made.slice(1, 3).map(({ args }) => args[3])).toEqual([0x1023, 0x1023]);
+      expect(made.slice(3, 6).map(({ args }) => args.slice(0, 2))).toEqual([
+        [24, 21],
+        [24, 8],
+        [47, 4],
+      ]);
+      const [header = 0, sets = 0] = made[6]!.args;
+      expect(sealing.readUInt32LE(header - BASE)).toBe(0x20080522);
+      expect(sealing.subarray(sets - BASE, sets - BASE + 24)).toEqual(Buffer.alloc(24));
+    });
+
+    test.each([
+      ['a mount is refused', MOUNT, [CLOSE, MOUNT, MOUNT, WRITE, WRITE, EXIT_GROUP]],
+      ['a capability stays', PRCTL, [CLOSE, MOUNT, MOUNT, PRCTL, WRITE, WRITE, EXIT_GROUP]],
+      ['the capabilities stay', CAPSET, [CLOSE, MOUNT, MOUNT, ...dropped, WRITE, WRITE, EXIT_GROUP]],
+    ])('or refuses the program when %s', (_, failing, expected) => {
+      const made = calls(sealing, { [failing]: -EACCES });
+      expect(made.map(({ nr }) => nr)).toEqual(expected);
+      expect(sealing[made.at(-3)!.args[1]! - BASE]).toBe(LaunchReport.refused);
+    });
+  });
+
+  test.each([
+    ['opens stdin', 0, [CLOSE, CLOSE, OPENAT, EXECVE]],
+    ['or refuses the program', -ENOENT, [CLOSE, CLOSE, OPENAT, WRITE, EXIT_GROUP]],
+  ])('%s', (_, answer, expected) => {
+    const stdin = nativePathOfBytes('/dev/null');
+    const opening = launcherImage({ ...EVERYTHING, session: null, filter: null, stdin }, 'arm64');
+    const made = calls(opening, { [OPENAT]: answer });
+    expect(made.map(({ nr }) => nr)).toEqual(expected);
+    expect(made[1]!.args[0]).toBe(0);
   });
 
   describe('changes to the working directory', () => {
@@ -295,6 +347,8 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
         argv: ['env'],
         env: {},
         descriptor: 3,
+        devices: [],
+        stdin: null,
         session: null,
         filter: null,
         listeners: null,
@@ -349,6 +403,8 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
           argv: ['sh', '-c', 'echo said; { echo no >&4; } 2>/dev/null; exit 0'],
           env: {},
           descriptor: 3,
+          devices: [],
+          stdin: null,
           session: null,
           filter: null,
           listeners: null,

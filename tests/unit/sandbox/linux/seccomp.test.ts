@@ -56,6 +56,19 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     expect(denied).toEqual(expectedDenials(mode, architecture));
   });
 
+  test('allows mount only to make a mount read-only, if at all', () => {
+    const nr = architecture === 'x64' ? 165 : 40;
+    const relaxed = seccompFilter(mode, architecture, 'readOnly');
+    const mounts = (flags: bigint) =>
+      [filter, relaxed].map((of) =>
+        runFilter(of, { arch: ARCH[architecture], nr, args: [0n, 0n, 0n, flags, 0n] }),
+      );
+    for (const flags of [0x1023n, 0x102bn]) expect(mounts(flags)).toEqual([DENY_EPERM, ALLOW]);
+    for (const flags of [0n, 1n, 0x1000n, 0x1020n, 0x1021n, 0x1022n, 0x23n, 0x5023n]) {
+      expect(mounts(flags)).toEqual([DENY_EPERM, DENY_EPERM]);
+    }
+  });
+
   test('protects the resource limits of process 1 only', () => {
     const prlimit64 = architecture === 'x64' ? 302 : 261;
     expect(verdict(prlimit64, 1n, 15n)).toBe(DENY_EPERM);

@@ -34,11 +34,12 @@ const READING = [
   'capabilityRoots/discoverV1',
   'environmentConfig/read',
   ...['readFile', 'getMetadata', 'canonicalize', 'readDirectory', 'walk', 'open', 'readBlock', 'close'],
-  ...['watchMissing', 'watch', 'unwatch', 'search', 'hash'],
+  ...['watchMissing', 'watch', 'unwatch', 'search', 'hash', 'list'],
 ].map((name) => (name.includes('/') ? name : `fs/${name}`));
-const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'].map(
-  (name) => `fs/${name}`,
-);
+const WRITING = [
+  ...['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'],
+  ...['setAttributes', 'createLink'],
+].map((name) => `fs/${name}`);
 const NETWORK = METHOD_NAMES.filter((name) => /^(?:http|tcp|ports)\//.test(name));
 const OBSERVING = ['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map(
   (name) => `process/${name}`,
@@ -48,6 +49,7 @@ const NOT_RESTRICTABLE = [
   'capabilityRoots/discoverV1',
   'environmentConfig/read',
   'fs/copy',
+  'fs/createLink',
   'fs/watchMissing',
   'fs/watch',
   'fs/search',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { ReadPage } from '../../../../src/process/managed-process.ts';
 import { OutputLog } from '../../../../src/process/output-log.ts';
+import type { ReadPage } from '../../../../src/process/read-page.ts';
 import { pageBudget, readableChunkBytes, readResult } from '../../../../src/server/handlers/read-result.ts';
 
 const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {

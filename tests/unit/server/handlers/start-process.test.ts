@@ -28,6 +28,7 @@ const START: CheckedStart = {
   outputBytesCap: null,
   name: null,
   lifetime: { type: 'session' },
+  windowBytes: null,
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -76,7 +77,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
     session,
     processes: { requireUnattached: () => {} },
     directory: {
-      enter: () => ({ manager: session.processes, key: 'p', ref: 'r' }),
+      enter: () => ({ manager: session.processes, limits: session.limits, key: 'p', ref: 'r' }),
     },
     config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
     connection: { notify: () => {} },

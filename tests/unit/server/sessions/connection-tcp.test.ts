@@ -156,6 +156,12 @@ describe('a stream', () => {
     expect(((await failed)[0] as NodeJS.ErrnoException).code).toBe('ECONNRESET');
   });
 
+  test('is not opened after its connection has ended', async () => {
+    const { tcp } = fixture();
+    await tcp.abortAll();
+    await expect(tcp.connect('s', '127.0.0.1', 1)).rejects.toThrow('has ended');
+  });
+
   test('that is being opened is given up when its connection ends', async () => {
     const { tcp } = fixture();
     const peer = await echoPeer();
@@ -218,6 +224,20 @@ describe('limits', () => {
     await peer.close();
     await expect(open(peer, 'c')).rejects.toMatchObject({ kind: 'failed' });
     expect(free).toBe(1);
+  });
+
+  test('a stream that the client has closed takes nothing more', async () => {
+    const { tcp, open } = fixture();
+    const peer = await echoPeer();
+    await open(peer);
+    const closing = tcp.close('s');
+    const closed = 'TCP stream `s` was closed with tcp/close';
+    expect(() => write(tcp, 'late')).toThrow(expect.objectContaining({ code: -32004, message: closed }));
+    expect(() => tcp.end('s')).toThrow(closed);
+    await closing;
+    expect(() => write(tcp, 'late')).toThrow(
+      'no TCP stream `s` is open on this connection; it may have ended',
+    );
   });
 
   test('an unknown stream is an error, except to close it', async () => {

@@ -15,19 +15,20 @@ function randomNumbers(seed: number): () => number {
 }
 
 /** A process that writes at random to a stream whose connection is saturated at random. Returns what the connection gets. */
-function play(seed: number, lossless: boolean) {
+function play(seed: number, lossless: boolean, sharing = true) {
   const random = randomNumbers(seed);
   const log = new OutputLog({ headBytes: 0, tailBytes: 8, maxChunks: 5 });
   const sent: { from: number; to: number; text: string }[] = [];
   const source = {
     exit: null as ExitEvent | null,
     end: null as ClosedEvent | null,
+    textStream: 'stdout' as const,
     get nextSeq() {
       return log.nextSeq;
     },
     retainedAfter: (afterSeq: number) => log.read(afterSeq, 4).chunks,
   };
-  const sink = { saturated: false };
+  const sink = { saturated: false, sharing };
   const sends = (from: number, to: number, text: string) => {
     sent.push({ from, to, text });
     if (random() < 0.2) sink.saturated = true;
@@ -88,6 +89,28 @@ test('sends or reports every event once and in order, whatever the connection do
   expect(gaps).toBeGreaterThan(100);
 });
 
+test('fills the gaps of a client that waits for every sequence number', () => {
+  let gaps = 0;
+  for (let seed = 1; seed <= 500; seed++) {
+    const { sent, end, exit } = play(seed, false, false);
+    expect(sent.map(({ from, to }) => [from, to])).toEqual(
+      Array.from({ length: end }, (_, index) => [index + 1, index + 1]),
+    );
+    expect([sent[exit - 1]!.text, sent[end - 1]!.text]).toEqual(['exit', 'closed']);
+    let missing: number[] = [];
+    for (const { from, text } of sent) {
+      const [, first, last] = /\[events (\d+) to (\d+) of this process were skipped/.exec(text) ?? [];
+      if (first !== undefined) {
+        gaps++;
+        expect([Number(first), missing]).toEqual([from, []]);
+        missing = Array.from({ length: Number(last) - from }, (_, index) => from + 1 + index);
+      } else if (text === '') expect(missing.shift()).toBe(from);
+      else expect([text, missing]).toEqual([text, []]);
+    }
+  }
+  expect(gaps).toBeGreaterThan(100);
+});
+
 test('leaves nothing out for a driver, whose program waits', () => {
   for (let seed = 1; seed <= 500; seed++) {
     const { sent, end } = play(seed, true);
@@ -102,6 +125,7 @@ test('sends nothing while it is held, and begins with the requested event', () =
   const source = {
     exit: null,
     end: null,
+    textStream: 'stdout' as const,
     get nextSeq() {
       return log.nextSeq;
     },
@@ -109,7 +133,7 @@ test('sends nothing while it is held, and begins with the requested event', () =
   };
   const stream = new EventStream(
     source,
-    { saturated: false },
+    { saturated: false, sharing: true },
     { output: (_seq, _name, bytes) => sent.push(`${bytes}`), exited() {}, closed() {}, skipped() {} },
     false,
   );

@@ -112,6 +112,8 @@ describe('ConnectionPorts', () => {
     start();
     report([PORT]);
     expect(sent).toEqual([]);
+    ports.dispose();
+    await expect(ports.watch('w')).rejects.toThrow('the connection has ended');
   });
 
   test('reports a limited number of ports, and which of them can be reached', async () => {

@@ -187,10 +187,25 @@ test('lists processes in the order of their starts, and those of an owner alone'
   ] as const) {
     started.push((await run(client, id, id === 'c' ? { retainMs: HOUR_MS } : {})).process);
   }
-  expect(started.map(({ position }) => position)).toEqual([1, 2, 3]);
+  const positions = started.map(({ position }) => position);
+  expect(positions).toEqual([...new Set(positions)].sort((a, b) => a - b));
   expect(refs(ana, 'session')).toEqual([started[0]!.ref, started[2]!.ref]);
   expect(refs(ana, 'owner')).toEqual([started[0]!.ref, started[2]!.ref]);
   expect(refs(bo, 'server')).toEqual(started.map(({ ref }) => ref));
+});
+
+test('the position in a listing does not show an owner how many processes others start', async () => {
+  const { connect, run } = createSharing();
+  const [ana, bo] = [connect('ana', { owner: 'ana' }), connect('bo', { owner: 'bo' })];
+  const before = Math.floor((performance.timeOrigin + performance.now()) * 1_000);
+  const { process: first } = await run(ana, 'first');
+  for (let index = 0; index < 10; index++) await run(bo, `p${index}`);
+  const { process: second } = await run(ana, 'second');
+  const after = Math.ceil((performance.timeOrigin + performance.now()) * 1_000);
+  // It is the time of the start, which a listing shows anyway.
+  expect(first.position).toBeGreaterThanOrEqual(before);
+  expect(second.position).toBeGreaterThan(first.position);
+  expect(second.position).toBeLessThanOrEqual(after);
 });
 
 test('a session can be resumed only for its owner; a new token without a subject may resume one whose id it knows', () => {

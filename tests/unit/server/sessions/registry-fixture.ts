@@ -28,8 +28,8 @@ export function createRegistry(config: Partial<ExecServerConfig> = {}) {
     return session;
   };
   const run = async (session: Session, processId = 'p') => {
-    const options = { processId, name: null, lifetime: 'session', dialect: 'process' } as const;
-    const shared = registry.directory.enter(session, options);
+    const options = { name: null, lifetime: 'session', windowBytes: null, dialect: 'process' } as const;
+    const shared = registry.directory.enter(session, { processId, ...options });
     const started = session.processes.start({
       processId,
       observer: shared,

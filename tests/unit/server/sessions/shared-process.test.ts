@@ -1,5 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { ATTACHMENTS_PER_CONNECTION, ATTACHMENTS_PER_PROCESS } from '../../../../src/server/limits.ts';
+import {
+  ATTACHMENT_INTERVAL_MS,
+  ATTACHMENTS_PER_CONNECTION,
+  ATTACHMENTS_PER_PROCESS,
+  ENDING_PROCESSES_PER_SESSION,
+} from '../../../../src/server/limits.ts';
 import { settled } from './registry-fixture.ts';
 import { createSharing } from './sharing-fixture.ts';
 
@@ -12,6 +17,8 @@ afterEach(() => {
 });
 
 const RETENTION_MS = 30_000;
+const SKIPPED_2_TO_4 =
+  '\r\n[events 2 to 4 of this process were skipped: another client drives it, and this client reads too slowly]\r\n';
 
 /** A process of one client, and another client that views it. */
 async function viewed(options: { tailBytes?: number; nextSeq?: number; sharing?: boolean } = {}) {
@@ -190,16 +197,72 @@ describe('the program', () => {
     expect(child.stdout.paused).toBe(false);
   });
 
-  test('waits for a session that would not understand a gap, also while another client drives', async () => {
-    const { owner, viewer, process, child, write } = await viewed({ sharing: false });
+  test.each([
+    ['that knows sharing', true, ['a', '[2-4]', 'e']],
+    ['that does not', false, ['a', SKIPPED_2_TO_4, '', '', 'e']],
+  ])('does not wait for a session that was taken over, of a client %s', async (_, sharing, events) => {
+    const { owner, viewer, process, child, write } = await viewed({ sharing, tailBytes: 2 });
+    write('a');
     viewer.attach(process, { role: 'driver', takeOver: true });
     owner.setSaturated(true);
-    write('a');
-    expect(child.stdout.paused).toBe(true);
+    write('b', 'c', 'd');
+    expect(child.stdout.paused).toBe(false);
     owner.setSaturated(false);
+    write('e');
     await settled();
-    expect(owner.peer.events('p')).toEqual(['a']);
-    expect(owner.peer.roles('p')).toEqual([]);
+    expect(owner.peer.events('p')).toEqual(events);
+    expect(owner.peer.roles('p').length > 0).toBe(sharing);
+    viewer.disconnect();
+    owner.setSaturated(true);
+    expect(child.stdout.paused).toBe(true);
+  });
+
+  test.each([true, false])(
+    'that is gone is ended for a session that was behind; it knows sharing: %s',
+    async (sharing) => {
+      const { owner, viewer, process, child, write, run } = await viewed({ sharing });
+      viewer.attach(process, { role: 'driver', takeOver: true });
+      owner.setSaturated(true);
+      write('a');
+      child.finish(0);
+      vi.advanceTimersByTime(RETENTION_MS);
+      await settled();
+      expect([process.process, owner.peer.events('p')]).toEqual([null, []]);
+      owner.setSaturated(false);
+      expect(owner.peer.events('p').slice(1)).toEqual(['exit', 'closed']);
+      expect(owner.peer.events('p')[0]).toMatch(
+        sharing ? '[1-1]' : 'events 1 to 1 of this process were skipped',
+      );
+      // Its id may have been used again. Then the client gets the events of the new process only.
+      owner.setSaturated(true);
+      const second = await run(owner, 'q');
+      viewer.attach(second.process, { role: 'driver', takeOver: true });
+      second.child.finish(0);
+      vi.advanceTimersByTime(RETENTION_MS);
+      const third = await run(owner, 'q');
+      owner.setSaturated(false);
+      third.child.finish(0);
+      expect(owner.peer.events('q')).toEqual(['exit', 'closed']);
+    },
+  );
+
+  test('that is gone is remembered for a limited number of ends that a session has not got', async () => {
+    const { connect, run } = createSharing({ closedProcessRetentionMs: RETENTION_MS });
+    const [owner, driver] = [connect('owner'), connect('driver')];
+    owner.setSaturated(true);
+    for (let index = 0; index <= ENDING_PROCESSES_PER_SESSION; index++) {
+      const { process, child } = await run(owner, `p${index}`);
+      driver.attach(process, { role: 'driver', takeOver: true });
+      child.finish(0);
+      if (index % 100 === 99) vi.advanceTimersByTime(RETENTION_MS);
+      if (index % 100 === 99) await settled();
+    }
+    vi.advanceTimersByTime(RETENTION_MS);
+    expect(owner.session.ending.size).toBe(ENDING_PROCESSES_PER_SESSION);
+    owner.setSaturated(false);
+    expect(owner.session.ending.size).toBe(0);
+    expect(owner.peer.events('p0')).toEqual([]);
+    expect(owner.peer.events(`p${ENDING_PROCESSES_PER_SESSION}`)).toEqual(['exit', 'closed']);
   });
 
   test('loses nothing for a viewer that becomes the driver while it is behind', async () => {
@@ -290,15 +353,58 @@ describe('notifications', () => {
       other.disconnect();
       await settled();
     }
+    vi.advanceTimersByTime(ATTACHMENT_INTERVAL_MS);
     expect(viewer.peer.roles(process.ref)).toEqual(['viewer']);
     viewer.setSaturated(false);
     expect(viewer.peer.roles(process.ref)).toEqual(['viewer', 'viewer']);
+  });
+
+  test('of other clients are sent once per interval, and the last state arrives', async () => {
+    const { owner, viewer, process, connect } = await viewed();
+    vi.advanceTimersByTime(ATTACHMENT_INTERVAL_MS);
+    const notified = () => owner.peer.roles('p').length;
+    const before = notified();
+    for (let round = 0; round < 100; round++) {
+      const other = connect('other');
+      other.attach(process);
+      await settled();
+      other.disconnect();
+      await settled();
+    }
+    connect('last').attach(process);
+    await settled();
+    expect(notified() - before).toBe(1);
+    vi.advanceTimersByTime(ATTACHMENT_INTERVAL_MS);
+    expect(notified() - before).toBe(2);
+    for (const { peer } of [owner, viewer]) {
+      expect(peer.messages.at(-1)!.params).toMatchObject({
+        attached: [{ client: 'owner' }, { client: 'viewer' }, { client: 'last' }],
+        attachedCount: 3,
+      });
+    }
+    vi.advanceTimersByTime(10 * ATTACHMENT_INTERVAL_MS);
+    expect(notified() - before).toBe(2);
+  });
+
+  test('of its own role reach a client immediately and in order', async () => {
+    const { owner, viewer, process } = await viewed();
+    for (let round = 0; round < 3; round++) {
+      viewer.attach(process, { role: 'driver', takeOver: true });
+      await settled();
+      viewer.attach(process, { role: 'viewer' });
+      await settled();
+    }
+    const changes = owner.peer.roles('p').filter((role) => role.includes(' '));
+    expect(changes).toEqual(
+      Array.from({ length: 3 }, () => ['viewer takenOver', 'driver driverLeft']).flat(),
+    );
   });
 
   test('name at most 64 clients, with names of 64 characters, and count all', async () => {
     const { process, connect, owner } = await viewed();
     for (let index = 0; index < 100; index++) connect('x'.repeat(1_000)).attach(process);
     await settled();
+    vi.advanceTimersByTime(ATTACHMENT_INTERVAL_MS);
     const { attached, attachedCount } = owner.peer.messages.at(-1)!.params as {
       attached: { client: string }[];
       attachedCount: number;

@@ -49,7 +49,7 @@ export interface SharingClient {
   /** Attaches to a process and returns the result of the attachment. */
   attach(
     process: SharedProcess,
-    options?: { role?: 'viewer' | 'driver'; takeOver?: boolean; nextSeq?: number },
+    options?: { role?: 'viewer' | 'driver'; takeOver?: boolean; windowBytes?: number; nextSeq?: number },
   ): ReturnType<ConnectionProcesses['attach']>;
   setSaturated(saturated: boolean): void;
   /** The connection is lost. */
@@ -78,8 +78,8 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
       peer,
       session,
       processes,
-      attach: (process, { role = 'viewer', takeOver = false, nextSeq } = {}) =>
-        processes.attach(process, { role, takeOver }, nextSeq ?? null),
+      attach: (process, { role = 'viewer', takeOver = false, windowBytes, nextSeq } = {}) =>
+        processes.attach(process, { role, takeOver, windowBytes }, nextSeq ?? null),
       setSaturated(saturated) {
         peer.saturated = saturated;
         session.flowChanged();
@@ -95,11 +95,17 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
   const run = async (
     { session }: Pick<SharingClient, 'session'>,
     processId = 'p',
-    options: { name?: string; retainMs?: number; tailBytes?: number } = {},
+    options: { name?: string; retainMs?: number; tailBytes?: number; windowBytes?: number } = {},
   ) => {
-    const { name = null, retainMs, tailBytes = 1_000 } = options;
+    const { name = null, retainMs, tailBytes = 1_000, windowBytes = null } = options;
     const lifetime = retainMs === undefined ? 'session' : 'detached';
-    const process = registry.directory.enter(session, { processId, name, lifetime, dialect: 'process' });
+    const process = registry.directory.enter(session, {
+      processId,
+      name,
+      lifetime,
+      windowBytes,
+      dialect: 'process',
+    });
     const started = process.manager.start({
       processId: process.key,
       observer: process,

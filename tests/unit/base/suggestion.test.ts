@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { suggestionFor } from '../../../../src/server/config/suggestion.ts';
+import { suggestionFor } from '../../../src/base/suggestion.ts';
 
 const NAMES = ['--listen', '--ping-interval', '--max-connections', '--json'];
 

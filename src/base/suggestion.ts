@@ -10,7 +10,10 @@ function distanceBetween(name: string, candidate: string): number {
   const [a, b] = [name.toLowerCase(), candidate.toLowerCase()];
   const shorter = Math.min(a.length, b.length);
   if (shorter >= 6 && a.slice(0, shorter) === b.slice(0, shorter)) return 1;
-  return Math.abs(a.length - b.length) > 2 ? Number.POSITIVE_INFINITY : editDistance(a, b);
+  if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY;
+  const distance = editDistance(a, b);
+  // Short names without a common character are not similar.
+  return distance < Math.max(a.length, b.length) ? distance : Number.POSITIVE_INFINITY;
 }
 
 /** Levenshtein distance, one row at a time. */

@@ -1,0 +1,35 @@
+import type { ExecServerClient } from '../../client/client.ts';
+import type { Host } from '../commands.ts';
+import { type ClientOptions, findTarget, type Target } from './target.ts';
+
+/** The flags of {@link TARGET_FLAGS} that were given. */
+interface GivenTarget {
+  readonly environment?: string;
+  readonly 'token-file'?: string;
+}
+
+/** What a command has while it is connected. */
+export interface Connected {
+  readonly client: ExecServerClient;
+  readonly target: Target;
+}
+
+/** Finds the environment of a command, connects, and closes the connection when `use` has ended. */
+export async function withClient<Result>(
+  { environment, 'token-file': tokenFile }: GivenTarget,
+  host: Pick<Host, 'env'>,
+  options: ClientOptions,
+  use: (connected: Connected) => Promise<Result>,
+): Promise<Result> {
+  const sources = { env: host.env, directory: process.cwd() };
+  const target = await findTarget(
+    { environment: environment ?? null, tokenFile: tokenFile ?? null },
+    sources,
+  );
+  const client = await target.connect(options);
+  try {
+    return await use({ client, target });
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,92 @@
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ExecServerClient } from '../../client/client.ts';
+import { failedWith } from '../../client/files/file-errors.ts';
+import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
+import { findTarget, LOCAL } from '../environments/target.ts';
+import { UsageError } from '../failures.ts';
+import { colonHint, type FileOperand, homeOf, uriThere } from './operands.ts';
+
+/** A path of a machine that is connected. */
+export interface FileEnd extends TransferEnd {
+  readonly operand: FileOperand;
+  /** Equal for paths of the same machine. */
+  readonly machine: string;
+  /** The path as a `file:` URI. */
+  readonly uri: string;
+  /** Null where nothing is. `belowFile`: nothing can be there, because a file has the name of a directory above it. */
+  readonly kind: 'file' | 'directory' | 'other' | 'belowFile' | null;
+}
+
+interface MachineFlags {
+  readonly environment?: string;
+  readonly 'token-file'?: string;
+}
+
+/** The machines of a command line. Each is connected once, when its first path is needed. */
+export class Machines {
+  readonly #flags: MachineFlags;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #signal: AbortSignal;
+  readonly #command: string;
+  readonly #clients = new Map<string, Promise<{ client: ExecServerClient; home: string | null }>>();
+
+  constructor(command: string, flags: MachineFlags, env: NodeJS.ProcessEnv, signal: AbortSignal) {
+    this.#command = command;
+    this.#flags = flags;
+    this.#env = env;
+    this.#signal = signal;
+  }
+
+  /** Finds out what is at a path. Rejects with UsageError for an unknown environment. */
+  async end(operand: FileOperand): Promise<FileEnd> {
+    const { environment, path } = operand;
+    if (environment === null) {
+      const kind = await stat(path).then(
+        (stats) => (stats.isDirectory() ? 'directory' : stats.isFile() ? 'file' : 'other'),
+        (error: NodeJS.ErrnoException) => (error.code === 'ENOTDIR' ? 'belowFile' : null),
+      );
+      return { operand, machine: LOCAL, uri: pathToFileURL(resolve(path)).href, files: null, path, kind };
+    }
+    const { client, home } = await this.#machine(operand, environment);
+    const uri = uriThere(path, home);
+    const kind = await client.files.stat(uri, { signal: this.#signal }).then(
+      (info) => info.kind,
+      (error: unknown) => {
+        if (failedWith(error, 'notDirectory')) return 'belowFile';
+        if (failedWith(error, 'notFound')) return null;
+        throw error;
+      },
+    );
+    return { operand, machine: environment, uri, files: client.files, path: uri, kind };
+  }
+
+  async close(): Promise<void> {
+    const clients = await Promise.allSettled(this.#clients.values());
+    await Promise.all(clients.map((one) => (one.status === 'fulfilled' ? one.value.client.close() : null)));
+  }
+
+  #machine(operand: FileOperand, environment: string) {
+    let machine = this.#clients.get(environment);
+    if (machine === undefined) {
+      machine = this.#connect(operand, environment);
+      this.#clients.set(environment, machine);
+    }
+    return machine;
+  }
+
+  async #connect(operand: FileOperand, environment: string) {
+    const { environment: chosen, 'token-file': tokenFile } = this.#flags;
+    const sources = { env: this.#env, directory: process.cwd() };
+    const name = environment === '' ? (chosen ?? null) : environment;
+    const target = await findTarget({ environment: name, tokenFile: tokenFile ?? null }, sources).catch(
+      (error: unknown) => {
+        if (!(error instanceof UsageError)) throw error;
+        throw new UsageError(`${error.message}${colonHint(operand)}`, this.#command);
+      },
+    );
+    const client = await target.connect({ clientName: `exec-server ${this.#command}`, signal: this.#signal });
+    return { client, home: await homeOf(client, this.#signal) };
+  }
+}

@@ -1,0 +1,102 @@
+import { isatty } from 'node:tty';
+import type { ExecProcess } from '../../client/backend.ts';
+import type { ExecServerClient } from '../../client/client.ts';
+import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
+import type { ProcessInfo } from '../../client/sharing.ts';
+import { quoteValue } from '../../server/config/values.ts';
+import type { CommandResult, Host } from '../commands.ts';
+import { RunError, UsageError } from '../failures.ts';
+import { type GivenFlags, parseFlags } from '../flags.ts';
+import { ATTACH_FLAGS } from '../specs/run-specs.ts';
+import { followDetached } from './follow-detached.ts';
+import { Interruptions } from './interruptions.ts';
+import { LocalTerminal } from './local-terminal.ts';
+import { hasTerminal, isStdinPiped } from './program-input.ts';
+import { PlainOutput, StandardStreams } from './program-output.ts';
+
+type AttachFlags = GivenFlags<typeof ATTACH_FLAGS>;
+
+/** Follows a running program, and passes input on to it. */
+export async function attachToProgram(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('attach', argv, ATTACH_FLAGS);
+  const [program, unexpected] = positionals;
+  if (program === undefined) {
+    throw new UsageError("the program is missing; 'exec-server ps' lists them", 'attach');
+  }
+  if (unexpected !== undefined)
+    throw new UsageError(`unexpected argument ${quoteValue(unexpected)}`, 'attach');
+  if (flags['read-only'] && flags['take-over']) {
+    throw new UsageError('--read-only and --take-over exclude each other', 'attach');
+  }
+  const interruptions = new Interruptions(host);
+  const streams = new StandardStreams(host.stdout, host.stderr);
+  return followDetached({
+    flags,
+    clientName: 'exec-server attach',
+    host,
+    interruptions,
+    async open(client) {
+      const { signal } = interruptions;
+      const info = await client.processes.get(program, { signal }).catch((error: ClientError) => {
+        throw error.kind === 'notFound'
+          ? new RunError(`${messageWithoutHint(error)}; 'exec-server ps -a' lists them`, { kind: error.kind })
+          : error;
+      });
+      const terminal = info.tty && hasTerminal() ? new LocalTerminal(host) : null;
+      const { process, isWatching } = await attach(client, info, flags, terminal);
+      const output = new PlainOutput(streams, terminal !== null);
+      if (isWatching) {
+        host.stderr.write(
+          'exec-server: another client has the keyboard; you watch until it leaves (--take-over takes it)\n',
+        );
+      }
+      if (terminal !== null) {
+        terminal.enterRawMode();
+        await streams.toStdout(CLEAR);
+        if (process.role === 'driver')
+          await process.resize(terminal.size.rows, terminal.size.cols).catch(() => {});
+      }
+      const input = inputOf(flags, terminal, info);
+      const wantsKeyboard = !flags['read-only'];
+      return { process, terminal, output, input, isOnTerminal: info.tty, wantsKeyboard };
+    },
+  });
+}
+
+/** Attaches as a driver if that is possible, else as a viewer. */
+async function attach(
+  client: ExecServerClient,
+  { processId, ref: ownRef, state, tty }: ProcessInfo,
+  flags: AttachFlags,
+  terminal: LocalTerminal | null,
+): Promise<{ readonly process: ExecProcess; readonly isWatching: boolean }> {
+  const ref = ownRef ?? processId;
+  const screen = terminal !== null && tty && state === 'running';
+  if (flags['read-only']) return { process: await client.attach(ref, { screen }), isWatching: false };
+  if (screen && !flags['take-over']) {
+    // Before the screen is read, so that it fits. Refused while another client drives.
+    const { rows, cols } = terminal.size;
+    await client.call('process/resize', { processId: ref, rows, cols }).catch(() => {});
+  }
+  try {
+    const takeOver = flags['take-over'] === true;
+    return { process: await client.attach(ref, { role: 'driver', takeOver, screen }), isWatching: false };
+  } catch (error) {
+    if ((error as ClientError).kind !== 'conflict') throw error;
+    return { process: await client.attach(ref, { screen }), isWatching: true };
+  }
+}
+
+function inputOf(
+  flags: AttachFlags,
+  terminal: LocalTerminal | null,
+  { tty }: ProcessInfo,
+): 'none' | 'stream' | 'person' {
+  if (terminal !== null) return 'person';
+  // A program on a terminal gets keys, which a terminal that is not in raw mode does not have.
+  if (isatty(0)) return tty ? 'none' : 'person';
+  return !flags['read-only'] && isStdinPiped() ? 'stream' : 'none';
+}
+
+/** Moves to the first column of the first line, and clears the screen. */
+const CLEAR = '\x1b[H\x1b[2J';

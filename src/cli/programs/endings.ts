@@ -1,0 +1,103 @@
+import type { ExecProcess } from '../../client/backend.ts';
+import type { ExecServerClient } from '../../client/client.ts';
+import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
+import type { CommandResult } from '../commands.ts';
+import { LOCAL, type Target } from '../environments/target.ts';
+import { RunError } from '../failures.ts';
+import { exitCodeOf } from './exit-codes.ts';
+import type { Ending } from './follow.ts';
+import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
+
+/** SIGKILL, with which the server ends a program at a limit. */
+const KILLED = 137;
+
+/** Where a program runs, for the command line that attaches to it. */
+export interface Place {
+  readonly target: Pick<Target, 'name'>;
+  readonly tokenFile: string | null;
+}
+
+/** The command that attaches to a program. */
+export function attachCommand({ target, tokenFile }: Place, ref: string): string {
+  const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
+  const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
+  return `exec-server attach${environment}${token} ${ref}`;
+}
+
+/** Why a program ended that the server killed; null when no limit did it, or when the server does not report it. */
+export async function limitOf(
+  client: ExecServerClient,
+  process: ExecProcess,
+  exitCode: number,
+): Promise<string | null> {
+  if (exitCode !== KILLED || !client.capabilities.processWait) return null;
+  const processId = process.ref ?? process.processId;
+  // Only the text of the message depends on it.
+  const answer = await client
+    .call('process/wait', { processId, timeoutMs: 0, until: 'exited' }, { timeoutMs: 2_000 })
+    .catch(() => null);
+  return answer?.reason ?? null;
+}
+
+/** How long to wait for a lost connection: as long as the server keeps the session. Null for no limit. */
+export function recoveryMsOf(client: ExecServerClient): number | null {
+  const ttl = client.environmentInfo?.limits?.detachedSessionTtlMs;
+  if (ttl === -1) return null;
+  return typeof ttl === 'number' ? ttl + SESSION_END_MS : RECOVERY_MS;
+}
+
+/** What the result of a command depends on, besides the ending. */
+interface Circumstances {
+  readonly place: Place;
+  readonly ref: string | null;
+  readonly outlives: boolean;
+  /** The value of --timeout. */
+  readonly timeout: string | null;
+  /** Whether the program has drawn on the terminal, where the cursor may be anywhere. */
+  readonly isOnTerminal: boolean;
+}
+
+/** The result of a command that has followed a program. Throws RunError when the program can no longer be followed. */
+export function resultOf(ending: Ending, circumstances: Circumstances): CommandResult {
+  const { place, ref, outlives, timeout, isOnTerminal } = circumstances;
+  const start = isOnTerminal ? '\n' : '';
+  if (ending.type === 'lost') throw lostError(ending.error, place, ref, outlives);
+  if (ending.type === 'left') {
+    const details = ending.text === null ? '' : `${start}exec-server: ${ending.text}\n`;
+    return { text: '', details, exitCode: ending.exitCode };
+  }
+  const { exitCode, reason } = ending.exit;
+  if (reason === null) return { text: '', exitCode };
+  const details = `${start}exec-server: ${limitText(reason, timeout)}\n`;
+  return { text: '', details, exitCode: exitCodeOf(ending.exit) };
+}
+
+function limitText(reason: string, timeout: string | null): string {
+  const texts: Readonly<Record<string, string>> = {
+    timeout:
+      timeout === null ? 'it ran longer than the server allows' : `it ran longer than ${timeout} (--timeout)`,
+    idle: 'it printed nothing for longer than the server allows',
+    outputLimit: 'it printed more than the server allows',
+    oom: 'it needed more memory than the server allows',
+  };
+  return `the program was ended: ${texts[reason] ?? reason}`;
+}
+
+/** The error for a program that can no longer be followed. It says whether the program still runs. */
+function lostError(error: ClientError, place: Place, ref: string | null, outlives: boolean): RunError {
+  const { kind } = error;
+  const problem = `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+  if (ref === null) {
+    return new RunError(`${problem}; the program may still run until the server ends its session`, { kind });
+  }
+  const command = attachCommand(place, ref);
+  if (outlives)
+    return new RunError(`${problem}; the program keeps running: '${command}' attaches to it`, { kind });
+  const isGone = /unknown session/.test(error.message);
+  return new RunError(
+    isGone
+      ? `${problem}; the program no longer runs: the server has ended it with its session`
+      : `${problem}; the program may still run until the server ends its session: '${command}' attaches to it`,
+    { kind },
+  );
+}

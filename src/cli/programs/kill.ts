@@ -1,0 +1,97 @@
+import { constants } from 'node:os';
+import { suggestionFor } from '../../base/suggestion.ts';
+import type { ExecServerClient } from '../../client/client.ts';
+import { ClientError } from '../../client/errors.ts';
+import { quoteValue } from '../../server/config/values.ts';
+import { type CommandResult, type Host, printed } from '../commands.ts';
+import { withClient } from '../environments/with-client.ts';
+import { RunError, UsageError } from '../failures.ts';
+import { parseFlags } from '../flags.ts';
+import { KILL_FLAGS, RM_FLAGS } from '../specs/process-specs.ts';
+import { type FoundProcess, findProcesses, hasExited, nameOf, requireOperands } from './find-process.ts';
+import { END_TIMEOUT_MS } from './limits.ts';
+import { stateText } from './ps.ts';
+
+/** Ends processes, or sends them a signal. */
+export async function killCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('kill', argv, KILL_FLAGS);
+  requireOperands(positionals, 'kill');
+  const signal = flags.signal === undefined ? null : signalName(flags.signal);
+  const options = { clientName: 'exec-server kill', detachedSessionTtlMs: 0 };
+  return withClient(flags, host, options, async ({ client }) => {
+    const processes = await findProcesses(client, positionals, { reads: false });
+    for (const process of processes) requireAlive(process, signal !== null);
+    await Promise.all(
+      processes.map(async (process) => {
+        if (signal === null) return end(client, process);
+        await client.call('process/signal', { processId: process.ref, signal });
+      }),
+    );
+    return done(processes, flags.json);
+  });
+}
+
+/** Removes processes that have ended. */
+export async function rmCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('rm', argv, RM_FLAGS);
+  requireOperands(positionals, 'rm');
+  const options = { clientName: 'exec-server rm', detachedSessionTtlMs: 0 };
+  return withClient(flags, host, options, async ({ client }) => {
+    const processes = await findProcesses(client, positionals, { reads: false });
+    const running = processes.filter(({ state }) => state !== 'closed');
+    if (running.length > 0 && !flags.force) throw stillRunning(running[0]!);
+    await Promise.all(running.map((process) => end(client, process)));
+    await Promise.all(processes.map(({ ref }) => client.processes.forget(ref)));
+    return done(processes, flags.json);
+  });
+}
+
+/** Ends a process and everything that it has started, and waits until it has closed. */
+async function end(client: ExecServerClient, process: FoundProcess): Promise<void> {
+  await client.call('process/terminate', { processId: process.ref });
+  try {
+    await client.call('process/wait', { processId: process.ref }, { timeoutMs: END_TIMEOUT_MS });
+  } catch (error) {
+    if (!(error instanceof ClientError) || error.kind !== 'timeout') throw error;
+    throw new RunError(
+      `${nameOf(process)} was killed, but has not ended after ${END_TIMEOUT_MS / 1_000} s; it may be stuck in the kernel, look at it with 'exec-server ps'`,
+      { kind: 'timeout' },
+    );
+  }
+}
+
+/** A signal needs the program itself; ending everything also works when only its descendants are left. */
+function requireAlive(process: FoundProcess, forSignal: boolean): void {
+  if (forSignal ? !hasExited(process) : process.state !== 'closed') return;
+  const at = process.endedAt === null ? '' : ` at ${process.endedAt.toISOString()}`;
+  const state = process.state === 'closed' ? stateText(process) : 'it has exited';
+  throw new RunError(`${nameOf(process)} has ended${at}: ${state}; 'exec-server ps' lists what runs`, {
+    kind: 'ended',
+  });
+}
+
+function stillRunning(process: FoundProcess): RunError {
+  return new RunError(
+    `${nameOf(process)} has not ended: ${stateText(process)}; use 'exec-server rm -f' to end and remove it`,
+    { kind: 'running' },
+  );
+}
+
+function done(processes: readonly FoundProcess[], json = false): CommandResult {
+  const entries = processes.map(({ ref, name }) => ({ ref, name }));
+  return printed(json ? `${JSON.stringify(entries, null, 2)}\n` : '');
+}
+
+/** The name of a signal that was given as `TERM`, `sigterm` or `15`. Throws UsageError. */
+export function signalName(text: string): string {
+  const names = Object.keys(constants.signals);
+  const isNumber = /^\d+$/.test(text);
+  const name = isNumber
+    ? names.find((each) => constants.signals[each as NodeJS.Signals] === Number(text))
+    : names.find((each) => [each, each.slice(3)].includes(text.toUpperCase()));
+  if (name !== undefined) return name;
+  const shortNames = names.map((each) => each.slice(3));
+  const similar = isNumber ? null : suggestionFor(text.toUpperCase(), [...names, ...shortNames]);
+  const advice = similar ?? "'kill -l' lists them";
+  throw new UsageError(`unknown signal ${quoteValue(text)}; ${advice}`, 'kill');
+}

@@ -1,0 +1,182 @@
+import { resolve } from 'node:path';
+import { isatty } from 'node:tty';
+import type { ExecProcess } from '../../client/backend.ts';
+import type { ExecServerClient } from '../../client/client.ts';
+import type { SpawnOptions } from '../../client/process/spawn.ts';
+import { quoteValue } from '../../server/config/values.ts';
+import type { CommandResult, Host } from '../commands.ts';
+import { parseDuration } from '../duration.ts';
+import { LOCAL } from '../environments/target.ts';
+import { withClient } from '../environments/with-client.ts';
+import { UsageError } from '../failures.ts';
+import { type GivenFlags, parseFlags } from '../flags.ts';
+import { RUN_FLAGS } from '../specs/run-specs.ts';
+import { attachCommand, type Place, recoveryMsOf, resultOf } from './endings.ts';
+import { follow } from './follow.ts';
+import { Interruptions } from './interruptions.ts';
+import type { LocalTerminal } from './local-terminal.ts';
+import { programEnvironment } from './program-environment.ts';
+import { hasTerminal, isStdinPiped } from './program-input.ts';
+import { JsonOutput, PlainOutput, type ProgramOutput, StandardStreams } from './program-output.ts';
+import { sandboxOf } from './sandbox-flag.ts';
+import { startFailure } from './start-failure.ts';
+
+type RunFlags = GivenFlags<typeof RUN_FLAGS>;
+
+/** Runs a program in an environment, and ends with its exit code. */
+export async function runCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('run', argv, RUN_FLAGS, 'program');
+  if (flags.interactive && flags['no-stdin']) throw new UsageError('-i and -n exclude each other', 'run');
+  const isOnTerminal = wantsTerminal(flags);
+  if (positionals.length === 0 || positionals[0] === '') {
+    throw new UsageError('the program is missing; write it after the flags: exec-server run -- ls -l', 'run');
+  }
+  const options = programOptions(flags, host);
+  const interruptions = new Interruptions(host);
+  // This command decides itself how long it waits for a lost connection.
+  const connection = {
+    clientName: 'exec-server run',
+    signal: interruptions.signal,
+    recoveryWindowMs: 'none',
+  } as const;
+  const running = withClient(flags, host, connection, ({ client, target }) => {
+    const place: Place = { target, tokenFile: flags['token-file'] ?? null };
+    const program: Program = { argv: positionals, flags, options, isOnTerminal, place, host, interruptions };
+    return flags.detach ? startDetached(client, program) : runToEnd(client, program);
+  });
+  return running.catch((error) => {
+    throw interruptions.explain(error);
+  });
+}
+
+interface Program {
+  readonly argv: readonly string[];
+  readonly flags: RunFlags;
+  readonly options: SpawnOptions;
+  readonly isOnTerminal: boolean;
+  readonly place: Place;
+  readonly host: Host;
+  readonly interruptions: Interruptions;
+}
+
+async function startDetached(client: ExecServerClient, program: Program): Promise<CommandResult> {
+  const { flags, host, place, isOnTerminal } = program;
+  const { ref, name } = await start(client, program, {
+    tty: isOnTerminal && (hasTerminal() ? (await localTerminal(host)).size : true),
+    pipeStdin: flags.interactive === true,
+    detached: true,
+  });
+  if (flags.json) return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, exitCode: 0 };
+  const details = host.isTerminal ? `'${attachCommand(place, name ?? ref!)}' shows the program\n` : '';
+  return { text: `${ref}\n`, details, exitCode: 0 };
+}
+
+async function runToEnd(client: ExecServerClient, program: Program): Promise<CommandResult> {
+  const { flags, host, place, interruptions, isOnTerminal } = program;
+  const terminal = isOnTerminal ? await localTerminal(host) : null;
+  const input = inputOf(flags, isOnTerminal);
+  const process = await start(client, program, {
+    tty: terminal?.size ?? false,
+    pipeStdin: input !== 'none',
+  });
+  const streams = new StandardStreams(host.stdout, host.stderr);
+  const output: ProgramOutput = flags.json
+    ? new JsonOutput(streams)
+    : new PlainOutput(streams, terminal !== null);
+  output.started(process.ref, process.name);
+  const followed = {
+    client,
+    process,
+    place,
+    host,
+    interruptions,
+    output,
+    terminal,
+    input,
+    isOnTerminal,
+    outlives: false,
+    wantsKeyboard: false,
+    recoveryMs: recoveryMsOf(client),
+  };
+  terminal?.enterRawMode();
+  const ending = await follow(followed).finally(() => terminal?.restore());
+  await output.flush();
+  return resultOf(ending, {
+    place,
+    ref: process.ref,
+    outlives: false,
+    timeout: flags.timeout ?? null,
+    isOnTerminal,
+  });
+}
+
+/** The code for terminals is not loaded for programs without one. */
+async function localTerminal(host: Host): Promise<LocalTerminal> {
+  const { LocalTerminal } = await import('./local-terminal.ts');
+  return new LocalTerminal(host);
+}
+
+async function start(
+  client: ExecServerClient,
+  { argv, options, place, interruptions, host }: Program,
+  how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached'>,
+): Promise<ExecProcess> {
+  const isLocal = place.target.name === LOCAL;
+  const { cwd } = options;
+  const { TERM } = host.env;
+  const env = { ...(how.tty && TERM && { TERM }), ...options.env };
+  try {
+    return await client.spawn(argv, {
+      ...options,
+      ...how,
+      // The private server is on this machine, where people expect to be in the directory that they are in.
+      ...(isLocal && { cwd: resolve(typeof cwd === 'string' ? cwd : '.') }),
+      env,
+      signal: interruptions.signal,
+    });
+  } catch (error) {
+    throw startFailure(error, argv);
+  }
+}
+
+function programOptions(flags: RunFlags, host: Host): SpawnOptions {
+  const { name, workdir, timeout, sandbox } = flags;
+  if (name !== undefined) checkName(name, 'run');
+  if (workdir === '') throw new UsageError('--workdir is empty; write . for the current directory', 'run');
+  return {
+    env: programEnvironment(flags['env-file'] ?? [], flags.env ?? [], host.env),
+    ...(name !== undefined && { name }),
+    ...(workdir !== undefined && { cwd: workdir }),
+    // A limit of the server: it ends the program also when this command is gone.
+    ...(timeout !== undefined && { limits: { wallMs: parseDuration(timeout, '--timeout', 'run') } }),
+    ...(sandbox !== undefined && { sandbox: sandboxOf(sandbox) }),
+  };
+}
+
+/** Throws UsageError for a name that no server accepts. */
+export function checkName(name: string, command: string): void {
+  if (/^[A-Za-z0-9._-]{1,64}$/.test(name)) return;
+  const rule = 'it has up to 64 letters, digits, dots, underscores and hyphens';
+  throw new UsageError(`--name ${quoteValue(name)} is not a name; ${rule}`, command);
+}
+
+/** Whether the program runs on a terminal. */
+function wantsTerminal(flags: RunFlags): boolean {
+  const { tty, detach, json } = flags;
+  if (!tty) return !detach && !json && !flags['no-stdin'] && hasTerminal();
+  if (detach) return true;
+  if (json) throw new UsageError('--json and -t exclude each other: what a terminal shows is no JSON', 'run');
+  if (hasTerminal()) return true;
+  const missing = isatty(0) ? 'stdout is' : isatty(1) ? 'stdin is' : 'stdin and stdout are';
+  throw new UsageError(
+    `-t needs a terminal, and ${missing} not one; leave -t out, or start the program with -d`,
+    'run',
+  );
+}
+
+function inputOf(flags: RunFlags, isOnTerminal: boolean): 'none' | 'stream' | 'person' {
+  if (isOnTerminal) return 'person';
+  if (flags['no-stdin']) return 'none';
+  if (isatty(0)) return 'person';
+  return isStdinPiped() ? 'stream' : 'none';
+}

@@ -1,0 +1,54 @@
+import type { CommandResult, Host } from '../commands.ts';
+import { LOCAL } from '../environments/target.ts';
+import { UsageError } from '../failures.ts';
+import { parseOnlyFlags } from '../flags.ts';
+import { SHELL_FLAGS } from '../specs/run-specs.ts';
+import { followDetached } from './follow-detached.ts';
+import { Interruptions } from './interruptions.ts';
+import { LocalTerminal } from './local-terminal.ts';
+import { hasTerminal } from './program-input.ts';
+import { PlainOutput, StandardStreams } from './program-output.ts';
+import { checkName } from './run-command.ts';
+import { startFailure } from './start-failure.ts';
+
+/** Opens a login shell that outlives this command. */
+export async function shellCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const flags = parseOnlyFlags('shell', argv, SHELL_FLAGS);
+  const { name } = flags;
+  if (name !== undefined) checkName(name, 'shell');
+  if (!hasTerminal()) {
+    throw new UsageError(
+      "a shell needs a terminal as stdin and stdout; run commands with 'exec-server run -- sh -c LINE'",
+      'shell',
+    );
+  }
+  const interruptions = new Interruptions(host);
+  const terminal = new LocalTerminal(host);
+  const output = new PlainOutput(new StandardStreams(host.stdout, host.stderr), true);
+  return followDetached({
+    flags,
+    clientName: 'exec-server shell',
+    host,
+    interruptions,
+    async open(client, { target }) {
+      const { shell, userHomeDir } = await client.info();
+      const cwd = target.name === LOCAL ? process.cwd() : userHomeDir;
+      const { TERM } = host.env;
+      const argv = [shell.path, '-l'];
+      const started = await client
+        .spawn(argv, {
+          tty: terminal.size,
+          detached: true,
+          signal: interruptions.signal,
+          ...(TERM && { env: { TERM } }),
+          ...(cwd !== undefined && { cwd }),
+          ...(name !== undefined && { name }),
+        })
+        .catch((error) => {
+          throw startFailure(error, argv);
+        });
+      terminal.enterRawMode();
+      return { process: started, terminal, output, input: 'person', isOnTerminal: true, wantsKeyboard: true };
+    },
+  });
+}

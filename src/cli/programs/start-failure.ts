@@ -1,0 +1,53 @@
+import { ClientError, messageWithoutHint } from '../../client/errors.ts';
+import { RpcErrorCode } from '../../protocol/errors.ts';
+import { PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
+
+const { notFound, notExecutable } = PROGRAM_EXIT_CODES;
+
+/** Says what to do on the command line about a program that could not be started, with the exit code that shells use. */
+export function startFailure(error: unknown, argv: readonly string[]): unknown {
+  if (!(error instanceof ClientError)) return error;
+  const { kind, code } = error;
+  const problem = messageWithoutHint(error).replaceAll('`', '');
+  const [program = ''] = argv;
+  // A program with a space or an operator in its name is usually a shell line.
+  if (
+    (kind === 'programNotFound' || kind === 'permissionDenied') &&
+    argv.length === 1 &&
+    SHELL_LINE.test(program)
+  ) {
+    const line = program.replaceAll("'", `'\\''`);
+    return new RunError(`${problem}; for a shell line write: exec-server run -- sh -c '${line}'`, {
+      kind,
+      exitCode: notFound.code,
+    });
+  }
+  if (kind === 'programNotFound') {
+    return new RunError(`${problem}; install it there, or write its path`, { kind, exitCode: notFound.code });
+  }
+  if (kind === 'permissionDenied' && problem.startsWith('program ')) {
+    return new RunError(`${problem}; let the user of the server enter the directory`, {
+      kind,
+      exitCode: notExecutable.code,
+    });
+  }
+  if (kind === 'permissionDenied' && code === RpcErrorCode.internal && !problem.startsWith('cwd ')) {
+    return new RunError(`${problem}; make it an executable file, or run the program that reads it`, {
+      kind,
+      exitCode: notExecutable.code,
+    });
+  }
+  if (kind === 'brokenPipe') {
+    const [lost = problem] = problem.split('; the operation may');
+    return new RunError(`${lost}; if the program was started, the server ends it with its session`, { kind });
+  }
+  if (kind === 'directoryNotFound') {
+    return new RunError(`${problem}; create the directory, or choose another one with -w`, { kind });
+  }
+  if (kind === 'notDirectory') {
+    return new RunError(`${problem}; choose another one with -w`, { kind });
+  }
+  return new RunError(error.message.replaceAll('`', ''), { kind });
+}
+
+const SHELL_LINE = /[\s|&;<>$*?"'()]/;

@@ -1,0 +1,108 @@
+import { printable, RpcError, RpcErrorCode } from '../../protocol/errors.ts';
+import type { RpcConnection } from '../../rpc/connection.ts';
+import { CloseCode, type CloseReason } from '../../transport/transport.ts';
+import { ClientError } from '../errors.ts';
+import { CallLimit } from './call-limit.ts';
+import { serverErrorKind } from './error-kinds.ts';
+import type { LinkEnd, LinkSettings } from './link.ts';
+import { protocolError, readInitializeResult } from './server-messages.ts';
+
+/**
+ * Opens a session on a new connection, or resumes one. Rejects with ClientError, and with ConnectionClosedError when the connection
+ * ends first.
+ */
+export async function initialize(
+  connection: RpcConnection,
+  { clientName, detachedSessionTtlMs, initializeTimeoutMs }: LinkSettings,
+  resumeSessionId: string | null,
+  signal: AbortSignal,
+): Promise<ReturnType<typeof readInitializeResult>> {
+  const params = {
+    clientName,
+    resumeSessionId,
+    ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
+    capabilities: { processSharing: true, ...(resumeSessionId !== null && { droppedProcesses: true }) },
+  };
+  const limit = new CallLimit(
+    'the handshake',
+    { signal, timeoutMs: initializeTimeoutMs },
+    {
+      kind: 'initializeTimeout',
+      hint: 'check that the address is an exec-server, or raise `initializeTimeoutMs`',
+    },
+  );
+  try {
+    const result = readInitializeResult(
+      await connection.call('initialize', params, { signal: limit.signal }),
+    );
+    if (resumeSessionId !== null && result.sessionId !== resumeSessionId) {
+      throw protocolError('`initialize` answered with another session than the one to resume');
+    }
+    connection.notify('initialized', {});
+    return result;
+  } catch (error) {
+    throw error instanceof RpcError ? refusedSession(error) : error;
+  } finally {
+    limit.end();
+  }
+}
+
+/** The connection ended during the handshake. */
+export function endedEarly(reason: CloseReason, end: LinkEnd | null): ClientError {
+  // A single garbled message does not prove that this is not an exec-server.
+  if (end?.protocolError) return notAnExecServer(end.reason, { retryable: true });
+  if (reason.programEnded)
+    return new ClientError('spawn', `the server did not start: ${reason.reason}`, {
+      hint: 'check its program, `args` and `cwd`',
+    });
+  return new ClientError(
+    'disconnected',
+    `the connection ended during the handshake: ${describeClose(reason)}`,
+    { retryable: true, hint: 'the server may be starting or shutting down; try again' },
+  );
+}
+
+/** Why a connection was closed, for people. */
+export function describeClose({ code, reason }: CloseReason): string {
+  if (reason !== '') return `${reason} (${code})`;
+  return code === CloseCode.abnormal
+    ? 'the connection was cut without a close handshake'
+    : `the server closed the connection (${code})`;
+}
+
+/** The peer does not answer `initialize` as a server does. */
+function notAnExecServer(
+  reason: string,
+  details: { readonly retryable: boolean; readonly cause?: unknown },
+): ClientError {
+  return new ClientError('protocol', `\`initialize\` got no valid answer: ${reason}`, {
+    ...details,
+    hint: 'check that the address is an exec-server and that no proxy alters messages',
+  });
+}
+
+function refusedSession(error: RpcError): ClientError {
+  const { code, data, message } = error;
+  if (code === RpcErrorCode.methodNotFound) {
+    return notAnExecServer(printable(message), { retryable: false, cause: error });
+  }
+  const kind = serverErrorKind(code, message);
+  return new ClientError(kind, `the server refused the session: ${message}`, {
+    code,
+    data,
+    cause: error,
+    retryable: code === RpcErrorCode.sessionAttached,
+    hint: SESSION_HINTS.get(kind),
+  });
+}
+
+const SESSION_HINTS: ReadonlyMap<string, string> = new Map([
+  [
+    'conflict',
+    'another client uses the session, or the server has not noticed yet that its connection is lost',
+  ],
+  [
+    'notFound',
+    'the session has expired, or the server was restarted; connect again, and raise `--detached-session-ttl` of the server if clients may be away for longer',
+  ],
+]);

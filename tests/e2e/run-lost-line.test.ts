@@ -1,0 +1,154 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CuttableProxy } from '../support/cuttable-proxy.ts';
+import { CommandUser, isAlive } from '../support/private-server.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
+
+const user = new CommandUser();
+let server: string;
+let forgetful: string;
+const proxies: CuttableProxy[] = [];
+
+beforeAll(async () => {
+  [server, forgetful] = (await Promise.all([
+    firstLine(user.start(['serve'])),
+    firstLine(user.start(['serve', '--detached-session-ttl', '300ms'])),
+  ])) as [string, string];
+});
+
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close();
+  await user.close();
+});
+
+async function proxyTo(url: string): Promise<CuttableProxy> {
+  const proxy = await CuttableProxy.start(url);
+  proxies.push(proxy);
+  return proxy;
+}
+
+/** Everything that a command has printed so far. */
+function collect({
+  child,
+}: {
+  readonly child: Pick<ChildProcessByStdio<null, Readable, Readable>, 'stdout' | 'stderr'>;
+}): { stdout: string; stderr: string } {
+  const printed = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].on('data', (text) => {
+      printed[name] += text;
+    });
+  }
+  return printed;
+}
+
+/** Prints the numbers up to `last`, and waits for a file in between. */
+const COUNT = (file: string) =>
+  `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i; [ $i -eq 1000 ] && while [ ! -e ${file} ]; do sleep 0.02; done; done; exit 5`;
+
+test('a lost line is restored: nothing is missing, nothing comes twice', async () => {
+  const proxy = await proxyTo(server);
+  const file = join(user.workspace.path, 'continue');
+  const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', COUNT(file)]);
+  const printed = collect(started);
+  await waitFor('the first half', () => printed.stdout.includes('\n1000\n'));
+  proxy.cut();
+  await waitFor('the note', () => printed.stderr.includes('reconnecting'));
+  user.workspace.file('continue', '');
+  proxy.restore();
+  const { code, stdout, stderr } = await started.outcome;
+  expect(stderr).toBe('exec-server: reconnecting… (the program keeps running; Ctrl-C twice gives up)\n');
+  expect(stdout).toBe(`${Array.from({ length: 3000 }, (_, index) => index + 1).join('\n')}\n`);
+  expect(code).toBe(5);
+});
+
+test('a line that comes and goes while the program prints loses nothing', async () => {
+  const proxy = await proxyTo(server);
+  const script = 'i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo $i; sleep 0.002; done; exit 6';
+  const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', script]);
+  const printed = collect(started);
+  for (const mark of [50, 150, 250]) {
+    await waitFor(`${mark}`, () => printed.stdout.includes(`\n${mark}\n`));
+    proxy.cut();
+    proxy.restore();
+  }
+  const { code, stdout } = await started.outcome;
+  expect(stdout).toBe(`${Array.from({ length: 400 }, (_, index) => index + 1).join('\n')}\n`);
+  expect(code).toBe(6);
+});
+
+test('output that the server no longer has is reported as a gap', async () => {
+  const proxy = await proxyTo(server);
+  const file = join(user.workspace.path, 'flood');
+  const script = `echo first; while [ ! -e ${file} ]; do sleep 0.02; done; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last; : > ${file}.done; while [ ! -e ${file}.end ]; do sleep 0.02; done`;
+  const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', script]);
+  const printed = collect(started);
+  await waitFor('the first line', () => printed.stdout.includes('first'));
+  proxy.cut();
+  user.workspace.file('flood', '');
+  await waitFor('the flood', () => existsSync(`${file}.done`));
+  proxy.restore();
+  await waitFor('the gap', () => printed.stderr.includes('lost'));
+  user.workspace.file('flood.end', '');
+  const { code, stdout } = await started.outcome;
+  const [, lost] = /exec-server: (\d+) bytes of output are lost here\n/.exec(printed.stderr) ?? [];
+  expect(code).toBe(0);
+  expect(stdout.length + Number(lost)).toBe('first\n'.length + 3_000_000 + '\nlast\n'.length);
+});
+
+test('a session that the server has ended ends with 125, and stderr says that the program is gone', async () => {
+  const proxy = await proxyTo(forgetful);
+  const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);
+  const printed = collect(started);
+  await waitFor('the pid', () => printed.stdout.includes('\n'));
+  proxy.cut();
+  await waitFor('the program to end', () => !isAlive(Number(printed.stdout)));
+  proxy.restore();
+  const { code, stderr } = await started.outcome;
+  expect(code).toBe(125);
+  expect(stderr).toMatch(
+    /lost the server: .*; the program no longer runs: the server has ended it with its session\n$/,
+  );
+});
+
+test('a server that stays away ends with 125, and stderr has the command that attaches', async () => {
+  const proxy = await proxyTo(forgetful);
+  const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo started; exec sleep 1000']);
+  const printed = collect(started);
+  await waitFor('the program', () => printed.stdout === 'started\n');
+  proxy.cut();
+  const { code } = await started.outcome;
+  expect(code).toBe(125);
+  expect(printed.stderr).toMatch(
+    /lost the server: .*; the program may still run until the server ends its session: 'exec-server attach -E ws:\/\/127\.0\.0\.1:\d+ \S+' attaches to it\n$/,
+  );
+});
+
+test('attach comes back to a program whose session the server has forgotten', async () => {
+  const proxy = await proxyTo(forgetful);
+  const file = join(user.workspace.path, 'attach-continue');
+  const { stdout: ref } = await user.run(['run', '-E', forgetful, '-d', '--', 'sh', '-c', COUNT(file)]);
+  // Without stdin: input that is still being copied when the session is lost is not repeated.
+  const child = spawn(process.execPath, [CLI, 'attach', '-E', proxy.url, ref.trim()], {
+    env: { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const printed = collect({ child });
+  const ended = once(child, 'close');
+  await waitFor('the first half', () => printed.stdout.includes('\n1000\n'));
+  proxy.cut();
+  await waitFor('the note', () => printed.stderr.includes('reconnecting'));
+  user.workspace.file('attach-continue', '');
+  proxy.restore();
+  const [code] = await ended;
+  expect({ code, stderr: printed.stderr }).toEqual({
+    code: 5,
+    stderr: expect.stringMatching(/^exec-server: reconnecting… .*\n$/),
+  });
+  expect(printed.stdout).toBe(`${Array.from({ length: 3000 }, (_, index) => index + 1).join('\n')}\n`);
+});

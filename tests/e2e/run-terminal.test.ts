@@ -1,0 +1,200 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { CommandUser, isAlive } from '../support/private-server.ts';
+import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { CLI } from '../unit/cli/run-cli.ts';
+
+const user = new CommandUser();
+const bin = join(user.workspace.path, 'bin');
+mkdirSync(bin);
+writeFileSync(join(bin, 'exec-server'), `#!/bin/sh\nexec ${process.execPath} ${CLI} "$@"\n`);
+chmodSync(join(bin, 'exec-server'), 0o755);
+const terminals: TmuxTerminal[] = [];
+const at = (name: string) => join(user.workspace.path, name);
+
+afterEach(() => {
+  for (const terminal of terminals.splice(0)) terminal.close();
+});
+afterAll(() => user.close());
+
+function terminal(): TmuxTerminal {
+  const path = `${bin}:${process.env.PATH}`;
+  const opened = new TmuxTerminal(user.workspace.path, {
+    ...user.env,
+    PATH: path,
+    HOME: user.workspace.path,
+    ENV: '',
+  });
+  terminals.push(opened);
+  return opened;
+}
+
+/** Waits until a file has content, and returns it. */
+function content(name: string): Promise<string> {
+  return waitFor(name, () => (existsSync(at(name)) ? readFileSync(at(name), 'utf8').trim() : ''));
+}
+
+/** The pid of the command that runs in a terminal. */
+async function commandPid(tmux: TmuxTerminal): Promise<number> {
+  const child = () =>
+    spawnSync('sh', ['-c', `cat /proc/${tmux.pid}/task/${tmux.pid}/children`], {
+      encoding: 'utf8',
+    }).stdout.trim();
+  return Number(await waitFor('the command', child));
+}
+
+describe.skipIf(!HAS_TMUX)('on a terminal', () => {
+  test('a program has the size of the terminal, follows it, and gets every key', async () => {
+    const tmux = terminal();
+    tmux.line('exec-server run -- sh');
+    await tmux.shows(/\n[$#%]$/);
+    tmux.line('stty size; test -t 0 -a -t 1 && echo is a terminal');
+    await tmux.shows(/^24 80\nis a terminal$/m);
+    tmux.resize(100, 30);
+    await waitFor('the new size', () => {
+      tmux.line('stty size');
+      return /^30 100$/m.test(tmux.screen);
+    });
+    tmux.line('exit 7');
+    await tmux.shows(/exit 7\n%$/);
+    tmux.line('echo code $?');
+    await tmux.shows('code 7');
+    tmux.line(
+      `exec-server run -- sh -c 'trap "exit 9" INT; echo ready-$((1+1)); while :; do sleep 0.02; done'`,
+    );
+    await tmux.shows('ready-2');
+    tmux.keys('C-c');
+    await tmux.shows(/\^C\n?%$/);
+    tmux.line('echo code $?');
+    await tmux.shows('code 9');
+  });
+
+  test('an editor and a pager draw as on a local terminal', async () => {
+    writeFileSync(at('text'), Array.from({ length: 100 }, (_, index) => `line ${index + 1}\n`).join(''));
+    const [local, remote] = [terminal(), terminal()];
+    const commands = ['vim -u NONE -N -n text', 'exec-server run -- vim -u NONE -N -n text'];
+    for (const [index, tmux] of [local, remote].entries()) {
+      tmux.line(commands[index]!);
+      await tmux.shows(/^line 23$/m);
+      expect(tmux.isAlternate).toBe(true);
+      tmux.type('50Gdd:set nu');
+      tmux.keys('Enter');
+      await tmux.shows(/^ *51 line 52$/m);
+    }
+    await waitFor('the same screens', () => local.screen === remote.screen);
+    for (const tmux of [local, remote]) tmux.resize(60, 15);
+    await waitFor(
+      'the same screens of another size',
+      () => local.screen === remote.screen && local.screen.split('\n').length <= 15,
+    );
+    remote.type(':q!');
+    remote.keys('Enter');
+    await waitFor('the main screen', () => !remote.isAlternate);
+    remote.line('echo code $?');
+    await remote.shows('code 0');
+  });
+
+  test('a shell has job control, survives its window, and attach shows its screen', async () => {
+    const first = terminal();
+    first.line('exec-server shell --name work');
+    await first.shows(/[$#]$/);
+    first.line('echo started-$((40+2))');
+    await first.shows('started-42');
+    first.line("sh -c 'echo ready-$((1+1)); exec sleep 1000'");
+    await first.shows('ready-2');
+    first.keys('C-z');
+    await first.shows('Stopped');
+    const pid = await commandPid(first);
+    first.close();
+    await waitFor('the command to end', () => !isAlive(pid));
+    const [second, third] = [terminal(), terminal()];
+    second.line('clear; exec-server attach work');
+    await second.shows('started-42');
+    second.line('kill %1; echo still-$((40+3))');
+    await second.shows('still-43');
+    third.line('clear; exec-server attach work');
+    await third.shows('still-43');
+    second.keys('Enter');
+    second.type('~.');
+    await second.shows(/detached; the program keeps running: 'exec-server attach \S+' attaches again\n%$/);
+    second.line('echo code $?');
+    await second.shows('code 125');
+    await third.shows('you have the keyboard now');
+    third.keys('Enter');
+    third.line('exit 3');
+    await third.shows(/logout\n%$/);
+    third.line('echo code $?');
+    await third.shows('code 3');
+  });
+
+  test('~? lists the escapes, and ~~ sends a tilde', async () => {
+    const tmux = terminal();
+    tmux.line('exec-server run -- cat');
+    tmux.keys('Enter');
+    tmux.type('~?');
+    await tmux.shows(/~\.\s+detach/);
+    tmux.line('~~x');
+    await tmux.shows(/^~x$/m);
+    tmux.keys('C-d');
+    await tmux.shows(/\n%$/);
+    tmux.line('echo code $?');
+    await tmux.shows('code 0');
+  });
+
+  test('a watcher sees the screen and cannot type; --take-over takes the keyboard', async () => {
+    const [driver, watcher] = [terminal(), terminal()];
+    driver.line('exec-server run --name pair -- sh -c "echo hello; cat"');
+    await driver.shows(/^hello$/m);
+    watcher.line('clear; exec-server attach --read-only pair');
+    await watcher.shows(/^hello$/m);
+    watcher.type('unwanted');
+    driver.line('wanted');
+    await watcher.shows(/^wanted\nwanted$/m);
+    expect(watcher.screen).not.toContain('unwanted');
+    watcher.keys('C-c');
+    await watcher.shows(/the program keeps running: .*\n%$/);
+    watcher.line('clear; exec-server attach --take-over pair');
+    await driver.shows('another client has taken over');
+    watcher.line('mine');
+    await driver.shows(/^mine\nmine$/m);
+  });
+
+  test.each([
+    ['SIGTERM', 'kill -TERM PID'],
+    ['SIGHUP', 'kill -HUP PID'],
+    ['an exception', 'kill -USR2 PID'],
+    ['the end of the program', 'kill -TERM PROGRAM'],
+  ])('the terminal has its old modes after %s', async (name, kill) => {
+    const tmux = terminal();
+    tmux.line('stty -a > before');
+    const crash = user.workspace.file(
+      'crash.cjs',
+      "process.on('SIGUSR2', () => { throw new Error('crash'); });\n",
+    );
+    const node = name === 'an exception' ? `NODE_OPTIONS='--require ${crash}' ` : '';
+    const pidFile = `pid-${kill.replaceAll(/\W/g, '')}`;
+    tmux.line(
+      `${node}exec-server run -- sh -c 'printf "\\033[?25l\\033[?1000h"; echo $$ > ${pidFile}; exec sleep 1000'; stty -a > after; echo end of test`,
+    );
+    const program = await content(pidFile);
+    const pid = await commandPid(tmux);
+    spawnSync('sh', ['-c', kill.replace('PROGRAM', program).replace('PID', String(pid))]);
+    await tmux.shows(/^(?:% )?end of test$/m);
+    expect(readFileSync(at('after'), 'utf8')).toBe(readFileSync(at('before'), 'utf8'));
+    spawnSync('rm', [at('after'), at('before')]);
+    if (name !== 'an exception') await waitFor('the program to end', () => !isAlive(Number(program)));
+    else process.kill(Number(program), 'SIGKILL');
+  });
+
+  test('a program ends when its window is closed', async () => {
+    const tmux = terminal();
+    tmux.line("exec-server run -- sh -c 'echo $$ > window.pid; exec sleep 1000'");
+    const pid = Number(await content('window.pid'));
+    tmux.close();
+    terminals.length = 0;
+    await waitFor('the program to end', () => !isAlive(pid));
+  });
+});

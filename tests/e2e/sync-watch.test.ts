@@ -1,0 +1,222 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { CommandUser } from '../support/private-server.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
+
+const user = new CommandUser();
+afterAll(() => user.close());
+
+let tests = 0;
+let source: string;
+let destination: string;
+let running: Watching | null = null;
+beforeEach(() => {
+  const folder = join(user.workspace.path, String(tests++));
+  source = join(folder, 'source');
+  destination = join(folder, 'destination');
+  mkdirSync(source, { recursive: true });
+});
+afterEach(() => {
+  running?.run.child.kill('SIGKILL');
+  running = null;
+});
+
+function write(root: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), content);
+  }
+}
+
+const copied = (path: string) => readFileSync(join(destination, path), 'utf8');
+
+/** A running `sync --watch --json`. */
+class Watching {
+  readonly run: CliRun;
+  #records: Record<string, unknown>[] = [];
+  #rest = '';
+
+  constructor(args: readonly string[]) {
+    this.run = user.start(['sync', '--watch', '--json', ...args]);
+    this.run.child.stdout.on('data', (text: string) => {
+      const lines = (this.#rest + text).split('\n');
+      this.#rest = lines.pop()!;
+      this.#records.push(...lines.map((line) => JSON.parse(line)));
+    });
+    running = this;
+  }
+
+  /** Waits for a record after those that were returned before. */
+  async next(wanted: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> {
+    const matches = (record: Record<string, unknown>) =>
+      Object.entries(wanted).every(([name, value]) =>
+        value instanceof RegExp ? value.test(String(record[name])) : record[name] === value,
+      );
+    const found = await waitFor(`the record ${JSON.stringify(wanted)}`, () => this.#records.find(matches));
+    this.#records.splice(0, this.#records.indexOf(found!) + 1);
+    return found!;
+  }
+
+  /** Waits until a step was taken and its pass has ended. */
+  async step(type: string, path: string): Promise<void> {
+    await this.next({ type, path });
+    await this.next({ type: 'pass' });
+  }
+
+  /** The failures among the records that were not returned. */
+  get failures(): readonly Record<string, unknown>[] {
+    return this.#records.filter(({ type }) => type === 'failed');
+  }
+
+  async end(): Promise<void> {
+    this.run.child.kill('SIGINT');
+    expect(await this.run.outcome).toMatchObject({ code: 0, stderr: '' });
+  }
+}
+
+describe.each<[string, () => string[]]>([
+  ['to an environment', () => [source, `local:${destination}`]],
+  ['from an environment', () => [`local:${source}`, destination]],
+])('sync --watch %s', (_name, operands) => {
+  test('copies every change, until Ctrl-C', async () => {
+    write(source, { '.gitignore': 'ignored/\n', 'a.txt': 'one', 'ignored/x': '' });
+    write(destination, { extra: '' });
+    const watch = new Watching(['--delete', ...operands()]);
+    expect(await watch.next({ type: 'pass' })).toMatchObject({ reason: 'start', copied: 2, deleted: 1 });
+
+    write(source, { 'a.txt': 'two', 'ignored/y': '' });
+    await watch.step('copy', 'a.txt');
+    expect(copied('a.txt')).toBe('two');
+
+    chmodSync(join(source, 'a.txt'), 0o751);
+    await watch.step('attributes', 'a.txt');
+    expect(statSync(join(destination, 'a.txt')).mode & 0o777).toBe(0o751);
+
+    write(source, { 'new/deep/b.txt': 'b' });
+    await watch.step('copy', 'new/deep/b.txt');
+    symlinkSync('deep/b.txt', join(source, 'new/link'));
+    await watch.step('link', 'new/link');
+
+    renameSync(join(source, 'new'), join(source, 'moved'));
+    await watch.step('link', 'moved/link');
+    await waitFor('the deletion of the old name', () => !existsSync(join(destination, 'new')));
+    expect(copied('moved/link')).toBe('b');
+
+    // A directory gives its name to a file, and a rule changes.
+    rmSync(join(source, 'moved'), { recursive: true });
+    write(source, { moved: 'file' });
+    await watch.step('copy', 'moved');
+    write(source, { '.gitignore': '' });
+    await watch.step('copy', 'ignored/y');
+    await watch.end();
+    expect(copied('moved')).toBe('file');
+  });
+});
+
+describe.each<[string, () => string[]]>([
+  ['to an environment', () => [source, `local:${destination}`]],
+  ['from an environment', () => [`local:${source}`, destination]],
+])('sync --watch --delete %s', (_name, operands) => {
+  test.each<[string, () => void, string[]]>([
+    ['a new file', () => write(source, { new: 'n' }), ['a', 'new']],
+    ['a new directory', () => mkdirSync(join(source, 'directory')), ['a', 'directory']],
+    ['a renamed file', () => renameSync(join(source, 'a'), join(source, 'b')), ['b']],
+  ])('copies %s', async (_change, change, names) => {
+    write(source, { a: 'a' });
+    const watch = new Watching(['--delete', ...operands()]);
+    await watch.next({ type: 'pass' });
+    change();
+    await waitFor('the change', () => readdirSync(destination).sort().join() === names.join());
+    await watch.end();
+    expect(watch.failures).toEqual([]);
+  });
+});
+
+test('goes on when the source disappears, and deletes nothing then', async () => {
+  write(source, { a: 'a' });
+  const watch = new Watching(['--delete', source, `local:${destination}`]);
+  await watch.next({ type: 'pass' });
+  rmSync(join(source, 'a'));
+  await watch.next({ type: 'notice', message: /is empty, and --delete would delete everything/ });
+  expect(copied('a')).toBe('a');
+  renameSync(source, `${source}-away`);
+  await watch.next({ type: 'notice', message: /ENOENT/ });
+  renameSync(`${source}-away`, source);
+  write(source, { b: 'b' });
+  await watch.next({ type: 'copy', path: 'b' });
+  await watch.end();
+  expect(copied('b')).toBe('b');
+});
+
+describe('a lost connection', () => {
+  const servers = Promise.all([firstLine(user.start(['serve'])), firstLine(user.start(['serve']))]);
+  const portOf = (url: string) => Number(new URL(url).port);
+
+  test.each<[string, (address: string) => string[]]>([
+    ['to', (address) => [source, `${address}:${destination}`]],
+    ['from', (address) => [`${address}:${source}`, destination]],
+  ])('%s a server is restored, and everything is compared', async (_name, operands) => {
+    const [first, second] = await servers;
+    const proxy = await TcpProxy.open(portOf(first));
+    try {
+      write(source, { a: 'a' });
+      const watch = new Watching(operands(`ws://127.0.0.1:${proxy.port}`));
+      await watch.next({ type: 'pass', reason: 'start' });
+
+      // The session can be resumed.
+      const { target } = proxy;
+      proxy.target = null;
+      proxy.cut();
+      await watch.next({ type: 'notice', message: 'the connection is lost; reconnecting' });
+      write(source, { b: 'b' });
+      proxy.target = target;
+      await watch.next({ type: 'pass', reason: 'resync' });
+      expect(copied('b')).toBe('b');
+
+      // Another server does not know the session.
+      proxy.target = portOf(second);
+      proxy.cut();
+      write(source, { c: 'c' });
+      await watch.next({ type: 'notice', message: /trying again/ });
+      await watch.next({ type: 'pass', reason: 'resync' });
+      expect(copied('c')).toBe('c');
+      write(source, { d: 'd' });
+      await watch.step('copy', 'd');
+      expect(copied('d')).toBe('d');
+      await watch.end();
+    } finally {
+      await proxy.close();
+    }
+  });
+});
+
+test('prints one line for each batch', async () => {
+  write(source, { a: 'a' });
+  const run = user.start(['sync', '--watch', source, `local:${destination}`]);
+  let printed = '';
+  run.child.stdout.on('data', (text) => {
+    printed += text;
+  });
+  await waitFor('the first line', () => printed.includes('\n'));
+  write(source, { b: 'bb' });
+  await waitFor('the second line', () => printed.split('\n').length > 2);
+  run.child.kill('SIGTERM');
+  expect(await run.outcome).toMatchObject({ code: 0, stderr: '' });
+  expect(printed).toMatch(
+    /^\d\d:\d\d:\d\d 1 file copied \(1 B\)\n\d\d:\d\d:\d\d 1 file copied \(2 B\): b\n$/,
+  );
+});

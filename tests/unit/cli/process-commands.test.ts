@@ -1,0 +1,78 @@
+import { PassThrough } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { type Host, runNamed } from '../../../src/cli/commands.ts';
+import { parseDuration } from '../../../src/cli/duration.ts';
+import { reportFailure, SERVER_FAILURES } from '../../../src/cli/failures.ts';
+import { exitCodeOf } from '../../../src/cli/programs/exit-codes.ts';
+import { signalName } from '../../../src/cli/programs/kill.ts';
+import { ageText } from '../../../src/cli/programs/ps.ts';
+
+const host: Host = {
+  env: {},
+  stdin: new PassThrough(),
+  stdout: new PassThrough(),
+  stderr: new PassThrough(),
+  isTerminal: false,
+  debug: false,
+  failures: SERVER_FAILURES,
+  onSignal() {},
+  surviveHangup() {},
+  onExit() {},
+  exit() {},
+};
+
+test.each<[string[], string]>([
+  [['logs'], "logs: name a process by its reference or name; 'exec-server ps' lists them"],
+  [['wait'], "wait: name a process by its reference or name; 'exec-server ps' lists them"],
+  [['logs', 'a', 'b'], "logs: unexpected argument 'b'; name one process"],
+  [['logs', '--tail', '-1', 'x'], "logs: --tail '-1' is not a whole number"],
+  [['logs', '--since-seq', '1e400', 'x'], "logs: --since-seq '1e400' is not a whole number"],
+  [['logs', '--tail', '1', '--since-seq', '1', 'x'], 'logs: --tail and --since-seq exclude each other'],
+  [['kill', '-s', 'TERMM', 'x'], "kill: unknown signal 'TERMM'; did you mean 'TERM'?"],
+  [['kill', '-s', '0', 'x'], "kill: unknown signal '0'; 'kill -l' lists them"],
+  [['wait', '--timeout', '5', 'x'], "wait: --timeout '5' is not a time; write it like 500ms, 90s, 10m or 2h"],
+  [['ps', 'x'], "ps: unexpected argument 'x'"],
+  [['rm', '--all', 'x'], "rm: unknown flag '--all'"],
+])('%j is bad usage', async (argv, message) => {
+  const failure = await runNamed(argv, { ...host }).catch((error: unknown) => reportFailure(error, false));
+  expect(failure).toMatchObject({ exitCode: 2, text: expect.stringContaining(`exec-server ${message}`) });
+});
+
+test.each(['TERM', 'SIGTERM', 'sigterm', 'term', '15'])('%s is a name of SIGTERM', (text) => {
+  expect(signalName(text)).toBe('SIGTERM');
+});
+
+describe('times', () => {
+  test.each([
+    ['500ms', 500],
+    ['1.5s', 1_500],
+    ['10m', 600_000],
+    ['2h', 7_200_000],
+    ['24d', 2_073_600_000],
+  ])('%s is %i ms', (text, ms) => {
+    expect(parseDuration(text, '--timeout', 'wait')).toBe(ms);
+  });
+
+  test.each(['', '5', 's', '-1s', '1e3s', '0s', '1w', '25d', '10000h', 'Infinitys'])(
+    '%j is refused',
+    (text) => {
+      expect(() => parseDuration(text, '--timeout', 'wait')).toThrow('is not a time');
+    },
+  );
+
+  test.each([
+    [-5_000, '0s'],
+    [59_999, '59s'],
+    [60_000, '1m'],
+    [3_600_000, '1h'],
+    [47 * 3_600_000, '47h'],
+    [49 * 3_600_000, '2d'],
+  ])('an age of %i ms is %s', (ms, text) => {
+    expect(ageText(ms)).toBe(text);
+  });
+});
+
+test('a program that a limit ended has the exit code 124', () => {
+  expect(exitCodeOf({ exitCode: 137, reason: 'oom' })).toBe(124);
+  expect(exitCodeOf({ exitCode: 137 })).toBe(137);
+});
