@@ -15,6 +15,7 @@ export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: 5,
+    globalSetup: ['tests/support/empty-home.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [

@@ -6,11 +6,8 @@ import type { ExecProcess } from '../../src/client/backend.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { startServer, startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
 import { connectOverProxy, connectTo, expectComplete, follow, roles } from '../support/attached-clients.ts';
-import { useEmptyHome } from '../support/empty-home.ts';
 import { type MessageAction, MessageProxy } from '../support/message-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-useEmptyHome();
 
 let server: TestServer;
 beforeAll(async () => {

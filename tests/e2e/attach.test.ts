@@ -5,10 +5,7 @@ import { LocalEnvironment } from '../../src/environment/index.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../../src/server/limits.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
 import { connectTo, expectComplete, follow, roles } from '../support/attached-clients.ts';
-import { useEmptyHome } from '../support/empty-home.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-useEmptyHome();
 
 let server: TestServer;
 beforeAll(async () => {

@@ -6,11 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startServerProcess, TcpProxy, type TestServer } from '../../src/testing/index.ts';
-import { useEmptyHome } from '../support/empty-home.ts';
 import { processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-useEmptyHome();
 
 const folder = mkdtempSync(join(tmpdir(), 'client-exit-'));
 const dist = fileURLToPath(new URL('../../dist', import.meta.url));

@@ -9,11 +9,8 @@ import { type Environment, LocalEnvironment } from '../../src/environment/index.
 import { createConnector } from '../../src/environment/remote/create-connector.ts';
 import { RemoteEnvironment } from '../../src/environment/remote/remote-environment.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
-import { useEmptyHome } from '../support/empty-home.ts';
 import { isAlive } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-useEmptyHome();
 
 let server: TestServer;
 const hosts: Record<string, Pick<Environment, 'run' | 'spawn'>> = {};

@@ -94,11 +94,11 @@ describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) 
     expect(back).toMatchObject({ files: 1, verified: 'sha256' });
     expect(readFileSync(join(folder, 'back/file'), 'utf8')).toBe('text');
     for (const forbidden of [
-      files.hash(uri('outside/secret'), sandboxed),
-      files.download(uri('outside/secret'), join(folder, 'stolen'), sandboxed),
-      files.upload(join(folder, 'source'), uri('new'), sandboxed),
+      () => files.hash(uri('outside/secret'), sandboxed),
+      () => files.download(uri('outside/secret'), join(folder, 'stolen'), sandboxed),
+      () => files.upload(join(folder, 'source'), uri('new'), sandboxed),
     ]) {
-      await expect(forbidden).rejects.toMatchObject({ kind: 'permissionDenied' });
+      await expect(forbidden()).rejects.toMatchObject({ kind: 'permissionDenied' });
     }
     expect(() => readFileSync(join(folder, 'stolen'))).toThrow(/ENOENT/);
   });
