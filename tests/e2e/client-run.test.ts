@@ -70,7 +70,15 @@ describe.each(['client', 'remote', 'local'])('on %s', (name) => {
 
   test('reports output to callbacks in order while it collects it', async () => {
     const seen: string[] = [];
-    const { text } = await host().run(sh('printf é; sleep 0.02; printf err >&2; sleep 0.02; printf end'), {
+    // The two streams have no order of their own: the program prints each piece when the one before it was reported.
+    async function* lineAfterEachPiece() {
+      for (const reports of [2, 4]) {
+        await waitFor('the callbacks', () => seen.length === reports);
+        yield '\n';
+      }
+    }
+    const { text } = await host().run(sh('printf é; read a; printf err >&2; read b; printf end'), {
+      input: lineAfterEachPiece(),
       onStdout: (piece) => void seen.push(`out ${piece}`),
       onStderr: (piece) => void seen.push(`err ${piece}`),
       onOutput: async (piece, stream) => void seen.push(`${stream} ${piece}`),

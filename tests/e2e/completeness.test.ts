@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectInMemory, startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
 import { isAlive } from '../support/machine.ts';
 import { base64, shell, terminal } from '../support/programs.ts';
@@ -63,13 +66,17 @@ describe('every byte arrives', () => {
   });
 
   test('of a grandchild that outlives the program, between exited and closed', async () => {
-    const script =
-      '(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo first; read go; exit 7';
-    await client.call('process/start', { ...shell('late', script), pipeStdin: true });
-    await client.waitFor(
-      (message) => message.method === 'process/output' && client.process('late').text() !== '',
+    const folder = mkdtempSync(join(tmpdir(), 'completeness-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const fifo = join(folder, 'fifo');
+    await client.call(
+      'process/start',
+      shell('late', `mkfifo ${fifo}; (read go < ${fifo}; echo late) & echo first; exit 7`),
     );
-    await client.call('process/write', { processId: 'late', chunk: base64('\n'), writeId: '1' });
+    await client.waitFor(
+      (message) => message.method === 'process/exited' && client.process('late').exitCode === 7,
+    );
+    writeFileSync(fifo, 'go\n');
     const events = await client.closedProcess('late');
     expect(events.events.map((event) => event.kind)).toEqual(['output', 'exited', 'output', 'closed']);
     expect(events.text()).toBe('first\nlate\n');
