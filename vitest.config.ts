@@ -1,6 +1,10 @@
 import { statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { dirname, join, resolve } from 'node:path';
+import { defineConfig, type Plugin, type TestProjectInlineConfiguration } from 'vitest/config';
+
+const SRC = join(import.meta.dirname, 'src/');
+const DIST = join(import.meta.dirname, 'dist/');
 
 /**
  * Folders whose unit tests run one after the other in one process. Their tests neither count children or descriptors of the process
@@ -18,6 +22,18 @@ const MANY_FILES = [
   'tests/unit/sandbox/files/{emulated-mounts,served-file-system}.test.ts',
 ];
 
+/** Lets tests import the compiled modules: Node loads them in a fraction of the time that Vitest takes for the sources. */
+const BUILT: Plugin = {
+  name: 'built-modules',
+  enforce: 'pre',
+  resolveId(source, importer) {
+    if (importer === undefined || !source.startsWith('.')) return null;
+    const path = resolve(dirname(importer), source);
+    if (!path.startsWith(SRC) || !path.endsWith('.ts')) return null;
+    return { id: `${DIST}${path.slice(SRC.length, -'.ts'.length)}.js`, external: true };
+  },
+};
+
 // Node reads these before anything else, 60 ms in each of the thousand processes that tests start. No test talks to the outside.
 delete process.env.NODE_EXTRA_CA_CERTS;
 
@@ -30,8 +46,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
-      project('conformance', ['tests/conformance/**/*.test.ts']),
-      project('e2e', ['tests/{e2e,interop,fuzz,soak}/**/*.test.ts']),
+      builtProject('conformance', ['tests/conformance/**/*.test.ts']),
+      builtProject('e2e', ['tests/{e2e,interop,fuzz,soak}/**/*.test.ts']),
       project('unit', ['tests/unit/**/*.test.ts'], { exclude: [SHARED, ...MANY_FILES] }),
       project('unit-files', MANY_FILES, { env: { TMPDIR: memoryFolder() } }),
       project('unit-shared', [SHARED], { isolate: false }),
@@ -45,6 +61,13 @@ function project(
   more: TestProjectInlineConfiguration['test'] = {},
 ): TestProjectInlineConfiguration {
   return { extends: true, test: { name, include, ...more } };
+}
+
+/** A project whose tests run the package as it is built. */
+function builtProject(name: string, include: string[]): TestProjectInlineConfiguration {
+  const globalSetup = ['tests/support/fresh-build.ts'];
+  const server = { deps: { external: [new RegExp(`^(file://)?${DIST}`)] } };
+  return { ...project(name, include, { globalSetup, server }), plugins: [BUILT] };
 }
 
 /** The folder of the file system in memory, if it has space, or else that of temporary files. */
