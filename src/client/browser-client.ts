@@ -18,6 +18,11 @@ export interface UrlOptions extends CommonUrlOptions {
   readonly url: string | URL;
   /** Not supported: a browser cannot add headers to a websocket. Any value but undefined is rejected. */
   readonly authToken?: string;
+  /**
+   * Subprotocols of the websocket. A function is called for each connection, so that each can carry a new ticket. Its error ends the
+   * recovery of a lost connection, unless it is a ClientError that is `retryable`.
+   */
+  readonly protocols?: readonly string[] | ((signal: AbortSignal) => Promise<readonly string[]>);
 }
 
 export type ConnectOptions = UrlOptions | TransportOptions;
@@ -32,7 +37,7 @@ export class ExecServerClient extends ClientCore {
     target: string | URL | ConnectOptions,
     ...further: readonly undefined[]
   ): Promise<ExecServerClient> {
-    const options = connectOptions<UrlOptions>(target, {}, further);
+    const options = connectOptions<UrlOptions>(target, { protocols: true }, further);
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);
     // A browser's websocket cannot send pings, so the client calls the server instead.
@@ -51,7 +56,7 @@ export function connect(
 
 function sourceOf(options: ReturnType<typeof connectOptions<UrlOptions>>): TransportSource {
   if ('open' in options) return options;
-  const { maxMessageBytes } = options;
+  const { maxMessageBytes, protocols = [] } = options;
   const { href, name } = parseServerUrl(String(options.url));
   if (href.startsWith('unix:')) {
     throw new ClientError('config', 'a browser cannot connect to a unix socket', {
@@ -65,7 +70,8 @@ function sourceOf(options: ReturnType<typeof connectOptions<UrlOptions>>): Trans
   }
   const open = async (signal: AbortSignal): Promise<Transport> => {
     try {
-      return await connectBrowserWebSocket(href, { maxMessageBytes, signal });
+      const offered = typeof protocols === 'function' ? await protocols(signal) : protocols;
+      return await connectBrowserWebSocket(href, { maxMessageBytes, protocols: offered, signal });
     } catch (error) {
       throw error instanceof ClientError ? error : unreachable(name, error);
     }

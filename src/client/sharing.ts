@@ -34,6 +34,11 @@ export interface AttachOptions extends CallOptions {
   readonly afterSeq?: number;
   /** Begins with the present screen of the terminal, as a `screen` event. The output after it follows. */
   readonly screen?: boolean;
+  /**
+   * How far this client may be behind before the program waits for it, while it drives. A small window keeps the way from a key to its
+   * echo short while a program prints a lot. Default: 4 MiB. All handles of a process share the window of the first one.
+   */
+  readonly windowBytes?: number;
 }
 
 /** What a server reports about a process. Where the protocol has URIs and milliseconds, it has native paths and dates here. */

@@ -16,14 +16,20 @@ interface BrowserSocket {
 /** Opens a connection with the browser's WebSocket. Rejects when there is none or the server cannot be reached. */
 export function connectBrowserWebSocket(
   url: string,
-  options: { readonly maxMessageBytes: number; readonly signal?: AbortSignal },
+  options: {
+    readonly maxMessageBytes: number;
+    readonly protocols?: readonly string[];
+    readonly signal?: AbortSignal;
+  },
 ): Promise<Transport> {
-  const { maxMessageBytes, signal } = options;
+  const { maxMessageBytes, protocols = [], signal } = options;
   return new Promise((resolve, reject) => {
-    const { WebSocket } = globalThis as { WebSocket?: new (url: string) => BrowserSocket };
+    const { WebSocket } = globalThis as {
+      WebSocket?: new (url: string, protocols: string[]) => BrowserSocket;
+    };
     if (WebSocket === undefined) throw new Error('this environment has no WebSocket');
     signal?.throwIfAborted();
-    const socket = new WebSocket(url);
+    const socket = new WebSocket(url, [...protocols]);
     const abort = () => socket.close(CloseCode.normal, '');
     signal?.addEventListener('abort', abort, { once: true });
     socket.binaryType = 'arraybuffer';

@@ -7,13 +7,17 @@ import { type Capabilities, protocolError } from '../connection/server-messages.
 import { type Attached, readAttached } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { PROCESS_WINDOW_BYTES } from '../limits.ts';
+import type { AttachOptions } from '../sharing.ts';
 import type { Attachment } from './attachment.ts';
 
 type AttachParams = CallParamsOf<'process/attach'>;
 
 /** The flow-control window of a process; null when the server has no flow control. */
-export function windowOf({ processFlowControl }: Capabilities): number | null {
-  return processFlowControl ? PROCESS_WINDOW_BYTES : null;
+export function windowOf(
+  { processFlowControl }: Capabilities,
+  { windowBytes = PROCESS_WINDOW_BYTES }: Pick<AttachOptions, 'windowBytes'> = {},
+): number | null {
+  return processFlowControl ? windowBytes : null;
 }
 
 /** The flow-control window as a parameter of `process/attach`. */

@@ -3,6 +3,7 @@ import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import {
   CALL_OPTIONS,
   checkBoolean,
+  checkBytes,
   checkOneOf,
   checkSeq,
   expectOptions,
@@ -51,6 +52,7 @@ export class RemoteProcesses implements SharedProcesses {
     checkBoolean('screen', options.screen);
     this.#requireSharing();
     checkSeq('afterSeq', options.afterSeq);
+    checkBytes('windowBytes', options.windowBytes, { min: 1 });
     if (options.screen && options.afterSeq !== undefined)
       throw new ClientError('invalidInput', '`screen` and `afterSeq` exclude each other', {
         hint: 'with `screen` the output after the screen follows',
@@ -164,7 +166,7 @@ export class RemoteProcesses implements SharedProcesses {
     const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
     // All handles of a process share one window.
     const known = this.#host.routes.find(refOrName);
-    const windowBytes = known === undefined ? windowOf(this.#host.capabilities) : known.flow.windowBytes;
+    const windowBytes = known === undefined ? windowOf(this.#host.capabilities, options) : known.flow.windowBytes;
     const params = { ref: refOrName, ...name, role, takeOver, screen, ...windowParam(windowBytes) };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
@@ -173,7 +175,7 @@ export class RemoteProcesses implements SharedProcesses {
       params,
       (attached) => {
         lastSeq = attached.nextSeq - 1;
-        process = this.#follow(attached, afterSeq);
+        process = this.#follow(attached, afterSeq, windowBytes);
       },
     );
     // `requestAttach` calls back before it resolves.
@@ -186,11 +188,10 @@ export class RemoteProcesses implements SharedProcesses {
   }
 
   /** Follows a process from the answer to its attach on. */
-  #follow(attached: Attached, afterSeq: number): RemoteProcess {
+  #follow(attached: Attached, afterSeq: number, windowBytes: number | null): RemoteProcess {
     const { processId, exitCode, screen } = attached;
     const { routes } = this.#host;
-    const attachment =
-      routes.attachmentOf(processId) ?? Attachment.of(attached, windowOf(this.#host.capabilities));
+    const attachment = routes.attachmentOf(processId) ?? Attachment.of(attached, windowBytes);
     attachment.answered(attached);
     const process = new RemoteProcess(this.#processHost, processId, attachment, {
       afterSeq: screen?.seq ?? afterSeq,
@@ -221,6 +222,7 @@ const ATTACH_OPTIONS: OptionNames<AttachOptions> = {
   takeOver: true,
   afterSeq: true,
   screen: true,
+  windowBytes: true,
 };
 
 function expectRefOrName(refOrName: unknown): void {

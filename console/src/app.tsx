@@ -1,0 +1,54 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { describeError } from './base/format.ts';
+import { ApiError, fetchSession, type Session, signIn } from './session/api.ts';
+import { type Ending, EndPage } from './session/end-page.tsx';
+import { Shell } from './shell.tsx';
+import { Toasts } from './ui/toasts.tsx';
+
+type State =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'in'; readonly session: Session }
+  | { readonly kind: 'out'; readonly ending: Ending };
+
+const CODE = /^#code=([\w-]+)/;
+
+/** Signs in, and shows the console or why it cannot be shown. */
+export function App(): JSX.Element {
+  const [state, setState] = useState<State>({ kind: 'starting' });
+  const start = async () => {
+    setState({ kind: 'starting' });
+    setState(await begin());
+  };
+  useEffect(() => {
+    void start();
+    // A new link in a tab that is open already.
+    const changed = () => {
+      if (CODE.test(location.hash)) void start();
+    };
+    addEventListener('hashchange', changed);
+    return () => removeEventListener('hashchange', changed);
+  }, []);
+  return (
+    <>
+      {state.kind === 'in' && (
+        <Shell session={state.session} onEnd={(ending) => setState({ kind: 'out', ending })} />
+      )}
+      {state.kind === 'out' && <EndPage ending={state.ending} onRetry={() => void start()} />}
+      <Toasts />
+    </>
+  );
+}
+
+async function begin(): Promise<State> {
+  const code = CODE.exec(location.hash)?.[1];
+  // The code works once. It must not stay in the address or in the history.
+  if (code !== undefined) history.replaceState(null, '', location.pathname);
+  try {
+    if (code !== undefined) await signIn(code);
+    return { kind: 'in', session: await fetchSession() };
+  } catch (error) {
+    const ending = error instanceof ApiError ? error.code : 'failed';
+    return { kind: 'out', ending: { code: ending, message: describeError(error) } };
+  }
+}

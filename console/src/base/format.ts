@@ -1,0 +1,54 @@
+/** A size for people: `980 B`, `1.2 KB`, `34 MB`. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const units = ['KB', 'MB', 'GB', 'TB'];
+  let value = bytes / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+/** A duration for people: `4 s`, `12 min`, `3 h`, `2 d`. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 48 * 3600) {
+    const minutes = Math.floor((seconds % 3600) / 60);
+    return seconds < 10 * 3600 && minutes > 0 ? `${Math.floor(seconds / 3600)} h ${minutes} min` : `${Math.floor(seconds / 3600)} h`;
+  }
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+export function formatTime(date: Date): string {
+  const sameDay = date.toDateString() === new Date().toDateString();
+  const time = date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+  if (sameDay) return time;
+  return `${date.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' })}, ${time}`;
+}
+
+/** A command as a shell would need it, for display only. */
+export function formatCommand(argv: readonly string[]): string {
+  // `sh -c SCRIPT` is how command lines are started. The script says more than the shell.
+  const script = argv.length === 3 && /(^|\/)(ba|z|da|fi)?sh$/.test(argv[0]!) && /^-l?c$/.test(argv[1]!);
+  if (script) return oneLine(argv[2]!);
+  return oneLine(argv.map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : `'${part.replaceAll("'", `'\\''`)}'`)).join(' '));
+}
+
+function oneLine(text: string): string {
+  return printable(text.replaceAll(/\s*\n\s*/g, ' ↵ '));
+}
+
+/** Replaces control characters and characters that change the direction of text. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}
+
+/** What an error says, as a sentence. */
+export function describeError(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text === '' ? 'Unknown error.' : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+}

@@ -1,0 +1,52 @@
+import { Store } from './store.ts';
+
+export type View = 'processes' | 'files' | 'recordings' | 'machine';
+
+/** A place in the console: `#/ENVIRONMENT/VIEW/ITEM`. */
+export interface Route {
+  /** Null: the default environment. */
+  readonly environment: string | null;
+  readonly view: View;
+  /** The reference of a process, the path of a file, the id of a recording. */
+  readonly item: string | null;
+}
+
+const VIEWS: readonly View[] = ['processes', 'files', 'recordings', 'machine'];
+
+export const route = new Store<Route>(parseRoute(location.hash));
+
+addEventListener('hashchange', () => route.set(parseRoute(location.hash)));
+
+export function parseRoute(hash: string): Route {
+  const [environment, view, ...rest] = hash.replace(/^#\/?/, '').split('/').map(decode);
+  const item = rest.join('/');
+  return {
+    environment: environment || null,
+    view: VIEWS.find((known) => known === view) ?? 'processes',
+    item: item === '' ? null : item,
+  };
+}
+
+/** The link to a route. Slashes of an item stay readable. */
+export function hrefOf({ environment, view, item }: Route): string {
+  const parts = [environment ?? '', view, ...(item === null ? [] : item.split('/'))];
+  return `#/${parts.map(encodeURIComponent).join('/')}`;
+}
+
+/** Goes to another place. With `replace` the present one leaves the history. */
+export function go(target: Partial<Route>, { replace = false } = {}): void {
+  const next = { ...route.value, item: null, ...target };
+  const href = hrefOf(next);
+  if (href === location.hash) return;
+  if (replace) history.replaceState(null, '', href);
+  else history.pushState(null, '', href);
+  route.set(next);
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

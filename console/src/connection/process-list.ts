@@ -1,0 +1,110 @@
+import type { ExecServerClient, PortWatch, ProcessInfo, WatchedPort } from '../../../src/client/browser.ts';
+import { describeError } from '../base/format.ts';
+import { Store } from '../base/store.ts';
+import type { EnvironmentConnection } from './environment-connection.ts';
+
+export interface ProcessListState {
+  /** Null until the first list has arrived. */
+  readonly processes: readonly ProcessInfo[] | null;
+  /** The listening ports of a process, by its reference. */
+  readonly ports: ReadonlyMap<string, readonly number[]>;
+  readonly error: string | null;
+}
+
+const INTERVAL_MS = 1000;
+/** A long list takes the server and the page longer. */
+const LONG_LIST = 300;
+const LONG_LIST_INTERVAL_MS = 3000;
+
+/** The processes of an environment, kept current while the page is visible. */
+export class ProcessList {
+  readonly state = new Store<ProcessListState>({ processes: null, ports: new Map(), error: null });
+  /** Whether processes of other owners are listed too. */
+  readonly everyone = new Store(false);
+  readonly #connection: EnvironmentConnection;
+  readonly #stops: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #watch: PortWatch | null = null;
+  #listing = false;
+  #again = false;
+
+  constructor(connection: EnvironmentConnection) {
+    this.#connection = connection;
+    const visible = () => {
+      if (!document.hidden) this.refresh();
+    };
+    document.addEventListener('visibilitychange', visible);
+    this.#stops.push(
+      () => document.removeEventListener('visibilitychange', visible),
+      connection.client.subscribe((client) => this.#follow(client)),
+      this.everyone.subscribe(() => this.refresh()),
+    );
+    this.#follow(connection.client.value);
+  }
+
+  /** Lists the processes now. */
+  refresh(): void {
+    clearTimeout(this.#timer);
+    const client = this.#connection.client.value;
+    if (client === null || document.hidden) return;
+    if (this.#listing) this.#again = true;
+    else void this.#list(client);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const stop of this.#stops) stop();
+    this.#watch?.[Symbol.asyncDispose]().catch(() => {});
+  }
+
+  #follow(client: ExecServerClient | null): void {
+    this.#watch = null;
+    if (client === null) return;
+    this.refresh();
+    if (!client.capabilities.tcpStreams) return;
+    client
+      .watchPorts((ports) => this.state.set({ ...this.state.value, ports: byProcess(ports) }))
+      .then(
+        (watch) => {
+          this.#watch = watch;
+        },
+        // A session without the scope `net` sees no ports.
+        () => {},
+      );
+  }
+
+  async #list(client: ExecServerClient): Promise<void> {
+    this.#listing = true;
+    this.#again = false;
+    try {
+      const scope = this.everyone.value ? 'server' : 'owner';
+      const processes = await client.processes.list(client.capabilities.processSharing ? { scope } : {});
+      this.state.set({ ...this.state.value, processes: newestFirst(processes), error: null });
+    } catch (error) {
+      if (client.state === 'connected') this.state.set({ ...this.state.value, error: describeError(error) });
+    } finally {
+      this.#listing = false;
+      const long = (this.state.value.processes?.length ?? 0) > LONG_LIST;
+      const pause = this.#again ? 0 : long ? LONG_LIST_INTERVAL_MS : INTERVAL_MS;
+      this.#timer = setTimeout(() => this.refresh(), pause);
+    }
+  }
+}
+
+/** Running processes first, then the latest. */
+function newestFirst(processes: readonly ProcessInfo[]): readonly ProcessInfo[] {
+  const ended = (process: ProcessInfo) => (process.state === 'closed' ? 1 : 0);
+  return processes.toSorted(
+    (one, other) => ended(one) - ended(other) || other.startedAt.getTime() - one.startedAt.getTime(),
+  );
+}
+
+function byProcess(ports: readonly WatchedPort[]): ReadonlyMap<string, readonly number[]> {
+  const found = new Map<string, number[]>();
+  for (const { ref, port } of ports) {
+    const known = found.get(ref) ?? [];
+    if (!known.includes(port)) known.push(port);
+    found.set(ref, known);
+  }
+  return found;
+}

@@ -1,0 +1,226 @@
+import {
+  ClientError,
+  type ExecProcess,
+  type ExecServerClient,
+  type ProcessInfo,
+  type ProcessScreen,
+} from '../../../src/client/browser.ts';
+import { describeError } from '../base/format.ts';
+import { Store } from '../base/store.ts';
+import type { EnvironmentConnection } from './environment-connection.ts';
+import type { ProcessList } from './process-list.ts';
+
+/** Shows what a process prints. Each call may wait; the program of a driver waits with it. */
+export interface ProcessDisplay {
+  /** The true screen. `gap` says what the display lacks before it; null at the beginning. */
+  screen(screen: ProcessScreen, gap: string | null): Promise<void>;
+  output(bytes: Uint8Array, stream: 'stdout' | 'stderr' | 'pty'): Promise<void> | void;
+  /** Output before this point is missing, and no screen follows. */
+  gap(text: string): Promise<void> | void;
+  close(): void;
+}
+
+export interface SessionState {
+  /** `lost`: the process does not exist, or no longer. `failed`: it exists but cannot be shown. */
+  readonly phase: 'attaching' | 'live' | 'ended' | 'lost' | 'failed';
+  readonly info: ProcessInfo | null;
+  readonly role: 'driver' | 'viewer';
+  /** Attached clients, this one included. */
+  readonly clients: number;
+  /** Another client has taken over since the user last acted. */
+  readonly takenOver: boolean;
+  readonly error: string | null;
+}
+
+/** A small window keeps the way from a key to its echo short while the program prints a lot. */
+const WINDOW_BYTES = 512 * 1024;
+/** An ended program whose whole output is at most this long is shown with its history instead of its last screen. */
+const REPLAY_MAX_BYTES = 2_000_000;
+
+/** One process that this page shows: attached, and attached again after every loss of the connection. */
+export class ProcessSession {
+  readonly ref: string;
+  readonly state = new Store<SessionState>({
+    phase: 'attaching',
+    info: null,
+    role: 'viewer',
+    clients: 0,
+    takenOver: false,
+    error: null,
+  });
+  readonly display = new Store<ProcessDisplay | null>(null);
+  readonly #readOnly: boolean;
+  readonly #createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>;
+  readonly #stops: (() => void)[];
+  #process: ExecProcess | null = null;
+  #following: AbortController | null = null;
+  #wasLive = false;
+
+  constructor(
+    connection: EnvironmentConnection,
+    list: ProcessList,
+    ref: string,
+    options: {
+      readonly readOnly: boolean;
+      readonly createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>;
+    },
+  ) {
+    this.ref = ref;
+    this.#readOnly = options.readOnly;
+    this.#createDisplay = options.createDisplay;
+    this.#stops = [
+      connection.client.subscribe((client) => this.#follow(client)),
+      list.state.subscribe(({ processes }) => {
+        const info = processes?.find((process) => process.ref === ref);
+        if (info !== undefined && this.state.value.info !== null) this.#set({ info });
+      }),
+    ];
+    this.#follow(connection.client.value);
+  }
+
+  /** Sends input. Only a driver may; other input is dropped. */
+  write(data: string | Uint8Array): void {
+    if (this.state.value.role !== 'driver' || this.state.value.phase !== 'live') return;
+    this.#process?.write(data).catch((error) => this.#report(error));
+  }
+
+  closeStdin(): void {
+    this.#process?.closeStdin().catch((error) => this.#report(error));
+  }
+
+  resize(rows: number, cols: number): void {
+    if (this.state.value.role !== 'driver' || this.state.value.phase !== 'live') return;
+    // A program that has just ended has no terminal to resize.
+    this.#process?.resize(rows, cols).catch(() => {});
+  }
+
+  async takeOver(): Promise<void> {
+    try {
+      await this.#process?.takeOver();
+      this.#set({ takenOver: false });
+    } catch (error) {
+      this.#report(error);
+    }
+  }
+
+  dismissError(): void {
+    this.#set({ error: null, takenOver: false });
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop();
+    this.#following?.abort();
+    this.#process?.detach().catch(() => {});
+    this.display.value?.close();
+  }
+
+  #follow(client: ExecServerClient | null): void {
+    this.#following?.abort();
+    this.#process = null;
+    if (client === null || this.state.value.phase === 'lost') return;
+    this.#following = new AbortController();
+    const { signal } = this.#following;
+    this.#run(client, signal).catch((error) => {
+      // A new client follows the process from where this one stopped.
+      if (signal.aborted || client.state === 'failed' || client.state === 'closed') return;
+      const phase = error instanceof ClientError && error.kind === 'notFound' ? 'lost' : 'failed';
+      this.#set({ phase, error: describeError(error) });
+    });
+  }
+
+  async #run(client: ExecServerClient, signal: AbortSignal): Promise<void> {
+    const info = await client.processes.get(this.ref, { signal });
+    this.#set({ info });
+    if (this.display.value === null) this.display.set(await this.#createDisplay(this, info));
+    if (signal.aborted) return;
+    const display = this.display.value!;
+    const replay = info.state === 'closed' && (info.outputBytes ?? 0) <= REPLAY_MAX_BYTES && !this.#wasLive;
+    const screen = info.tty && client.capabilities.processScreen === true && !replay;
+    const process = await this.#attach(client, screen, signal);
+    if (signal.aborted) {
+      await process.detach();
+      return;
+    }
+    this.#process = process;
+    const gap = this.#wasLive ? 'connected again; output in between is not shown' : null;
+    this.#wasLive = true;
+    this.#set({
+      phase: 'live',
+      error: null,
+      role: roleOf(process),
+      clients: process.attachedClients.length,
+    });
+    process.onAttachmentChange(({ role, reason, attachedCount }) => {
+      if (signal.aborted) return;
+      this.#set({
+        role: role === 'driver' ? 'driver' : 'viewer',
+        clients: attachedCount,
+        takenOver: reason === 'takenOver' || (this.state.value.takenOver && role !== 'driver'),
+      });
+    });
+    await this.#show(process, display, gap, signal);
+  }
+
+  /** Drives a process that no other client drives, and watches any other. */
+  async #attach(client: ExecServerClient, screen: boolean, signal: AbortSignal): Promise<ExecProcess> {
+    const options = { screen, windowBytes: WINDOW_BYTES, signal };
+    if (!this.#readOnly) {
+      try {
+        return await client.attach(this.ref, { ...options, role: 'driver' });
+      } catch (error) {
+        const refused =
+          error instanceof ClientError && (error.kind === 'conflict' || error.kind === 'permissionDenied');
+        if (!refused && !isDriven(error)) throw error;
+      }
+    }
+    return client.attach(this.ref, { ...options, role: 'viewer' });
+  }
+
+  async #show(
+    process: ExecProcess,
+    display: ProcessDisplay,
+    gap: string | null,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const tty = this.state.value.info!.tty;
+    let drawnSeq = 0;
+    let gapText = gap;
+    for await (const event of process.events({ signal })) {
+      if (signal.aborted) return;
+      if (event.type === 'screen') {
+        await display.screen(event.screen, gapText);
+        gapText = null;
+      } else if (event.type === 'output') {
+        if (event.seq > drawnSeq) await display.output(event.bytes, event.stream);
+      } else if (event.type === 'lost') {
+        const text = event.bytes === null ? 'output skipped' : `${event.bytes.toLocaleString()} bytes skipped`;
+        if (!tty || process.state.closed) await display.gap(text);
+        else {
+          const screen = await process.screen({ signal });
+          drawnSeq = screen.seq;
+          await display.screen(screen, text);
+        }
+      } else if (event.type === 'closed') {
+        this.#set({ phase: 'ended' });
+      } else if (event.type === 'failed') throw event.error;
+    }
+  }
+
+  #report(error: unknown): void {
+    if (error instanceof ClientError && error.kind === 'stdinClosed') return;
+    this.#set({ error: describeError(error) });
+  }
+
+  #set(change: Partial<SessionState>): void {
+    this.state.set({ ...this.state.value, ...change });
+  }
+}
+
+function roleOf(process: ExecProcess): 'driver' | 'viewer' {
+  return process.role === 'driver' ? 'driver' : 'viewer';
+}
+
+/** Whether an attach failed because another client drives the process. */
+function isDriven(error: unknown): boolean {
+  return error instanceof ClientError && /driver|drives/.test(error.message);
+}

@@ -1,0 +1,81 @@
+import type { ProcessInfo } from '../../../src/client/browser.ts';
+import { Store } from '../base/store.ts';
+import type { Session } from '../session/api.ts';
+import { EnvironmentConnection } from './environment-connection.ts';
+import { ProcessList } from './process-list.ts';
+import { type ProcessDisplay, ProcessSession } from './process-session.ts';
+
+/** Open tabs keep their terminals, each with its history. */
+const MAX_TABS = 16;
+
+/** What the page keeps for one environment: its connection, its processes, its open tabs. */
+export class Workspace {
+  readonly connection: EnvironmentConnection;
+  readonly list: ProcessList;
+  readonly tabs = new Store<readonly ProcessSession[]>([]);
+  readonly session: Session;
+  readonly #createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>;
+  readonly #storageKey: string;
+
+  constructor(
+    environment: string,
+    session: Session,
+    createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>,
+  ) {
+    this.session = session;
+    this.#createDisplay = createDisplay;
+    this.#storageKey = `exec-server-console.tabs.${environment}`;
+    this.connection = new EnvironmentConnection(environment);
+    this.list = new ProcessList(this.connection);
+  }
+
+  get mayExec(): boolean {
+    return !this.session.readOnly && this.session.scopes.exec;
+  }
+
+  get mayWriteFiles(): boolean {
+    return !this.session.readOnly && this.session.scopes.files === 'write';
+  }
+
+  /** References of the tabs that were open before the page was loaded again. */
+  get remembered(): readonly string[] {
+    try {
+      const saved: unknown = JSON.parse(sessionStorage.getItem(this.#storageKey) ?? '[]');
+      return Array.isArray(saved) ? saved.filter((ref) => typeof ref === 'string').slice(0, MAX_TABS) : [];
+    } catch {
+      return [];
+    }
+  }
+
+  /** Opens a tab for a process, or returns the one that it has. */
+  open(ref: string): ProcessSession {
+    const known = this.tabs.value.find((tab) => tab.ref === ref);
+    if (known !== undefined) return known;
+    const tab = new ProcessSession(this.connection, this.list, ref, {
+      readOnly: !this.mayExec,
+      createDisplay: this.#createDisplay,
+    });
+    const [oldest, ...others] = this.tabs.value;
+    if (oldest !== undefined && this.tabs.value.length >= MAX_TABS) {
+      oldest.close();
+      this.#setTabs([...others, tab]);
+    } else this.#setTabs([...this.tabs.value, tab]);
+    return tab;
+  }
+
+  closeTab(ref: string): void {
+    this.tabs.value.find((tab) => tab.ref === ref)?.close();
+    this.#setTabs(this.tabs.value.filter((tab) => tab.ref !== ref));
+  }
+
+  close(): void {
+    for (const tab of this.tabs.value) tab.close();
+    this.list.close();
+    this.connection.close();
+  }
+
+  #setTabs(tabs: readonly ProcessSession[]): void {
+    this.tabs.set(tabs);
+    sessionStorage.setItem(this.#storageKey, JSON.stringify(tabs.map(({ ref }) => ref)));
+  }
+}

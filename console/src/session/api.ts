@@ -1,0 +1,130 @@
+// The HTTP interface of the console's server.
+
+/** Why a request failed. `offline`: no answer. The others are codes of the server. */
+export type ApiErrorCode =
+  | 'offline'
+  | 'signedOut'
+  | 'expired'
+  | 'kicked'
+  | 'badCode'
+  | 'busy'
+  | 'unreachable'
+  | 'failed';
+
+export class ApiError extends Error {
+  readonly code: ApiErrorCode;
+
+  constructor(code: ApiErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+
+  /** Whether the session is over. */
+  get isFinal(): boolean {
+    return this.code === 'signedOut' || this.code === 'expired' || this.code === 'kicked';
+  }
+}
+
+export interface Environment {
+  readonly name: string;
+  readonly label: string;
+  readonly default: boolean;
+}
+
+/** What this browser may do. */
+export interface Scopes {
+  readonly exec: boolean;
+  readonly observe: boolean;
+  readonly files: 'none' | 'read' | 'write';
+  readonly net: boolean;
+  readonly metrics: boolean;
+}
+
+export interface Session {
+  readonly version: string;
+  readonly readOnly: boolean;
+  readonly scopes: Scopes;
+  readonly expiresAtMs: number | null;
+  readonly environments: readonly Environment[];
+}
+
+export interface Ticket {
+  readonly ticket: string;
+  readonly path: string;
+}
+
+const KEY = 'exec-server-console.key';
+const CODES: readonly string[] = ['signedOut', 'expired', 'kicked', 'badCode', 'busy', 'unreachable'];
+
+/** Exchanges a one-time code for a session of this browser. */
+export async function signIn(code: string): Promise<void> {
+  const { key } = (await request('POST', 'sign-in', { code })) as { key: string };
+  localStorage.setItem(KEY, key);
+}
+
+export async function fetchSession(): Promise<Session> {
+  return (await request('GET', 'session')) as Session;
+}
+
+/** Gets a single-use ticket for a websocket. */
+export async function fetchTicket(environment: string, signal?: AbortSignal): Promise<Ticket> {
+  return (await request('POST', 'ticket', { environment }, signal)) as Ticket;
+}
+
+export async function fetchMachine(environment: string): Promise<unknown> {
+  return request('GET', `machine?environment=${encodeURIComponent(environment)}`);
+}
+
+/** Ends the session of this browser. */
+export async function signOut(): Promise<void> {
+  try {
+    await request('POST', 'sign-out', {});
+  } finally {
+    localStorage.removeItem(KEY);
+  }
+}
+
+async function request(
+  method: 'GET' | 'POST',
+  name: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<unknown> {
+  const key = localStorage.getItem(KEY);
+  let response: Response;
+  try {
+    response = await fetch(`/console/${name}`, {
+      method,
+      headers: {
+        ...(body !== undefined && { 'Content-Type': 'application/json' }),
+        ...(key !== null && { 'X-Console-Key': key }),
+      },
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: 'same-origin',
+      cache: 'no-store',
+      redirect: 'error',
+      signal: signal ?? null,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason;
+    throw new ApiError('offline', `the server does not answer (${(error as Error).message})`);
+  }
+  const text = await response.text();
+  const answer = parse(text);
+  if (response.ok) return answer;
+  const { error, message } = (answer ?? {}) as { error?: unknown; message?: unknown };
+  const code = CODES.includes(error as string) ? (error as ApiErrorCode) : 'failed';
+  if (code === 'signedOut') localStorage.removeItem(KEY);
+  throw new ApiError(
+    code,
+    typeof message === 'string' ? message : `the server answered with the status ${response.status}`,
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return text === '' ? null : JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

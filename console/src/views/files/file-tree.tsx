@@ -1,0 +1,146 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
+import { describeError } from '../../base/format.ts';
+import { go, hrefOf, route } from '../../base/route.ts';
+import { Icon } from '../../ui/icons.tsx';
+import { baseName, parentOf } from './paths.ts';
+
+const MAX_ENTRIES = 1000;
+
+/** Folders that open in place. Arrow keys move between visible entries, left and right close and open a folder. */
+export function FileTree({
+  client,
+  root,
+  selected,
+}: {
+  client: ExecServerClient;
+  root: string;
+  selected: string;
+}): JSX.Element {
+  const top = selected === root || selected.startsWith(root === '/' ? '/' : `${root}/`) ? root : '/';
+  return (
+    <div
+      role="tree"
+      aria-label="Files"
+      onKeyDown={(event) => {
+        const links = [...event.currentTarget.querySelectorAll<HTMLElement>('[role=treeitem]')];
+        const index = links.indexOf(document.activeElement as HTMLElement);
+        if (index < 0) return;
+        const item = links[index]!;
+        const isOpen = item.getAttribute('aria-expanded');
+        if (event.key === 'ArrowDown') links[index + 1]?.focus();
+        else if (event.key === 'ArrowUp') links[index - 1]?.focus();
+        else if (event.key === 'ArrowRight' && isOpen === 'false') item.querySelector('button')?.click();
+        else if (event.key === 'ArrowLeft' && isOpen === 'true') item.querySelector('button')?.click();
+        else return;
+        event.preventDefault();
+      }}
+    >
+      {top !== '/' && (
+        <a class="tree-row up" href={hrefOf({ ...route.value, view: 'files', item: parentOf(top) })}>
+          <Icon name="back" size={14} /> Parent folder
+        </a>
+      )}
+      <Node client={client} path={top} kind="directory" selected={selected} depth={0} />
+    </div>
+  );
+}
+
+function Node({
+  client,
+  path,
+  kind,
+  selected,
+  depth,
+}: {
+  client: ExecServerClient;
+  path: string;
+  kind: FileEntry['kind'];
+  selected: string;
+  depth: number;
+}): JSX.Element {
+  const contains = selected === path || selected.startsWith(path === '/' ? '/' : `${path}/`);
+  const [isOpen, setOpen] = useState(kind === 'directory' && (depth === 0 || contains));
+  const [entries, setEntries] = useState<readonly FileEntry[] | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    if (kind === 'directory' && contains) setOpen(true);
+  }, [selected]);
+  useEffect(() => {
+    if (!isOpen || kind !== 'directory') return;
+    let current = true;
+    const load = () =>
+      client.files.list(path).then(
+        (found) => current && setEntries(foldersFirst(found)),
+        (failure) => current && setError(describeError(failure)),
+      );
+    void load();
+    addEventListener('filesChanged', load);
+    return () => {
+      current = false;
+      removeEventListener('filesChanged', load);
+    };
+  }, [client, path, isOpen]);
+  const isFolder = kind === 'directory';
+  return (
+    <>
+      {/* biome-ignore lint/a11y/useSemanticElements: a tree has no element of its own */}
+      <div
+        class={selected === path ? 'tree-row selected' : 'tree-row'}
+        role="treeitem"
+        aria-level={depth + 1}
+        aria-expanded={isFolder ? isOpen : undefined}
+        aria-selected={selected === path}
+        tabIndex={selected === path || depth === 0 ? 0 : -1}
+        style={{ paddingLeft: `${8 + depth * 14}px` }}
+        title={path}
+        onClick={() => go({ view: 'files', item: path })}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') go({ view: 'files', item: path });
+        }}
+      >
+        {isFolder ? (
+          <button
+            type="button"
+            class={isOpen ? 'twist open' : 'twist'}
+            tabIndex={-1}
+            aria-label={isOpen ? 'Close' : 'Open'}
+            onClick={(event) => {
+              event.stopPropagation();
+              setOpen(!isOpen);
+            }}
+          >
+            <Icon name="chevron" size={13} />
+          </button>
+        ) : (
+          <span class="twist" />
+        )}
+        <Icon name={isFolder ? 'folder' : 'file'} size={15} />
+        <span class="ellipsis">{baseName(path)}</span>
+      </div>
+      {isOpen && error !== null && <p class="tree-note">{error}</p>}
+      {isOpen &&
+        entries
+          ?.slice(0, MAX_ENTRIES)
+          .map((entry) => (
+            <Node
+              key={entry.path}
+              client={client}
+              path={entry.path}
+              kind={entry.kind}
+              selected={selected}
+              depth={depth + 1}
+            />
+          ))}
+      {isOpen && entries !== null && entries.length > MAX_ENTRIES && (
+        <p class="tree-note">{(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown</p>
+      )}
+    </>
+  );
+}
+
+export function foldersFirst(entries: readonly FileEntry[]): readonly FileEntry[] {
+  const rank = ({ kind }: FileEntry) => (kind === 'directory' ? 0 : 1);
+  return entries.toSorted((one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name));
+}

@@ -1,0 +1,181 @@
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
+import { describeError, formatBytes } from '../../base/format.ts';
+import { hrefOf, route } from '../../base/route.ts';
+import type { Workspace } from '../../connection/workspace.ts';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Empty, ErrorNotice } from '../../ui/empty.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { toast } from '../../ui/toasts.tsx';
+import { foldersFirst } from './file-tree.tsx';
+import { joinPath, nameProblem, parentOf } from './paths.ts';
+import { reportChange, upload } from './transfers.ts';
+
+const MAX_ENTRIES = 2000;
+
+/** The entries of a folder, and uploads into it. */
+export function FolderView({
+  workspace,
+  client,
+  path,
+}: {
+  workspace: Workspace;
+  client: ExecServerClient;
+  path: string;
+}): JSX.Element {
+  const [entries, setEntries] = useState<readonly FileEntry[] | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [progress, setProgress] = useState<{ name: string; bytes: number; size: number } | null>(null);
+  const [isDropping, setDropping] = useState(false);
+  const [isNaming, setNaming] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+
+  useEffect(() => {
+    let current = true;
+    const load = () =>
+      client.files.list(path).then(
+        (found) => current && setEntries(foldersFirst(found)),
+        (failure) => current && setError(describeError(failure)),
+      );
+    void load();
+    addEventListener('filesChanged', load);
+    return () => {
+      current = false;
+      removeEventListener('filesChanged', load);
+    };
+  }, [client, path]);
+
+  const send = async (files: readonly File[]) => {
+    setError(null);
+    const existing = files.filter(({ name }) => entries?.some((entry) => entry.name === name));
+    if (existing.length > 0 && !confirm(`Replace ${existing.map(({ name }) => name).join(', ')}?`)) return;
+    for (const file of files) {
+      try {
+        setProgress({ name: file.name, bytes: 0, size: file.size });
+        await upload(client, path, file, (bytes) => setProgress({ name: file.name, bytes, size: file.size }));
+        toast(`${file.name} uploaded`);
+      } catch (failure) {
+        setError(`${file.name} was not uploaded. ${describeError(failure)}`);
+      }
+    }
+    setProgress(null);
+    reportChange();
+  };
+  const mayWrite = workspace.mayWriteFiles;
+  const shown = entries?.slice(0, MAX_ENTRIES) ?? [];
+
+  return (
+    <div
+      class={isDropping ? 'file-pane dropping' : 'file-pane'}
+      onDragOver={(event) => {
+        if (!mayWrite || !event.dataTransfer?.types.includes('Files')) return;
+        event.preventDefault();
+        setDropping(true);
+      }}
+      onDragLeave={() => setDropping(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setDropping(false);
+        if (mayWrite) void send([...(event.dataTransfer?.files ?? [])]);
+      }}
+    >
+      <div class="file-bar">
+        {path !== '/' && (
+          <a class="icon-button small" href={hrefOf({ ...route.value, view: 'files', item: parentOf(path) })} aria-label="Parent folder" title="Parent folder">
+            <Icon name="back" size={16} />
+          </a>
+        )}
+        <span class="dim">{entries === null ? '' : `${entries.length.toLocaleString()} ${entries.length === 1 ? 'entry' : 'entries'}`}</span>
+        <span class="spring" />
+        {mayWrite && (
+          <>
+            <button type="button" class="button small" onClick={() => setNaming(true)}>
+              <Icon name="plus" size={14} />
+              New folder
+            </button>
+            <button type="button" class="button small" onClick={() => picker.current?.click()}>
+              <Icon name="upload" size={14} />
+              Upload
+            </button>
+            <input
+              ref={picker}
+              class="offscreen"
+              type="file"
+              multiple
+              tabIndex={-1}
+              aria-label="Files to upload"
+              onChange={(event) => {
+                void send([...(event.currentTarget.files ?? [])]);
+                event.currentTarget.value = '';
+              }}
+            />
+          </>
+        )}
+      </div>
+      {progress !== null && (
+        <div class="progress" role="status">
+          <span class="ellipsis">
+            {progress.name} · {formatBytes(progress.bytes)} of {formatBytes(progress.size)}
+          </span>
+          <progress max={progress.size} value={progress.bytes} />
+        </div>
+      )}
+      {error !== null && <ErrorNotice text={error} onClose={() => setError(null)} />}
+      {entries !== null && entries.length === 0 ? (
+        <Empty icon="folder" title="This folder is empty">
+          {mayWrite && <p>Drop files here, or choose Upload.</p>}
+        </Empty>
+      ) : (
+        <ul class="entries">
+          {shown.map((entry) => (
+            <li key={entry.path}>
+              <a href={hrefOf({ ...route.value, view: 'files', item: entry.path })}>
+                <Icon name={entry.kind === 'directory' ? 'folder' : 'file'} size={16} />
+                <span class="ellipsis">{entry.name}</span>
+                {entry.isSymlink && <span class="chip">link</span>}
+                {entry.kind === 'other' && <span class="chip">special</span>}
+              </a>
+            </li>
+          ))}
+        </ul>
+      )}
+      {entries !== null && entries.length > MAX_ENTRIES && (
+        <p class="dim">{(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown. Type a path above to open one.</p>
+      )}
+      {isNaming && <NewFolder client={client} path={path} onClose={() => setNaming(false)} />}
+    </div>
+  );
+}
+
+function NewFolder({ client, path, onClose }: { client: ExecServerClient; path: string; onClose: () => void }): JSX.Element {
+  const [name, setName] = useState('');
+  const [error, setError] = useState<string | null>(null);
+  return (
+    <Dialog title="New folder" onClose={onClose}>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault();
+          const problem = nameProblem(name);
+          if (problem !== null) return setError(problem);
+          try {
+            await client.files.makeDirectory(joinPath(path, name), { parents: false });
+            reportChange();
+            onClose();
+          } catch (failure) {
+            setError(describeError(failure));
+          }
+        }}
+      >
+        <input class="text-field" aria-label="Name" autofocus autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        {error !== null && <ErrorNotice text={error} />}
+        <div class="dialog-actions">
+          <span class="spring" />
+          <button type="submit" class="button primary">
+            Create
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

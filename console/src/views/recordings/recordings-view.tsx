@@ -1,0 +1,95 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { ExecServerClient } from '../../../../src/client/browser.ts';
+import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
+import { hrefOf, route } from '../../base/route.ts';
+import { useStore } from '../../base/store.ts';
+import type { Workspace } from '../../connection/workspace.ts';
+import { Empty, ErrorNotice } from '../../ui/empty.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { save } from '../files/transfers.ts';
+import { PlayerView } from './player-view.tsx';
+import { listRecordings, type Recording, readRecording } from './recordings.ts';
+
+/** The recordings of the environment, and a player. */
+export function RecordingsView({ workspace, item }: { workspace: Workspace; item: string | null }): JSX.Element {
+  const client = useStore(workspace.connection.client);
+  const [recordings, setRecordings] = useState<readonly Recording[] | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    if (client === null) return;
+    setError(null);
+    listRecordings(client).then(setRecordings, (failure) => setError(describeError(failure)));
+  }, [client, item]);
+  const selected = recordings?.find(({ recordingId }) => recordingId === item) ?? null;
+  return (
+    <section class="view" aria-labelledby="view-title">
+      <header class="view-head">
+        {item !== null && (
+          <a class="icon-button" href={hrefOf({ ...route.value, item: null })} aria-label="All recordings" title="All recordings">
+            <Icon name="back" />
+          </a>
+        )}
+        <h1 id="view-title" class="ellipsis">
+          {selected === null ? 'Recordings' : printable(selected.command)}
+        </h1>
+        {selected !== null && <span class="count">{formatTime(new Date(selected.startedAtMs))}</span>}
+      </header>
+      {error !== null && <ErrorNotice text={`The recordings cannot be read. ${error}`} />}
+      {item !== null && client !== null ? (
+        <PlayerView key={item} client={client} recordingId={item} />
+      ) : recordings !== null && recordings.length === 0 ? (
+        <Empty icon="recordings" title="No recordings yet">
+          <p>
+            Start a command with the option Record, or with <code>exec-server run --record</code>. The server then keeps what its
+            terminal shows.
+          </p>
+        </Empty>
+      ) : (
+        <ul class="recordings">
+          {recordings?.map((recording) => (
+            <Row key={recording.recordingId} client={client} recording={recording} onError={setError} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Row({
+  client,
+  recording,
+  onError,
+}: {
+  client: ExecServerClient | null;
+  recording: Recording;
+  onError: (text: string) => void;
+}): JSX.Element {
+  const { recordingId, state, bytes, command, name, startedAtMs } = recording;
+  const get = async () => {
+    try {
+      save(new Blob([await readRecording(client!, recordingId)]), `${recordingId}.cast`);
+    } catch (failure) {
+      onError(describeError(failure));
+    }
+  };
+  return (
+    <li class="recording">
+      <a class="recording-main" href={hrefOf({ ...route.value, item: recordingId })}>
+        <span class="play">
+          <Icon name="play" size={15} />
+        </span>
+        <span class="mono ellipsis">{printable(command)}</span>
+        {name !== undefined && <span class="chip">{name}</span>}
+      </a>
+      <span class={`recording-state ${state}`}>
+        {state === 'recording' ? 'Recording' : state === 'incomplete' ? 'Incomplete' : ''}
+      </span>
+      <span class="dim number">{formatBytes(bytes)}</span>
+      <span class="dim">{formatTime(new Date(startedAtMs))}</span>
+      <button type="button" class="icon-button small" aria-label={`Download the recording of ${command}`} title="Download (asciicast v3)" disabled={client === null} onClick={() => void get()}>
+        <Icon name="download" size={16} />
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,207 @@
+import { FitAddon } from '@xterm/addon-fit';
+import type { SearchAddon } from '@xterm/addon-search';
+import { Unicode11Addon } from '@xterm/addon-unicode11';
+import { WebLinksAddon } from '@xterm/addon-web-links';
+import { Terminal } from '@xterm/xterm';
+import type { ProcessScreen } from '../../../../src/client/browser.ts';
+import { printable } from '../../base/format.ts';
+import { dark, preferences } from '../../base/preferences.ts';
+import { Store } from '../../base/store.ts';
+import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
+import { openLink } from './open-link.ts';
+import { styleFreeDocument } from './style-free-document.ts';
+import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
+import { WriteQueue } from './write-queue.ts';
+
+const SCROLLBACK_LINES = 5000;
+const MAX_TITLE_LENGTH = 200;
+const MAX_CLIPBOARD_LENGTH = 100_000;
+const RESIZE_DELAY_MS = 80;
+
+/** The terminal of a process: an xterm that reaches the page only through the stores below. */
+export class TerminalDisplay implements ProcessDisplay {
+  /** The title that the program has set. Text, never markup. */
+  readonly title = new Store('');
+  /** A link that was clicked and whose target its text does not show. */
+  readonly link = new Store<string | null>(null);
+  /** The target of the link under the pointer. */
+  readonly hovered = new Store<string | null>(null);
+  /** What the program wants to put into the clipboard. It needs the user's consent. */
+  readonly clipboard = new Store<string | null>(null);
+  /** Whether the next key is sent with Ctrl, for keyboards without it. */
+  readonly ctrl = new Store(false);
+  readonly terminal: Terminal;
+  readonly #session: ProcessSession;
+  readonly #fit = new FitAddon();
+  readonly #queue: WriteQueue;
+  readonly #element = document.createElement('div');
+  readonly #stops: (() => void)[] = [];
+  #search: SearchAddon | null = null;
+  #opened = false;
+  #resizeTimer: ReturnType<typeof setTimeout> | undefined;
+  #sentSize = '';
+
+  constructor(session: ProcessSession) {
+    this.#session = session;
+    this.#element.className = 'terminal-host';
+    const { fontSize, screenReader } = preferences.value;
+    this.terminal = new Terminal({
+      allowProposedApi: true,
+      documentOverride: styleFreeDocument(),
+      fontFamily: MONOSPACE,
+      fontSize,
+      lineHeight: 1.15,
+      scrollback: SCROLLBACK_LINES,
+      theme: terminalTheme(dark.value),
+      screenReaderMode: screenReader,
+      cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches,
+      macOptionIsMeta: true,
+      minimumContrastRatio: 4.5,
+      // A hyperlink can show one address and lead to another, so a click asks first.
+      linkHandler: {
+        activate: (_event, target) => this.link.set(target),
+        hover: (_event, target) => this.hovered.set(printable(target)),
+        leave: () => this.hovered.set(null),
+        allowNonHttpProtocols: false,
+      },
+    });
+    this.#queue = new WriteQueue(this.terminal);
+    this.terminal.loadAddon(this.#fit);
+    this.terminal.loadAddon(new Unicode11Addon());
+    this.terminal.unicode.activeVersion = '11';
+    const hover = { hover: (_: MouseEvent, target: string) => this.hovered.set(target), leave: () => this.hovered.set(null) };
+    this.terminal.loadAddon(new WebLinksAddon((_event, target) => openLink(target), hover));
+    this.terminal.onTitleChange((title) => this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH)));
+    this.terminal.onData((data) => session.write(this.#withCtrl(data)));
+    this.terminal.onBinary((data) => session.write(Uint8Array.from(data, (char) => char.charCodeAt(0))));
+    this.terminal.parser.registerOscHandler(52, (data) => this.#requestCopy(data));
+    this.terminal.attachCustomKeyEventHandler((event) => this.keyHandler(event));
+    this.#stops.push(
+      dark.subscribe((isDark) => {
+        this.terminal.options.theme = terminalTheme(isDark);
+      }),
+      preferences.subscribe((value) => {
+        this.terminal.options.screenReaderMode = value.screenReader;
+        this.fit();
+      }),
+      session.state.subscribe(() => this.fit()),
+    );
+  }
+
+  /** Handles keys of the page before the program gets them. The view sets it. Returns whether the program gets the key. */
+  keyHandler: (event: KeyboardEvent) => boolean = () => true;
+
+  /** Puts the terminal into the page. */
+  mount(parent: HTMLElement): () => void {
+    parent.append(this.#element);
+    if (!this.#opened) this.terminal.open(this.#element);
+    this.#opened = true;
+    const observer = new ResizeObserver(() => this.fit());
+    observer.observe(parent);
+    this.fit();
+    return () => {
+      observer.disconnect();
+      this.#element.remove();
+    };
+  }
+
+  focus(): void {
+    this.terminal.focus();
+  }
+
+  /** A driver's terminal has the size of the page. A viewer's has that of the driver, with smaller letters if it does not fit. */
+  fit(): void {
+    if (!this.#element.isConnected || this.#element.clientWidth === 0) return;
+    const { role, phase, info } = this.#session.state.value;
+    const { fontSize } = preferences.value;
+    if (this.terminal.options.fontSize !== fontSize) this.terminal.options.fontSize = fontSize;
+    const proposed = this.#fit.proposeDimensions();
+    if (proposed === undefined || Number.isNaN(proposed.cols)) return;
+    if (role === 'driver' && phase === 'live') {
+      const cols = Math.max(2, proposed.cols);
+      const rows = Math.max(1, proposed.rows);
+      if (cols !== this.terminal.cols || rows !== this.terminal.rows) this.terminal.resize(cols, rows);
+      this.#sendSize(rows, cols);
+      return;
+    }
+    this.#sentSize = '';
+    const size = info?.size;
+    if (!size) return;
+    const scale = Math.min(1, proposed.cols / size.cols, proposed.rows / size.rows);
+    const smaller = Math.max(7, Math.floor(fontSize * scale * 2) / 2);
+    if (smaller !== fontSize) this.terminal.options.fontSize = smaller;
+    if (size.cols !== this.terminal.cols || size.rows !== this.terminal.rows)
+      this.terminal.resize(size.cols, size.rows);
+  }
+
+  async screen(screen: ProcessScreen, gap: string | null): Promise<void> {
+    this.#queue.discard();
+    // What is on the screen moves into the history. The rest of the state must not reach the new screen.
+    if (gap !== null) await this.#queue.write(`${RESET_MODES}${gapLine(gap)}${'\r\n'.repeat(this.terminal.rows)}\x1b[H\x1b[2J`);
+    this.terminal.resize(screen.cols, screen.rows);
+    await this.#queue.write(screen.redraw);
+    this.fit();
+  }
+
+  output(bytes: Uint8Array): Promise<void> | void {
+    return this.#queue.write(bytes);
+  }
+
+  gap(text: string): Promise<void> | void {
+    return this.#queue.write(gapLine(text));
+  }
+
+  /** The search addon, loaded on first use. */
+  async search(): Promise<SearchAddon> {
+    if (this.#search !== null) return this.#search;
+    const { SearchAddon: Addon } = await import('@xterm/addon-search');
+    this.#search = new Addon();
+    this.terminal.loadAddon(this.#search);
+    return this.#search;
+  }
+
+  close(): void {
+    clearTimeout(this.#resizeTimer);
+    for (const stop of this.#stops) stop();
+    this.#queue.close();
+    this.terminal.dispose();
+  }
+
+  #sendSize(rows: number, cols: number): void {
+    const size = `${rows}x${cols}`;
+    if (size === this.#sentSize) return;
+    clearTimeout(this.#resizeTimer);
+    const delay = this.#sentSize === '' ? 0 : RESIZE_DELAY_MS;
+    this.#resizeTimer = setTimeout(() => {
+      this.#sentSize = size;
+      this.#session.resize(rows, cols);
+    }, delay);
+  }
+
+  #withCtrl(data: string): string {
+    if (!this.ctrl.value || data.length !== 1) return data;
+    this.ctrl.set(false);
+    const code = data.toUpperCase().charCodeAt(0);
+    return code >= 0x3f && code <= 0x5f ? String.fromCharCode(code === 0x3f ? 0x7f : code & 0x1f) : data;
+  }
+
+  /** OSC 52. A question for the content of the clipboard gets no answer. */
+  #requestCopy(data: string): boolean {
+    const [, content = ''] = data.split(';', 2);
+    if (content === '?' || content === '' || content.length > MAX_CLIPBOARD_LENGTH) return true;
+    try {
+      const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));
+      this.clipboard.set(new TextDecoder().decode(bytes));
+    } catch {
+      // It is not base64.
+    }
+    return true;
+  }
+}
+
+/** Leaves the alternate screen, and turns off attributes, mouse reports, bracketed paste and application keys. */
+const RESET_MODES = '\x1b[?1049l\x1b[!p\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?7h\x1b[0m';
+
+function gapLine(text: string): string {
+  return `\r\n\x1b[0;2m┄┄ ${text} ┄┄\x1b[0m\r\n`;
+}

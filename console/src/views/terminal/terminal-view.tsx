@@ -1,0 +1,151 @@
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { preferences, setPreference } from '../../base/preferences.ts';
+import { useStore } from '../../base/store.ts';
+import type { ProcessSession } from '../../connection/process-session.ts';
+import { copyText } from '../../ui/clipboard.ts';
+import { Icon } from '../../ui/icons.tsx';
+import { toast } from '../../ui/toasts.tsx';
+import { KeyBar } from './key-bar.tsx';
+import { openLink } from './open-link.ts';
+import { SearchBar } from './search-bar.tsx';
+import type { TerminalDisplay } from './terminal-display.ts';
+
+/** A terminal with its tools. */
+export function TerminalView({ session, display }: { session: ProcessSession; display: TerminalDisplay }): JSX.Element {
+  const frame = useRef<HTMLDivElement>(null);
+  const leave = useRef<HTMLButtonElement>(null);
+  const [searching, setSearching] = useState(false);
+  const { phase, role } = useStore(session.state);
+  const title = useStore(display.title);
+  const hovered = useStore(display.hovered);
+
+  const copy = async () => {
+    const text = display.terminal.getSelection();
+    if (text === '') toast('Nothing is selected. Select text with the mouse, or all of it with the button beside.');
+    else toast((await copyText(text)) ? `${text.length.toLocaleString()} characters copied` : 'The browser refused to copy.');
+  };
+
+  useEffect(() => {
+    const unmount = display.mount(frame.current!);
+    display.keyHandler = (event) => {
+      if (event.type !== 'keydown') return true;
+      const isSearch = event.ctrlKey && event.shiftKey && event.code === 'KeyF';
+      const isCopy = event.ctrlKey && event.shiftKey && event.code === 'KeyC';
+      const isLeave = event.ctrlKey && event.key === 'F6';
+      if (isSearch) setSearching(true);
+      if (isCopy) void copy();
+      if (isLeave) leave.current?.focus();
+      if (isSearch || isCopy || isLeave) event.preventDefault();
+      return !(isSearch || isCopy || isLeave);
+    };
+    if (matchMedia('(pointer: fine)').matches) display.focus();
+    return unmount;
+  }, [display]);
+
+  return (
+    <div class="terminal">
+      <div class="terminal-bar">
+        <span class="terminal-title ellipsis" title={title}>
+          {title}
+        </span>
+        <span class="spring" />
+        <button
+          ref={leave}
+          type="button"
+          class="icon-button small"
+          aria-label="Search in the terminal"
+          title="Search (Ctrl+Shift+F)"
+          onClick={() => setSearching(!searching)}
+        >
+          <Icon name="search" size={16} />
+        </button>
+        <button type="button" class="icon-button small" aria-label="Copy the selection" title="Copy the selection (Ctrl+Shift+C)" onClick={() => void copy()}>
+          <Icon name="copy" size={16} />
+        </button>
+        <button type="button" class="text-button small" onClick={() => display.terminal.selectAll()}>
+          Select all
+        </button>
+        <FontSize />
+      </div>
+      {searching && (
+        <SearchBar
+          display={display}
+          onClose={() => {
+            setSearching(false);
+            display.focus();
+          }}
+        />
+      )}
+      <Requests display={display} />
+      <div ref={frame} class={role === 'driver' ? 'terminal-frame' : 'terminal-frame viewer'} data-phase={phase} />
+      {hovered !== null && <div class="link-target">{hovered}</div>}
+      {role === 'driver' && phase === 'live' && <KeyBar session={session} display={display} />}
+      <p class="offscreen">Press Ctrl+F6 to leave the terminal with the keyboard.</p>
+    </div>
+  );
+}
+
+/** What the program asks for and only the user may grant. */
+function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
+  const clipboard = useStore(display.clipboard);
+  const link = useStore(display.link);
+  return (
+    <>
+      {clipboard !== null && (
+        <div class="notice" role="status">
+          <Icon name="copy" />
+          <span>The program wants to copy {clipboard.length.toLocaleString()} characters to your clipboard.</span>
+          <button
+            type="button"
+            class="button small"
+            onClick={() => {
+              void copyText(clipboard);
+              display.clipboard.set(null);
+            }}
+          >
+            Copy
+          </button>
+          <button type="button" class="text-button small" onClick={() => display.clipboard.set(null)}>
+            Ignore
+          </button>
+        </div>
+      )}
+      {link !== null && (
+        <div class="notice" role="status">
+          <Icon name="link" />
+          <span>
+            This link leads to <code class="break">{link}</code>
+          </span>
+          <button
+            type="button"
+            class="button small"
+            onClick={() => {
+              openLink(link);
+              display.link.set(null);
+            }}
+          >
+            Open
+          </button>
+          <button type="button" class="text-button small" onClick={() => display.link.set(null)}>
+            Cancel
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function FontSize(): JSX.Element {
+  const { fontSize } = useStore(preferences);
+  return (
+    <span class="font-size">
+      <button type="button" class="icon-button small" aria-label="Smaller letters" title="Smaller letters" disabled={fontSize <= 9} onClick={() => setPreference('fontSize', fontSize - 1)}>
+        A−
+      </button>
+      <button type="button" class="icon-button small" aria-label="Larger letters" title="Larger letters" disabled={fontSize >= 24} onClick={() => setPreference('fontSize', fontSize + 1)}>
+        A+
+      </button>
+    </span>
+  );
+}
