@@ -115,6 +115,10 @@ export interface WaitOptions extends CallOptions {
   readonly until?: 'exited' | 'closed';
 }
 
+export interface KeepRunningOptions extends CallOptions {
+  readonly retainMs?: number;
+}
+
 /**
  * A process, local or remote, that this client started or attached to. Iterating over it yields the text of all its output; a marker
  * line replaces lost output. Dropping the object does not end the process.
@@ -168,6 +172,11 @@ export interface ExecProcess extends AsyncIterable<string> {
   screen(options?: CallOptions): Promise<ProcessScreen>;
   /** Makes this client the driver, and the present driver a viewer. */
   takeOver(options?: CallOptions): Promise<void>;
+  /**
+   * Keeps the process running when this client is gone, until it exits or is terminated, as `detached` of `spawn` does. Its output stays
+   * readable for an hour after its end, or for `retainMs`. Rejects when it has ended.
+   */
+  keepRunning(options?: KeepRunningOptions): Promise<void>;
   /**
    * Stops following the process, which keeps running. Loops over its output and events end; `wait` rejects. `state.failure` has the
    * reason.

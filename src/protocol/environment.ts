@@ -39,6 +39,7 @@ export const CAPABILITIES = {
     '`process/start` and `process/attach` accept `windowBytes`, and `process/consumed` exists.',
   processScreen: '`process/screen` exists.',
   processForget: '`process/forget` exists.',
+  processSetLifetime: '`process/setLifetime` exists.',
   tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',

@@ -18,10 +18,21 @@ export interface Place {
 }
 
 /** The command that attaches to a program. */
-export function attachCommand({ target, tokenFile }: Place, ref: string): string {
+export function attachCommand(place: Place, ref: string): string {
+  return commandFor('attach', place, ref);
+}
+
+/** What a command says when a person has detached. */
+export function detachedText(place: Place, ref: string | null): string {
+  if (ref === null) return 'detached; the program keeps running';
+  const [attach, kill] = [attachCommand(place, ref), commandFor('kill', place, ref)];
+  return `detached; the program keeps running: '${attach}' attaches again, '${kill}' ends it`;
+}
+
+function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
   const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
   const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
-  return `exec-server attach${environment}${token} ${ref}`;
+  return `exec-server ${command}${environment}${token} ${ref}`;
 }
 
 /** Why a program ended that the server killed; null when no limit did it, or when the server does not report it. */

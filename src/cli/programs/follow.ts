@@ -1,10 +1,10 @@
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecProcess, ProcessEvent, TerminalSize } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
-import type { ClientError } from '../../client/errors.ts';
+import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
-import { attachCommand, limitOf, type Place } from './endings.ts';
+import { attachCommand, detachedText, limitOf, type Place } from './endings.ts';
 import { EscapeFilter } from './escapes.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
 import {
@@ -77,6 +77,8 @@ class Follower {
   #seq = 0;
   #inputDone = true;
   #saidWatching = false;
+  /** Whether the server has refused to leave the program running. */
+  #cannotDetach = false;
 
   constructor(followed: Followed) {
     this.#with = followed;
@@ -346,22 +348,22 @@ class Follower {
 
   #detach(): void {
     const { client, outlives, process, place } = this.#with;
-    const { ref } = process;
+    const left = (text: string) => ({ type: 'left', exitCode: DETACHED, text }) as const;
     if (outlives) {
-      const command = ref === null ? '' : `: '${attachCommand(place, ref)}' attaches again`;
-      this.#settle({
-        type: 'left',
-        exitCode: DETACHED,
-        text: `detached; the program keeps running${command}`,
-      });
-      return;
-    }
-    if (client.failure !== null) {
+      this.#settle(left(detachedText(place, process.ref)));
+    } else if (client.failure !== null) {
       this.#settle(this.#lost(client.failure));
-      return;
+    } else if (this.#cannotDetach) {
+      this.#settle(this.#endProgram('SIGHUP').then(() => left('the program is ended')));
+    } else {
+      process.keepRunning().then(
+        () => this.#settle(left(detachedText(place, process.ref))),
+        (error) => {
+          this.#cannotDetach = true;
+          this.#note(`cannot leave the program running: ${messageWithoutHint(error)}; ~. again ends it`);
+        },
+      );
     }
-    const text = "the program is ended; one that keeps running is started with 'exec-server run -d'";
-    this.#settle(this.#endProgram('SIGHUP').then(() => ({ type: 'left', exitCode: DETACHED, text })));
   }
 
   /** Leaves because nothing reads the output or types any more. A program that does not outlive this command ends. */

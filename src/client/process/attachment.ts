@@ -12,7 +12,7 @@ export class Attachment {
   /** Whether the process belongs to the session of this client, which needs no attachment for it. */
   readonly own: boolean;
   /** Whether the process outlives the session of this client. */
-  readonly shared: boolean;
+  shared: boolean;
   readonly flow: FlowControl;
   readonly #listeners = new Listeners<[ProcessAttachment]>('process.onAttachmentChange');
   #ref: string | null = null;

@@ -4,6 +4,7 @@ import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts'
 import type {
   CallOptions,
   ExecProcess,
+  KeepRunningOptions,
   LimitReason,
   ProcessEvent,
   ProcessState,
@@ -25,6 +26,7 @@ import {
   expectFunction,
   expectOptions,
   expectText,
+  type OptionNames,
 } from '../connection/option-checks.ts';
 import { readPage } from '../connection/server-messages.ts';
 import { type Attached, readScreen } from '../connection/sharing-messages.ts';
@@ -291,6 +293,22 @@ export class RemoteProcess implements ExecProcess {
     await this.#host.attach({ ref, role: 'driver', takeOver: true, ...window }, received, options);
   }
 
+  async keepRunning(options: KeepRunningOptions = {}): Promise<void> {
+    const { retainMs, ...limits } = options;
+    expectOptions('process.keepRunning', options, KEEP_RUNNING_OPTIONS);
+    checkDuration('retainMs', retainMs);
+    this.#expectUsable('keepRunning', limits);
+    if (!this.#host.capabilities.processSetLifetime) {
+      throw unsupported(
+        'change how long a process lives',
+        'start it with the option `detached`, or use a newer server',
+      );
+    }
+    const lifetime = { type: 'detached', ...(retainMs !== undefined && { retainMs }) } as const;
+    await this.#call('process/setLifetime', { processId: this.processId, lifetime }, limits);
+    this.#attachment.shared = true;
+  }
+
   async detach(options: CallOptions = {}): Promise<void> {
     expectOptions('process.detach', options, CALL_OPTIONS);
     if (this.#detached) return;
@@ -420,3 +438,5 @@ export class RemoteProcess implements ExecProcess {
     this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
   }
 }
+
+const KEEP_RUNNING_OPTIONS: OptionNames<KeepRunningOptions> = { ...CALL_OPTIONS, retainMs: true };

@@ -41,7 +41,7 @@ export class ConnectionProcesses {
   readonly #access: Access;
   readonly #reader: Reader;
   readonly #sink: FollowerSink;
-  readonly #records: Pick<ConnectionRecords, 'attachment'>;
+  readonly #records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>;
   /** By reference. */
   readonly #attachments = new Map<string, Attachment>();
   /** Created for the first request that needs it. */
@@ -53,7 +53,7 @@ export class ConnectionProcesses {
     sessions: SessionRegistry,
     access: Access,
     peer: Peer,
-    records: Pick<ConnectionRecords, 'attachment'>,
+    records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>,
   ) {
     this.#session = session;
     this.#sessions = sessions;
@@ -99,6 +99,17 @@ export class ConnectionProcesses {
     await (process === undefined
       ? this.#session.processes.forget(processId)
       : process.manager.forget(process.key));
+  }
+
+  /** Makes a process outlive its session. Throws RpcError when the connection may not, ProcessError when it has closed or at a limit. */
+  async makeDetached(processId: string, retainMs: number): Promise<void> {
+    // Rejects for a process that is gone, and says when it ended.
+    await this.get(processId, 'signal');
+    const process = this.#lookUp(processId);
+    // Another request has removed it meanwhile.
+    if (process === undefined) throw notFound(unknown(processId, undefined));
+    this.#directory.makeDetached(process, retainMs);
+    this.#records.lifetime(process.ref, { lifetime: 'detached', retainMs });
   }
 
   /** The processes of a scope, in the order of their starts. Throws RpcError when the connection may not list them. */

@@ -60,17 +60,19 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly position: number;
   readonly owner: string;
   readonly name: string | null;
-  readonly lifetime: 'session' | 'detached';
-  readonly manager: ProcessManager;
-  readonly key: string;
   readonly limits: SessionLimits | null;
   textStream: StreamName = 'stdout';
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
   /** Called when the process has closed, before that is reported. */
   beforeEnd: () => void = () => {};
+  /** Counts the process for another owner of quotas. Throws ProcessError when that is not possible. */
+  transferQuota: (to: object) => void = () => {};
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
+  #lifetime: 'session' | 'detached';
+  #manager: ProcessManager;
+  #key: string;
   readonly #directory: Directory;
   readonly #attached = new Set<Follower>();
   /** Null once the session is over. */
@@ -94,9 +96,9 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.position = identity.position;
     this.owner = identity.owner;
     this.name = identity.name;
-    this.lifetime = identity.lifetime;
-    this.manager = identity.manager;
-    this.key = identity.key;
+    this.#lifetime = identity.lifetime;
+    this.#manager = identity.manager;
+    this.#key = identity.key;
     this.limits = identity.limits;
     this.#directory = directory;
     const stream = new EventStream(this, session, processNotifier(processId, dialect, session), true);
@@ -104,6 +106,32 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#home = { processId, sink: session, stream, windowBytes: null, ...unnotified, ended: () => {} };
     if (session.attached) this.#home.windowBytes = windowBytes;
     this.#restartWindow();
+  }
+
+  get lifetime(): 'session' | 'detached' {
+    return this.#lifetime;
+  }
+
+  /** Where it runs. */
+  get manager(): ProcessManager {
+    return this.#manager;
+  }
+
+  /** Its id there. */
+  get key(): string {
+    return this.#key;
+  }
+
+  /**
+   * Makes the process outlive its session. `manager` has the detached processes of the owner. Throws ProcessError when the process has
+   * closed, and at a limit; then nothing has changed.
+   */
+  makeDetached(manager: ProcessManager, retainMs: number): void {
+    const moved = { processId: this.ref, retainMs };
+    this.#manager.move(this.#key, manager, moved, () => this.transferQuota(manager));
+    this.#lifetime = 'detached';
+    this.#manager = manager;
+    this.#key = this.ref;
   }
 
   /** Null before the start and when the process is forgotten. */

@@ -73,6 +73,7 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
     session.attach(peer);
     const processes = new ConnectionProcesses(session, registry, access, peer, {
       attachment: (...record) => void records.push(record),
+      lifetime: (...record) => void records.push(record),
     });
     return {
       peer,
