@@ -40,6 +40,8 @@ export type ProcessEvent =
       readonly seq: number;
       readonly stream: OutputStream;
       readonly bytes: Uint8Array;
+      /** When the server read it, in Unix time. Present after an attach with `withTimes`. */
+      readonly timeMs?: number;
     }
   | {
       readonly type: 'exited';
@@ -98,6 +100,8 @@ export interface ReadPage {
     readonly seq: number;
     readonly stream: OutputStream;
     readonly bytes: Uint8Array;
+    /** When the server read it, in Unix time. Present after an attach with `withTimes`. */
+    readonly timeMs?: number;
   }[];
   readonly nextSeq: number;
   readonly exited: boolean;

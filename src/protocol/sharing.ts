@@ -97,6 +97,10 @@ export const ProcessAttachParams = once(() =>
       z.optional(WindowBytes()),
       'The flow-control window of this connection, as in `process/start`. Counts while it drives. Default: the one that it has. It ends with the connection: a client that resumes its session attaches again.',
     ),
+    withTimes: doc(
+      z.optional(z.boolean()),
+      'Adds `timeMs` to the output that follows. It ends with the connection. Default: as before. Needs the capability `processOutputTimes`.',
+    ),
     screen: doc(
       z._default(z.boolean(), false),
       'Adds the current screen of a terminal. The output after it follows. Needs the capability `processScreen`.',

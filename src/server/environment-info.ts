@@ -76,6 +76,7 @@ function capabilities(
   const flags: Partial<Record<Capability, boolean>> = {
     pty: terminals,
     processReadPosition: true,
+    processOutputTimes: true,
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,

@@ -119,7 +119,9 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     await third.shows('still-43');
     second.keys('Enter');
     second.type('~.');
-    await second.shows(/detached; the program keeps running: 'exec-server attach \S+' attaches\s+again, 'exec-server kill \S+' ends it\n%$/);
+    await second.shows(
+      /detached; the program keeps running: 'exec-server attach \S+' attaches\s+again, 'exec-server kill \S+' ends it\n%$/,
+    );
     second.line('echo code $?');
     await second.shows('code 125');
     await third.shows('you have the keyboard now');

@@ -32,7 +32,7 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
         { kind: 'invalidInput' },
       );
     }
-    const process = await client.attach(ref, { afterSeq: afterSeq ?? 0 });
+    const process = await attach(client, ref, afterSeq ?? 0, flags.timestamps === true);
     const streams = new StandardStreams(host.stdout, host.stderr);
     const output = flags.json ? new JsonOutput(streams) : new PlainOutput(streams, false);
     const readerGone = new AbortController();
@@ -47,6 +47,21 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
     if (readerGone.signal.aborted) return { text: '', exitCode: READER_GONE };
     return { text: '', exitCode: log.isIncomplete ? INCOMPLETE : 0 };
   });
+}
+
+/** Attaches as a viewer. Rejects with RunError when the server does not know the time of output. */
+function attach(
+  client: ExecServerClient,
+  ref: string,
+  afterSeq: number,
+  withTimes: boolean,
+): Promise<ExecProcess> {
+  if (!withTimes) return client.attach(ref, { afterSeq });
+  if (client.capabilities.processOutputTimes) return client.attach(ref, { afterSeq, withTimes });
+  throw new RunError(
+    'the server does not report the time of output; leave --timestamps out, or use a newer server',
+    { kind: 'unsupported' },
+  );
 }
 
 interface Range {
@@ -104,7 +119,7 @@ class LogPrinter {
   /** Waits for a slow reader. */
   async #write(event: ProcessEvent): Promise<void> {
     if (event.type === 'output') {
-      await this.#output.write(event.stream, event.seq, event.bytes);
+      await this.#output.write(event.stream, event.seq, event.bytes, event.timeMs);
     } else if (event.type === 'lost') {
       this.isIncomplete = true;
       this.#output.lost(event);

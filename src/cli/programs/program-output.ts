@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
 export interface ProgramExit {
@@ -14,8 +15,8 @@ export interface ProgramOutput {
   /** Resolves when the reader of stdout or stderr is gone. */
   readonly readerGone: Promise<void>;
   started(ref: string | null, name: string | null): void;
-  /** Resolves when more output may be written: a slow reader is waited for. */
-  write(stream: OutputStream, seq: number, bytes: Uint8Array): Promise<void>;
+  /** Resolves when more output may be written: a slow reader is waited for. The time is shown if there is one. */
+  write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void>;
   lost(event: LostEvent): void;
   /** The connection is lost, or back. */
   line(state: 'reconnecting' | 'reconnected', text: string): void;
@@ -78,6 +79,7 @@ export class StandardStreams {
 export class PlainOutput implements ProgramOutput {
   readonly #streams: StandardStreams;
   readonly #newline: string;
+  readonly #times = new Map<OutputStream, LineTimes>();
 
   /** On a terminal in raw mode a newline does not return to the first column. */
   constructor(streams: StandardStreams, isRaw: boolean) {
@@ -91,8 +93,9 @@ export class PlainOutput implements ProgramOutput {
 
   started(): void {}
 
-  write(stream: OutputStream, _seq: number, bytes: Uint8Array): Promise<void> {
-    return stream === 'stderr' ? this.#streams.toStderr(bytes) : this.#streams.toStdout(bytes);
+  write(stream: OutputStream, _seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {
+    const text = timeMs === undefined ? bytes : this.#timesOf(stream).next(bytes, timeMs);
+    return stream === 'stderr' ? this.#streams.toStderr(text) : this.#streams.toStdout(text);
   }
 
   lost({ bytes }: LostEvent): void {
@@ -107,6 +110,12 @@ export class PlainOutput implements ProgramOutput {
 
   flush(): Promise<void> {
     return this.#streams.flush();
+  }
+
+  #timesOf(stream: OutputStream): LineTimes {
+    const times = this.#times.get(stream) ?? new LineTimes();
+    this.#times.set(stream, times);
+    return times;
   }
 
   #note(text: string): void {
@@ -132,11 +141,12 @@ export class JsonOutput implements ProgramOutput {
     void this.#print({ type: 'started', ref, name });
   }
 
-  async write(stream: OutputStream, seq: number, bytes: Uint8Array): Promise<void> {
+  async write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {
     const text = this.#texts.get(stream) ?? new Utf8Splitter();
     this.#texts.set(stream, text);
     const whole = text.next(bytes);
-    if (whole.length > 0) await this.#print({ type: 'output', seq, stream, ...asData(whole) });
+    const time = timeMs === undefined ? {} : { time: timeText(timeMs) };
+    if (whole.length > 0) await this.#print({ type: 'output', seq, stream, ...time, ...asData(whole) });
   }
 
   lost({ fromSeq, toSeq, bytes }: LostEvent): void {

@@ -33,7 +33,6 @@ import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { END_CHECK_FIRST_MS, QUIET_CHECK_FIRST_MS } from '../limits.ts';
 import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
-import { windowParam } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
@@ -206,6 +205,7 @@ export class RemoteProcess implements ExecProcess {
         afterSeq,
         ...(maxBytes !== undefined && { maxBytes }),
         waitMs: 0,
+        ...(this.#attachment.timed && { withTimes: true }),
       };
       const page = readPage(await this.#call('process/read', params, { signal: limit.signal }));
       // With a byte limit, servers report `closed` even when output follows.
@@ -289,8 +289,8 @@ export class RemoteProcess implements ExecProcess {
     const { ref } = this;
     if (ref === null) throw unsupported('share processes', 'use a server with the capability processSharing');
     const received = (attached: Attached) => this.#attachment.answered(attached);
-    const window = windowParam(this.#attachment.flow.windowBytes);
-    await this.#host.attach({ ref, role: 'driver', takeOver: true, ...window }, received, options);
+    const { connectionParams } = this.#attachment;
+    await this.#host.attach({ ref, role: 'driver', takeOver: true, ...connectionParams }, received, options);
   }
 
   async keepRunning(options: KeepRunningOptions = {}): Promise<void> {
@@ -375,7 +375,8 @@ export class RemoteProcess implements ExecProcess {
   /** Reads the events that were missed. Throws what `call` throws. */
   async catchUp(call: Call, allowGaps = true): Promise<void> {
     const withPosition = this.#host.capabilities.processReadPosition === true;
-    await catchUp(this.processId, this.#order, call, { withPosition, allowGaps });
+    const { timed: withTimes } = this.#attachment;
+    await catchUp(this.processId, this.#order, call, { withPosition, withTimes, allowGaps });
   }
 
   /** Ends the process for its readers with an error. Only the first error counts, and none after `closed`. */

@@ -39,16 +39,16 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     },
 
     'process/read': async (params, { signal, park, maxResultBytes }) => {
-      const { processId, afterSeq, maxBytes, waitMs, withPosition = false } = params;
+      const { processId, afterSeq, maxBytes, waitMs, withTimes } = params;
       const process = await processes.get(processId, 'read');
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       return readResult(
         await process.read(
-          { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES)) },
+          { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES), withTimes) },
           signal,
           park,
         ),
-        withPosition,
+        params,
       );
     },
 

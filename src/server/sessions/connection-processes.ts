@@ -23,6 +23,8 @@ import type { SharedProcess } from './shared-process.ts';
 /** What a request does with a process. */
 type Use = 'read' | 'signal' | 'write';
 
+type AttachParams = Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver' | 'windowBytes' | 'withTimes'>;
+
 type Wanted = Pick<ParamsOf<'process/attach'>, 'ref' | 'name' | 'processId' | 'sessionId'>;
 
 /** A connection that process events are sent to. */
@@ -142,7 +144,7 @@ export class ConnectionProcesses {
    */
   attach(
     process: SharedProcess,
-    { role, takeOver, windowBytes }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver' | 'windowBytes'>,
+    { role, takeOver, windowBytes, withTimes }: AttachParams,
     nextSeq: number | null,
   ): Follower {
     // The connection may have ended while the request waited for the process.
@@ -157,6 +159,7 @@ export class ConnectionProcesses {
     const fromSeq = nextSeq ?? process.nextSeq;
     const follower = own ?? this.#add(process);
     if (windowBytes !== undefined) process.setWindow(follower, windowBytes);
+    if (withTimes !== undefined) process.setTimed(follower, withTimes);
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
     this.#records.attachment('attach', process.ref, {

@@ -87,6 +87,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   /** Whether a connection was ever attached, so that the session may have missed a change of its role. */
   #wasShared = false;
   readonly #announcer = new AttachmentAnnouncer(this);
+  /** Whether an attached connection has ever asked for the time of output. */
+  #hasTimed = false;
   /** Created with the first attachment, which few processes have. */
   #broadcast: OutputBroadcast | null = null;
 
@@ -141,6 +143,10 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   get running(): boolean {
     return this.exit === null;
+  }
+
+  get outputAtMs(): number {
+    return this.#process?.outputAtMs ?? 0;
   }
 
   get nextSeq(): number {
@@ -257,6 +263,12 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     if (follower === this.#windowOf) this.#restartWindow();
   }
 
+  /** The client of a follower wants the time of output from now on, or no longer. */
+  setTimed(follower: Follower, timed: boolean): void {
+    follower.stream.timed = timed;
+    this.#hasTimed ||= timed;
+  }
+
   /** The error for a request that only the driver may make. */
   drivenBy(driver: Follower): Error {
     return processDriven(
@@ -270,6 +282,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       this.#home.stream.restart();
       this.#home.announced = 'never';
       this.#home.windowBytes = null;
+      this.#home.stream.timed = false;
     }
     this.#updateDelivery();
     if (this.#wasShared) this.#announcer.changed();
@@ -345,7 +358,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#home?.stream.output(seq, stream, bytes);
     if (this.#attached.size > 0) {
       this.#broadcast ??= new OutputBroadcast(this.ref);
-      this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
+      this.#broadcast.send(this.#ready(seq, false), seq, stream, bytes);
+      if (this.#hasTimed) this.#broadcast.send(this.#ready(seq, true), seq, stream, bytes, this.outputAtMs);
     }
     if (this.#window === null) return;
     this.#window.output(seq, bytes.length);
@@ -375,9 +389,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return stream.nextSeq < this.nextSeq;
   }
 
-  /** The attached connections that an event can be sent to now. */
-  *#ready(seq: number): Generator<FollowerSink> {
-    for (const { stream, sink } of this.#attached) if (stream.takes(seq)) yield sink;
+  /** The attached connections that output can be sent to now, with or without its time. */
+  *#ready(seq: number, timed: boolean): Generator<FollowerSink> {
+    for (const { stream, sink } of this.#attached) {
+      if (stream.timed === timed && stream.takes(seq)) yield sink;
+    }
   }
 
   /** The session, and the attached connections. */

@@ -49,7 +49,13 @@ export interface SharingClient {
   /** Attaches to a process and returns the result of the attachment. */
   attach(
     process: SharedProcess,
-    options?: { role?: 'viewer' | 'driver'; takeOver?: boolean; windowBytes?: number; nextSeq?: number },
+    options?: {
+      role?: 'viewer' | 'driver';
+      takeOver?: boolean;
+      windowBytes?: number;
+      nextSeq?: number;
+      withTimes?: boolean;
+    },
   ): ReturnType<ConnectionProcesses['attach']>;
   setSaturated(saturated: boolean): void;
   /** The connection is lost. */
@@ -79,8 +85,8 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
       peer,
       session,
       processes,
-      attach: (process, { role = 'viewer', takeOver = false, windowBytes, nextSeq } = {}) =>
-        processes.attach(process, { role, takeOver, windowBytes }, nextSeq ?? null),
+      attach: (process, { role = 'viewer', takeOver = false, windowBytes, nextSeq, withTimes } = {}) =>
+        processes.attach(process, { role, takeOver, windowBytes, withTimes }, nextSeq ?? null),
       setSaturated(saturated) {
         peer.saturated = saturated;
         session.flowChanged();
