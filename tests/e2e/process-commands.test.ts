@@ -347,8 +347,8 @@ describe('rm', () => {
   });
 });
 
-test('logs -f and wait go on after a lost connection', async () => {
-  const server = await startServer({});
+test('logs -f and wait report a lost connection, and continue where they were, also in another session', async () => {
+  const server = await startServer({ detachedSessionTtlMs: 100 });
   const proxy = await TcpProxy.open(server.url);
   onTestFinished(async () => {
     await proxy.close();
@@ -363,10 +363,14 @@ test('logs -f and wait go on after a lost connection', async () => {
     ['wait', 'job'],
   ].map((args) => user.start([...args, '-E', proxy.url]));
   await once(logs!.child.stdout, 'data');
-  proxy.drop();
+  await waitFor('both clients', async () => (await other.processes.list())[0]!.attached.length > 1);
+  proxy.interrupt();
+  await Promise.all([logs, wait].map((command) => once(command!.child.stderr, 'data')));
   await program.write('two\n');
-  expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr: '' });
-  expect(await wait!.outcome).toMatchObject({ code: 5, stderr: '' });
+  proxy.restore();
+  const stderr = 'exec-server: reconnecting… (the program keeps running; Ctrl-C ends this command)\n';
+  expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr });
+  expect(await wait!.outcome).toMatchObject({ code: 5, stderr });
   await other.close();
 });
 

@@ -7,6 +7,7 @@ import { RunError } from '../failures.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
 import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
+import { isSessionGone } from './line-watch.ts';
 
 /** SIGKILL, with which the server ends a program at a limit. */
 const KILLED = 137;
@@ -29,7 +30,8 @@ export function detachedText(place: Place, ref: string | null): string {
   return `detached; the program keeps running: '${attach}' attaches again, '${kill}' ends it`;
 }
 
-function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
+/** A command for a program where it runs. */
+export function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
   const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
   const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
   return `exec-server ${command}${environment}${token} ${ref}`;
@@ -94,19 +96,23 @@ function limitText(reason: string, timeout: string | null): string {
   return `the program was ended: ${texts[reason] ?? reason}`;
 }
 
+/** What a command says when it has lost the server for good. */
+export function lostText(error: ClientError): string {
+  return `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+}
+
 /** The error for a program that can no longer be followed. It says whether the program still runs. */
 function lostError(error: ClientError, place: Place, ref: string | null, outlives: boolean): RunError {
   const { kind } = error;
-  const problem = `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+  const problem = lostText(error);
   if (ref === null) {
     return new RunError(`${problem}; the program may still run until the server ends its session`, { kind });
   }
   const command = attachCommand(place, ref);
   if (outlives)
     return new RunError(`${problem}; the program keeps running: '${command}' attaches to it`, { kind });
-  const isGone = /unknown session/.test(error.message);
   return new RunError(
-    isGone
+    isSessionGone(error)
       ? `${problem}; the program no longer runs: the server has ended it with its session`
       : `${problem}; the program may still run until the server ends its session: '${command}' attaches to it`,
     { kind },

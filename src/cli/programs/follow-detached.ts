@@ -6,6 +6,7 @@ import { type Place, resultOf } from './endings.ts';
 import { type Ending, type Followed, follow } from './follow.ts';
 import type { Interruptions } from './interruptions.ts';
 import { RECOVERY_MS } from './limits.ts';
+import { isSessionGone } from './line-watch.ts';
 import type { ProgramOutput } from './program-output.ts';
 
 /** How a command reaches a program that outlives its clients. */
@@ -51,7 +52,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       throw interruptions.explain(error);
     });
     const { process, terminal, output, input }: DetachedProgram = program!;
-    const isForgotten = ending.type === 'lost' && /unknown session/.test(ending.error.message);
+    const isForgotten = ending.type === 'lost' && isSessionGone(ending.error);
     if (isForgotten && ending.inputDone && process.ref !== null) {
       lost = ending;
       program = { ...program!, input: input === 'stream' ? 'none' : input };
