@@ -3,7 +3,7 @@ import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { CommandResult } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
-import { RunError } from '../failures.ts';
+import { jsonFailure, RunError } from '../failures.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
 import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
@@ -68,21 +68,27 @@ interface Circumstances {
   readonly timeout: string | null;
   /** Whether the program has drawn on the terminal, where the cursor may be anywhere. */
   readonly isOnTerminal: boolean;
+  readonly json: boolean;
 }
 
 /** The result of a command that has followed a program. Throws RunError when the program can no longer be followed. */
 export function resultOf(ending: Ending, circumstances: Circumstances): CommandResult {
-  const { place, ref, outlives, timeout, isOnTerminal } = circumstances;
+  const { place, ref, outlives, timeout, isOnTerminal, json } = circumstances;
   const start = isOnTerminal ? '\n' : '';
+  const details = (code: string, text: string) =>
+    json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${text}\n`;
   if (ending.type === 'lost') throw lostError(ending.error, place, ref, outlives);
   if (ending.type === 'left') {
-    const details = ending.text === null ? '' : `${start}exec-server: ${ending.text}\n`;
-    return { text: '', details, exitCode: ending.exitCode };
+    const { exitCode, text } = ending;
+    return { text: '', details: text === null ? '' : details('left', text), exitCode };
   }
   const { exitCode, reason } = ending.exit;
   if (reason === null) return { text: '', exitCode };
-  const details = `${start}exec-server: ${limitText(reason, timeout)}\n`;
-  return { text: '', details, exitCode: exitCodeOf(ending.exit) };
+  return {
+    text: '',
+    details: details(reason, limitText(reason, timeout)),
+    exitCode: exitCodeOf(ending.exit),
+  };
 }
 
 function limitText(reason: string, timeout: string | null): string {

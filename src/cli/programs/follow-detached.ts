@@ -66,6 +66,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       outlives: true,
       timeout: null,
       isOnTerminal: terminal !== null,
+      json: false,
     });
   }
 }

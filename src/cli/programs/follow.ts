@@ -285,9 +285,5 @@ class Follower {
       );
   }
 
-  readonly #note = (text: string): void => {
-    const newline = this.#with.terminal === null ? '\n' : '\r\n';
-    const start = this.#with.terminal === null ? '' : newline;
-    this.#with.host.stderr.write(`${start}exec-server: ${text.replaceAll('\n', newline)}${newline}`);
-  };
+  readonly #note = (text: string): void => this.#with.output.note(text);
 }

@@ -20,6 +20,8 @@ export interface ProgramOutput {
   lost(event: LostEvent): void;
   /** The connection is lost, or back. */
   line(state: 'reconnecting' | 'reconnected', text: string): void;
+  /** Something that a person should know. */
+  note(text: string): void;
   exited(exit: ProgramExit): void;
   /** Resolves when everything is written. */
   flush(): Promise<void>;
@@ -99,11 +101,11 @@ export class PlainOutput implements ProgramOutput {
   }
 
   lost({ bytes }: LostEvent): void {
-    this.#note(`${bytes ?? 'some'} bytes of output are lost here`);
+    this.note(`${bytes ?? 'some'} bytes of output are lost here`);
   }
 
   line(state: 'reconnecting' | 'reconnected', text: string): void {
-    if (state === 'reconnecting') this.#note(text);
+    if (state === 'reconnecting') this.note(text);
   }
 
   exited(): void {}
@@ -112,15 +114,16 @@ export class PlainOutput implements ProgramOutput {
     return this.#streams.flush();
   }
 
+  note(text: string): void {
+    const start = this.#newline === '\n' ? '' : this.#newline;
+    const lines = text.replaceAll('\n', this.#newline);
+    void this.#streams.toStderr(`${start}exec-server: ${lines}${this.#newline}`);
+  }
+
   #timesOf(stream: OutputStream): LineTimes {
     const times = this.#times.get(stream) ?? new LineTimes();
     this.#times.set(stream, times);
     return times;
-  }
-
-  #note(text: string): void {
-    const start = this.#newline === '\n' ? '' : this.#newline;
-    void this.#streams.toStderr(`${start}exec-server: ${text}${this.#newline}`);
   }
 }
 
@@ -156,6 +159,10 @@ export class JsonOutput implements ProgramOutput {
 
   line(state: 'reconnecting' | 'reconnected', reason: string): void {
     void this.#print({ type: state, ...(state === 'reconnecting' && { reason }) });
+  }
+
+  note(message: string): void {
+    void this.#print({ type: 'note', message });
   }
 
   exited({ exitCode, reason, sandboxDenied }: ProgramExit): void {

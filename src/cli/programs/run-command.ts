@@ -107,6 +107,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     outlives: false,
     timeout: flags.timeout ?? null,
     isOnTerminal,
+    json: flags.json === true,
   });
 }
 

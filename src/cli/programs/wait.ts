@@ -38,7 +38,7 @@ export async function waitCommand(argv: readonly string[], host: Host): Promise<
   );
   return {
     text: flags.json ? `${JSON.stringify(ends, null, 2)}\n` : '',
-    details: limits.join(''),
+    details: flags.json ? '' : limits.join(''),
     exitCode: failed === undefined ? 0 : exitCodeOf(failed),
   };
 }
