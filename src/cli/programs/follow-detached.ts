@@ -45,7 +45,11 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       const { terminal, input } = program;
       // A person sees what happens, and can leave at any time.
       const recoveryMs = terminal === null && input !== 'person' ? RECOVERY_MS : null;
-      const followed = { ...program, client, place, host, interruptions, outlives: true, recoveryMs };
+      const isResumed = lost !== null;
+      const followed = {
+        ...program,
+        ...{ client, place, host, interruptions, outlives: true, recoveryMs, isResumed },
+      };
       return { ending: await follow(followed), place };
     }).catch((error: unknown) => {
       program?.terminal?.restore();

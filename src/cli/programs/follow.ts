@@ -33,6 +33,8 @@ export interface Followed {
   readonly wantsKeyboard: boolean;
   /** How long to wait for a lost connection; null for no limit. */
   readonly recoveryMs: number | null;
+  /** Whether it was followed before, in a session that the server has forgotten. */
+  readonly isResumed: boolean;
 }
 
 /** How following ended. */
@@ -85,6 +87,7 @@ class Follower {
     this.#watchLine();
     this.#cleanups.push(watchRole(this.#with, this.#note), followSize(this.#with));
     this.#startInput();
+    if (this.#with.isResumed) void this.#refresh();
     void output.readerGone.then(() => this.#leaveAfter('SIGPIPE'));
     try {
       return await Promise.race([left, this.#show()]);
@@ -170,7 +173,7 @@ class Follower {
         lost: () => output.line('reconnecting', text),
         restored: () => {
           output.line('reconnected', 'reconnected');
-          void this.#redraw();
+          void this.#refresh();
         },
         gaveUp: (failure) => this.#settle(this.#lost(failure)),
       },
@@ -179,12 +182,16 @@ class Follower {
     this.#cleanups.push(stop);
   }
 
-  /** A change of the size makes a program on the alternate screen draw it again, over the note about the lost connection. */
-  async #redraw(): Promise<void> {
+  /**
+   * Sends the size of the terminal, which may have changed while the connection was lost. A change of the size makes a program on the
+   * alternate screen draw it again, over the note about the lost connection.
+   */
+  async #refresh(): Promise<void> {
     const { process, terminal } = this.#with;
-    if (!terminal?.modes.isAlternate || !this.#drives) return;
+    if (terminal === null || !this.#drives) return;
     const { rows, cols } = terminal.size;
-    for (const height of [Math.max(1, rows - 1), rows]) await process.resize(height, cols).catch(() => {});
+    const heights = terminal.modes.isAlternate ? [Math.max(1, rows - 1), rows] : [rows];
+    for (const height of heights) await process.resize(height, cols).catch(() => {});
   }
 
   #interrupted(interruption: Interruption): void {

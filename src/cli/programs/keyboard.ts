@@ -62,6 +62,8 @@ export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEv
     if (terminal !== null) leave('SIGHUP');
     else if (drives()) typing.then(() => process.closeStdin()).catch(() => {});
   });
+  // Paused where the keys were read before, in an earlier session.
+  stdin.resume();
   return () => {
     for (const cleanup of cleanups) cleanup();
   };
