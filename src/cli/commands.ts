@@ -272,7 +272,11 @@ export async function runNamed(argv: readonly string[], host: Host): Promise<Com
 }
 
 /** Groups whose commands leave every exit code but 2 and 124 to 127 to the program that they run. */
-const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>(['Programs', 'Files and ports']);
+const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>([
+  'Programs',
+  'Files and ports',
+  'Environments',
+]);
 
 /** The result of a command that succeeded. */
 export function printed(text: string): CommandResult {

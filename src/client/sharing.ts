@@ -34,6 +34,8 @@ export interface AttachOptions extends CallOptions {
   readonly afterSeq?: number;
   /** Begins with the present screen of the terminal, as a `screen` event. The output after it follows. */
   readonly screen?: boolean;
+  /** Adds the time to every output event. */
+  readonly withTimes?: boolean;
 }
 
 /** What a server reports about a process. Where the protocol has URIs and milliseconds, it has native paths and dates here. */

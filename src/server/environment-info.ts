@@ -17,6 +17,8 @@ interface Facilities {
   readonly terminals: boolean;
   /** Whether sandboxes can be enforced. */
   readonly sandbox: boolean;
+  /** Whether the server ends with its only client. */
+  readonly inProcess: boolean;
 }
 
 /**
@@ -69,11 +71,12 @@ export function describeEnvironment(
 /** The capabilities of the registry's methods, of the options of `process/start`, and of this system. */
 function capabilities(
   config: ExecServerConfig,
-  { terminals, sandbox }: Facilities,
+  { terminals, sandbox, inProcess }: Facilities,
 ): Partial<Record<Capability, boolean>> {
   const flags: Partial<Record<Capability, boolean>> = {
     pty: terminals,
     processReadPosition: true,
+    processOutputTimes: true,
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
@@ -96,6 +99,7 @@ function capabilities(
     if (capability !== undefined) flags[capability] = true;
   }
   flags.processResize = terminals;
+  flags.processSetLifetime = !inProcess;
   return flags;
 }
 

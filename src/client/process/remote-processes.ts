@@ -13,7 +13,7 @@ import { type Attached, readProcessPage } from '../connection/sharing-messages.t
 import { ClientError } from '../errors.ts';
 import { LIST_MAX_PAGES } from '../limits.ts';
 import type { AttachOptions, ListOptions, ProcessInfo, SharedProcesses } from '../sharing.ts';
-import { requestAttach, windowOf, windowParam } from './attach-requests.ts';
+import { requestAttach, windowOf } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
 import { unsupported } from './process-errors.ts';
 import { type ClientHost, type ProcessHost, processHost } from './process-host.ts';
@@ -49,7 +49,10 @@ export class RemoteProcesses implements SharedProcesses {
     checkOneOf('role', options.role, ['viewer', 'driver']);
     checkBoolean('takeOver', options.takeOver);
     checkBoolean('screen', options.screen);
+    checkBoolean('withTimes', options.withTimes);
     this.#requireSharing();
+    if (options.withTimes && !this.#host.capabilities.processOutputTimes)
+      throw unsupported('report the time of output', 'attach without `withTimes`, or use a newer server');
     checkSeq('afterSeq', options.afterSeq);
     if (options.screen && options.afterSeq !== undefined)
       throw new ClientError('invalidInput', '`screen` and `afterSeq` exclude each other', {
@@ -161,11 +164,20 @@ export class RemoteProcesses implements SharedProcesses {
     signal: AbortSignal | undefined,
   ): Promise<RemoteProcess> {
     const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false, afterSeq = 0 } = options;
+    const { withTimes = false } = options;
     const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
     // All handles of a process share one window.
     const known = this.#host.routes.find(refOrName);
     const windowBytes = known === undefined ? windowOf(this.#host.capabilities) : known.flow.windowBytes;
-    const params = { ref: refOrName, ...name, role, takeOver, screen, ...windowParam(windowBytes) };
+    const params = {
+      ref: refOrName,
+      ...name,
+      role,
+      takeOver,
+      screen,
+      ...(windowBytes !== null && { windowBytes }),
+      ...(withTimes && { withTimes }),
+    };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
     await requestAttach(
@@ -173,7 +185,7 @@ export class RemoteProcesses implements SharedProcesses {
       params,
       (attached) => {
         lastSeq = attached.nextSeq - 1;
-        process = this.#follow(attached, afterSeq);
+        process = this.#follow(attached, afterSeq, withTimes);
       },
     );
     // `requestAttach` calls back before it resolves.
@@ -186,12 +198,13 @@ export class RemoteProcesses implements SharedProcesses {
   }
 
   /** Follows a process from the answer to its attach on. */
-  #follow(attached: Attached, afterSeq: number): RemoteProcess {
+  #follow(attached: Attached, afterSeq: number, withTimes: boolean): RemoteProcess {
     const { processId, exitCode, screen } = attached;
     const { routes } = this.#host;
     const attachment =
       routes.attachmentOf(processId) ?? Attachment.of(attached, windowOf(this.#host.capabilities));
     attachment.answered(attached);
+    attachment.timed ||= withTimes;
     const process = new RemoteProcess(this.#processHost, processId, attachment, {
       afterSeq: screen?.seq ?? afterSeq,
       screen: screen && { type: 'screen', seq: screen.seq, screen },
@@ -221,6 +234,7 @@ const ATTACH_OPTIONS: OptionNames<AttachOptions> = {
   takeOver: true,
   afterSeq: true,
   screen: true,
+  withTimes: true,
 };
 
 function expectRefOrName(refOrName: unknown): void {
