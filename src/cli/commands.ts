@@ -112,6 +112,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (argv, host) => (await import('./programs/kill.ts')).rmCommand(argv, host),
   },
   {
+    name: 'console',
+    group: 'Programs',
+    summary: 'Open the web console',
+    spec: async () => (await import('./specs/console-spec.ts')).CONSOLE,
+    run: async (argv, host) => (await import('./console/console-command.ts')).consoleCommand(argv, host),
+  },
+  {
     name: 'cp',
     group: 'Files and ports',
     summary: 'Copy files',

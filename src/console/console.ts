@@ -195,7 +195,11 @@ export class Console<Grant> {
     const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
     const secret = offered.find((name) => name.startsWith(TICKET_PREFIX))?.slice(TICKET_PREFIX.length);
     if (secret === undefined || !offered.includes(SUBPROTOCOL)) {
-      return fail(400, 'badRequest', `the subprotocols ${SUBPROTOCOL} and ${TICKET_PREFIX}TICKET are missing`);
+      return fail(
+        400,
+        'badRequest',
+        `the subprotocols ${SUBPROTOCOL} and ${TICKET_PREFIX}TICKET are missing`,
+      );
     }
     const ticket = this.#tickets.redeem(secret);
     if (ticket === null) return this.#refuse(BAD_TICKET, address);
@@ -365,7 +369,11 @@ const METHODS: Readonly<Record<Route, 'GET' | 'POST'>> = {
 
 const FOREIGN_ORIGIN = fail(403, 'forbidden', 'only the page of this console may send this request');
 const NOT_FOUND = fail(404, 'notFound', 'the console has no such address');
-const BAD_CODE = fail(401, 'badCode', 'the code was used already, has expired or is wrong; ask for a new link');
+const BAD_CODE = fail(
+  401,
+  'badCode',
+  'the code was used already, has expired or is wrong; ask for a new link',
+);
 const BAD_TICKET = fail(401, 'signedOut', 'the ticket was used already, has expired or is wrong');
 const UNKNOWN_ENVIRONMENT = fail(404, 'notFound', 'the console has no such environment');
 
@@ -376,7 +384,11 @@ const BODY_PROBLEMS = {
 };
 
 const SESSION_PROBLEMS: Readonly<Record<SessionEnd, Answer>> = {
-  signedOut: fail(401, 'signedOut', "this browser is not signed in; open a new link of 'exec-server console'"),
+  signedOut: fail(
+    401,
+    'signedOut',
+    "this browser is not signed in; open a new link of 'exec-server console'",
+  ),
   expired: fail(401, 'expired', "the session has expired; open a new link of 'exec-server console'"),
   kicked: fail(
     401,
@@ -393,4 +405,3 @@ function isAnswer<Grant>(value: Grant | Answer): value is Answer {
 function pathOf({ url = '/' }: IncomingMessage): string {
   return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*/s, '');
 }
-

@@ -39,3 +39,24 @@ export const SECRET_BYTES = 32;
 
 /** Longest Host header: the longest name of DNS with a port. */
 export const MAX_HOST_LENGTH = 260;
+
+// Limits of the server that the command `console` starts. The servers behind it have their own.
+
+/** Time allowed for a request. */
+export const HANDSHAKE_TIMEOUT_MS = 10_000;
+
+/** Websockets of all browsers. */
+export const MAX_CONNECTIONS = 256;
+
+/** Connections of browsers that are not websockets. A browser opens six. */
+export const MAX_HTTP_SOCKETS = 64;
+
+/** The largest message: that of a server and of its clients. */
+export const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+/** Bytes of all messages together that have begun to arrive and are not complete. */
+export const MAX_UNFINISHED_BYTES = 256 * 1024 * 1024;
+
+/** How often a browser is pinged, and how long it may be silent. */
+export const PING_INTERVAL_MS = 30_000;
+export const PEER_SILENCE_TIMEOUT_MS = 90_000;

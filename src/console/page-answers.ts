@@ -24,7 +24,11 @@ export class PageAnswers {
     }
     const files = await this.#files();
     if (files === null) {
-      return fail(503, 'failed', "the page of the console is not in this package; 'npm run build' creates it");
+      return fail(
+        503,
+        'failed',
+        "the page of the console is not in this package; 'npm run build' creates it",
+      );
     }
     if (path === `${CONSOLE_PATH}/`) return page(files, origin);
     const asset = path.startsWith(ASSETS) ? files.assets.get(path.slice(ASSETS.length)) : undefined;

@@ -3,7 +3,8 @@ type Headers = Readonly<Record<string, string>>;
 /** Headers of every answer of the console. None of them may be stored, framed, guessed at or shared with other sites. */
 export const SECURITY_HEADERS: Headers = {
   'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  'content-security-policy':
+    "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy':

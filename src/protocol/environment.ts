@@ -33,6 +33,7 @@ export const CAPABILITIES = {
   processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
+  readOnlyConnections: '`initialize` can give up the rights to change anything (`readOnly`).',
   processOutputTimes: '`process/read` and `process/attach` accept `withTimes`.',
   processSharing:
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',

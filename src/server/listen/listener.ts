@@ -44,7 +44,7 @@ export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimit
   /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
   /** Null when the web console is off. */
-  readonly console?: Console<Principal> | null;
+  readonly webConsole?: Console<Principal> | null;
   /** Called for every rejected connection. */
   rejected?(status: number, reason: string, address: string | null, tokenId: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
@@ -148,8 +148,8 @@ export class Listener {
 
   /** The console, if it is on and the request is for it. */
   #consoleFor(request: IncomingMessage): Console<Principal> | null {
-    const { console = null } = this.#options;
-    return console?.serves(pathOf(request)) ? console : null;
+    const { webConsole = null } = this.#options;
+    return webConsole?.serves(pathOf(request)) ? webConsole : null;
   }
 
   /** The response to a request for metrics; null for other requests and when metrics are not served. */
