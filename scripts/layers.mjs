@@ -49,10 +49,15 @@ export const LAYERS = {
     subject: 'HTTP listeners: TLS, unix sockets, connection limits, delays for wrong tokens',
     imports: ['transport', 'observability'],
   },
+  console: {
+    subject: 'the web console: its page, sign-in codes, sessions of browsers, tickets of websockets',
+    imports: ['listener', 'transport', 'observability'],
+  },
   server: {
     subject: 'the exec-server: configuration, authentication, sessions, one handler per method',
     imports: [
       'listener',
+      'console',
       'audit',
       'protocol',
       'transport',

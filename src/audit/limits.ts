@@ -39,3 +39,7 @@ export const AUDIT_CLOSE_MS = 2_000;
 
 /** Size of the blocks in which verification reads a log. */
 export const AUDIT_VERIFY_BLOCK_BYTES = 1024 * 1024;
+
+/** How much of the end of an audit log is read to show its latest records, and how many of them are shown. */
+export const AUDIT_TAIL_BYTES = 256 * 1024;
+export const AUDIT_TAIL_RECORDS = 200;

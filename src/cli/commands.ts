@@ -112,6 +112,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (argv, host) => (await import('./programs/kill.ts')).rmCommand(argv, host),
   },
   {
+    name: 'console',
+    group: 'Programs',
+    summary: 'Open the web console',
+    spec: async () => (await import('./specs/console-spec.ts')).CONSOLE,
+    run: async (argv, host) => (await import('./console/console-command.ts')).consoleCommand(argv, host),
+  },
+  {
     name: 'cp',
     group: 'Files and ports',
     summary: 'Copy files',
@@ -272,7 +279,11 @@ export async function runNamed(argv: readonly string[], host: Host): Promise<Com
 }
 
 /** Groups whose commands leave every exit code but 2 and 124 to 127 to the program that they run. */
-const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>(['Programs', 'Files and ports']);
+const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>([
+  'Programs',
+  'Files and ports',
+  'Environments',
+]);
 
 /** The result of a command that succeeded. */
 export function printed(text: string): CommandResult {

@@ -110,7 +110,7 @@ function isExplained(error: unknown): error is Error & { readonly kind?: string 
 }
 
 /** A failure for programs. What follows the last semicolon of a message says how to fix it. */
-function jsonFailure(code = 'failed', text: string): string {
+export function jsonFailure(code = 'failed', text: string): string {
   const [, message = text, hint = null] = /^(.*); ([^;]*)$/.exec(text) ?? [];
   return JSON.stringify({ code, message, hint });
 }

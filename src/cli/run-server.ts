@@ -57,6 +57,7 @@ export async function runServer(
       if (endsWithStdin) await endWithStdin(server, host);
       await publish(server, flags, host);
       if (host.isTerminal && server.url !== null) await explain(server.url, settings, host);
+      if (config.console) await showConsole(server, host);
       if (settings.address.kind !== 'stdio') starter.beforeRequests();
       // The server keeps running when its log reader goes away.
       host.stderr.on('error', () => {});
@@ -171,6 +172,12 @@ async function publish(
 async function explain(url: string, { config }: Settings, host: Host): Promise<void> {
   const { nextSteps } = await import('./next-steps.ts');
   host.stderr.write(nextSteps(url, config));
+}
+
+/** Prints a link to the console on stderr: stdout has only the URL of the server. */
+async function showConsole(server: RunningServer, host: Host): Promise<void> {
+  const { consoleNote } = await import('./console/console-note.ts');
+  host.stderr.write(consoleNote(server.url ?? '', server.consoleLink()));
 }
 
 function rejectUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {

@@ -50,8 +50,10 @@ export async function syncCommand(argv: readonly string[], host: Host): Promise<
   } catch (error) {
     if (!signal.aborted) throw error;
     if (watch) return { text: '', exitCode: 0 };
-    const details = 'exec-server sync: interrupted; every file that was copied is complete\n';
-    return { text: '', details, exitCode: interruption.exitCode() };
+    throw new RunError('interrupted; every file that was copied is complete', {
+      kind: 'interrupted',
+      exitCode: interruption.exitCode(),
+    });
   }
   const { failed, skipped } = report.tally;
   return { text: '', exitCode: failed + skipped > 0 ? PROGRAM_EXIT_CODES.failure.code : 0 };

@@ -40,6 +40,8 @@ export type ProcessEvent =
       readonly seq: number;
       readonly stream: OutputStream;
       readonly bytes: Uint8Array;
+      /** When the server read it, in Unix time. Present after an attach with `withTimes`. */
+      readonly timeMs?: number;
     }
   | {
       readonly type: 'exited';
@@ -98,6 +100,8 @@ export interface ReadPage {
     readonly seq: number;
     readonly stream: OutputStream;
     readonly bytes: Uint8Array;
+    /** When the server read it, in Unix time. Present after an attach with `withTimes`. */
+    readonly timeMs?: number;
   }[];
   readonly nextSeq: number;
   readonly exited: boolean;
@@ -113,6 +117,10 @@ export interface ReadPage {
 export interface WaitOptions extends CallOptions {
   /** Default `closed`: the process has exited, and all its output has arrived. */
   readonly until?: 'exited' | 'closed';
+}
+
+export interface KeepRunningOptions extends CallOptions {
+  readonly retainMs?: number;
 }
 
 /**
@@ -168,6 +176,11 @@ export interface ExecProcess extends AsyncIterable<string> {
   screen(options?: CallOptions): Promise<ProcessScreen>;
   /** Makes this client the driver, and the present driver a viewer. */
   takeOver(options?: CallOptions): Promise<void>;
+  /**
+   * Keeps the process running when this client is gone, until it exits or is terminated, as `detached` of `spawn` does. Its output stays
+   * readable for an hour after its end, or for `retainMs`. Rejects when it has ended.
+   */
+  keepRunning(options?: KeepRunningOptions): Promise<void>;
   /**
    * Stops following the process, which keeps running. Loops over its output and events end; `wait` rejects. `state.failure` has the
    * reason.

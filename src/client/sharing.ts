@@ -39,6 +39,8 @@ export interface AttachOptions extends CallOptions {
    * echo short while a program prints a lot. Default: 4 MiB. All handles of a process share the window of the first one.
    */
   readonly windowBytes?: number;
+  /** Adds the time to every output event. */
+  readonly withTimes?: boolean;
 }
 
 /** What a server reports about a process. Where the protocol has URIs and milliseconds, it has native paths and dates here. */

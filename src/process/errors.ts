@@ -21,6 +21,7 @@ export type ProcessErrorCode =
   | 'duplicateProcess'
   | 'nameInUse'
   | 'stillRunning'
+  | 'hasClosed'
   | 'tooManyProcesses'
   | 'startCancelled'
   | 'emptyArgv'
@@ -40,6 +41,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   duplicateProcess: 'refused',
   nameInUse: 'refused',
   stillRunning: 'refused',
+  hasClosed: 'refused',
   tooManyProcesses: 'refused',
   startCancelled: 'refused',
   shuttingDown: 'refused',

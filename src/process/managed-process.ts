@@ -66,6 +66,7 @@ export class ManagedProcess {
   #reading = false;
   #paused = false;
   #held = false;
+  #outputAtMs = 0;
   /** Whether the program was asked to end, or is dead. */
   #ending = false;
   readonly #termination: Termination;
@@ -156,6 +157,11 @@ export class ManagedProcess {
   /** Bytes of all output streams. */
   get outputBytes(): number {
     return this.#log.totalBytes;
+  }
+
+  /** When the last output was read, in Unix time; 0 before the first. */
+  get outputAtMs(): number {
+    return this.#outputAtMs;
   }
 
   /** Memory of a closed process: a fixed amount, its output, its screen and its write ids. */
@@ -316,10 +322,11 @@ export class ManagedProcess {
   #output(stream: StreamName, read: Buffer): void {
     const bytes = read.subarray(0, this.#watch.output(read.length));
     this.#denialDetector?.output(stream, bytes);
+    this.#outputAtMs = Date.now();
     for (let from = 0; from < bytes.length; ) {
       const chunk = bytes.subarray(from, from + this.#nextChunkBytes(bytes.length - from));
       from += chunk.length;
-      this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
+      this.#listener.output(this.#log.append(stream, chunk, this.#outputAtMs), stream, chunk);
     }
     this.#changes.notify();
   }

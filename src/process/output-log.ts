@@ -13,6 +13,8 @@ export interface RetainedChunk {
   readonly seq: number;
   readonly stream: StreamName;
   readonly bytes: Buffer;
+  /** When it was read, in Unix time. */
+  readonly timeMs: number;
 }
 
 /** Retained chunks in sequence order. Their bytes are valid until the next append. */
@@ -68,11 +70,11 @@ export class OutputLog {
     for (const stream of this.#streams.values()) stream.shrink();
   }
 
-  /** Copies the bytes and returns their sequence number. */
-  append(stream: StreamName, bytes: Buffer): number {
+  /** Copies the bytes and returns their sequence number. `timeMs` is when they were read, in Unix time; by default now. */
+  append(stream: StreamName, bytes: Buffer, timeMs?: number): number {
     const seq = this.#nextSeq++;
     this.#lastOutputSeq = seq;
-    this.#retained(stream).append(seq, bytes);
+    this.#retained(stream).append(seq, bytes, timeMs);
     return seq;
   }
 
@@ -95,7 +97,8 @@ export class OutputLog {
       taken += budget?.sizeOf(size) ?? 0;
       const fits = total <= (maxBytes ?? total) && taken <= (budget?.size ?? taken);
       if (chunks.length > 0 && !fits) return { chunks, endsEarly: true };
-      chunks.push({ seq: retained.seqAt(index), stream, bytes: retained.bytesAt(index) });
+      const [seq, timeMs] = [retained.seqAt(index), retained.timeAt(index)];
+      chunks.push({ seq, stream, bytes: retained.bytesAt(index), timeMs });
     }
     return { chunks, endsEarly: false };
   }

@@ -151,6 +151,28 @@ export class ProcessManager {
     );
   }
 
+  /**
+   * Moves a process that has been started to another manager, which then limits how long it is kept. `commit` is called before anything
+   * changes; what it throws cancels the move. Throws ProcessError when the process has closed or is unknown, and when the other
+   * manager is full or ends.
+   */
+  move(processId: string, to: ProcessManager, moved: MovedProcess, commit: () => void): void {
+    const entry = this.#entries.get(processId);
+    if (!entry?.process) throw this.closed.unknownProcess(processId);
+    if (entry.process.closed) {
+      throw new ProcessError('hasClosed', `process ${processId} has ended; its lifetime cannot change`);
+    }
+    if (this.#closing) throw sessionEnding('its programs end with it');
+    if (to !== this) to.#requireSlot();
+    commit();
+    entry.retainMs = moved.retainMs;
+    if (to === this) return;
+    this.#entries.delete(processId);
+    entry.processId = moved.processId;
+    entry.manager = to;
+    to.#entries.set(moved.processId, entry);
+  }
+
   /** Describes a process for a listing; undefined when there is none. */
   summary(processId: string): ProcessSummary | undefined {
     const entry = this.#entries.get(processId);
@@ -191,18 +213,11 @@ export class ProcessManager {
     for (const entry of entries) this.#remove(entry);
   }
 
-  #reserve({ processId, spec, observer = UNOBSERVED }: StartRequest): Entry {
-    if (this.#closing)
-      throw new ProcessError('shuttingDown', 'the session is ending; no program can be started');
+  #reserve({ processId, spec, observer = UNOBSERVED, retainMs = null }: StartRequest): Entry {
+    if (this.#closing) throw sessionEnding();
     if (this.#entries.has(processId))
       throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
-    if (this.#entries.size >= this.#options.maxProcesses) this.closed.evictOldest();
-    if (this.#entries.size >= this.#options.maxProcesses) {
-      throw new ProcessError(
-        'tooManyProcesses',
-        `this ${this.#options.holder ?? 'session'} has ${this.#entries.size} running processes, the configured maximum (maxProcessesPerConnection)`,
-      );
-    }
+    this.#requireSlot();
     const entry: Entry = {
       processId,
       program: listed(spec),
@@ -212,11 +227,25 @@ export class ProcessManager {
       ...settling(),
       process: null,
       starting: null,
+      manager: this,
+      retainMs,
     };
     this.#entries.set(processId, entry);
     this.closed.idReused(processId);
     observer.reserved();
     return entry;
+  }
+
+  /** Evicts a closed process if all slots are taken. Throws ProcessError when none is free, and when this manager ends. */
+  #requireSlot(): void {
+    if (this.#closing) throw sessionEnding();
+    if (this.#entries.size >= this.#options.maxProcesses) this.closed.evictOldest();
+    if (this.#entries.size >= this.#options.maxProcesses) {
+      throw new ProcessError(
+        'tooManyProcesses',
+        `this ${this.#options.holder ?? 'session'} has ${this.#entries.size} running processes, the configured maximum (maxProcessesPerConnection)`,
+      );
+    }
   }
 
   /** The stages of a start: wait for predecessors, sandbox and spawn, supervise, register. */
@@ -240,7 +269,7 @@ export class ProcessManager {
 
   #supervise(
     entry: Entry,
-    { spec, listener, retention, limits, retainMs = null }: StartRequest,
+    { spec, listener, retention, limits }: StartRequest,
     started: StartedProgram,
   ): ManagedProcess {
     const events: ProcessListener = {
@@ -248,7 +277,7 @@ export class ProcessManager {
       exited: (...event) => listener.exited(...event),
       closed: (seq, reason) => {
         listener.closed(seq, reason);
-        this.#hasClosed(entry, retainMs);
+        entry.manager.#hasClosed(entry);
       },
     };
     const { io } = spec;
@@ -271,8 +300,8 @@ export class ProcessManager {
     entry.observer.removed();
   }
 
-  #hasClosed(entry: Entry, retainMs: number | null): void {
-    const { processId, process } = entry;
+  #hasClosed(entry: Entry): void {
+    const { processId, process, retainMs } = entry;
     if (this.#closing || process === null) return;
     this.closed.add({
       processId,
@@ -287,7 +316,19 @@ export class ProcessManager {
   }
 }
 
-interface Entry extends Pick<ProcessSummary, 'processId' | 'program'> {
+/** What changes for a process that is moved. */
+interface MovedProcess {
+  /** Its id in the other manager. */
+  readonly processId: string;
+  readonly retainMs: number | null;
+}
+
+interface Entry extends Pick<ProcessSummary, 'program'> {
+  processId: string;
+  /** The manager that it is in. */
+  manager: ProcessManager;
+  /** See {@link StartRequest}. */
+  retainMs: number | null;
   readonly observer: ProcessObserver;
   readonly cancel: AbortController;
   readonly startedAtMs: number;
@@ -321,6 +362,10 @@ function settling(): Pick<Entry, 'settled' | 'settle'> {
     settle = resolve;
   });
   return { settled, settle };
+}
+
+function sessionEnding(consequence = 'no program can be started'): ProcessError {
+  return new ProcessError('shuttingDown', `the session is ending; ${consequence}`);
 }
 
 function cancelled(processId: string): ProcessError {

@@ -48,8 +48,8 @@ export class RetainedStream {
     this.#chunks = new ChunkTable(limits.maxChunks);
   }
 
-  /** Copies the bytes. */
-  append(seq: number, bytes: Buffer): void {
+  /** Copies the bytes. `timeMs` is when they were read, in Unix time. */
+  append(seq: number, bytes: Buffer, timeMs = Date.now()): void {
     const { headBytes, tailBytes, maxChunks } = this.#limits;
     const forHead = Math.max(0, Math.min(bytes.length, headBytes - this.#totalBytes));
     if (forHead > 0) this.#appendToHead(bytes.subarray(0, forHead));
@@ -62,7 +62,7 @@ export class RetainedStream {
     }
     if (forHead < bytes.length) this.#appendToTail(bytes.subarray(forHead));
     if (this.#chunks.length === maxChunks) this.#evictChunks(this.#chunks.endAt(0));
-    if (this.#totalBytes > this.#readFrom) this.#chunks.push(seq, this.#totalBytes);
+    if (this.#totalBytes > this.#readFrom) this.#chunks.push(seq, this.#totalBytes, timeMs);
     else [this.#evictedSeq, this.#evictedEnd] = [seq, this.#totalBytes];
   }
 
@@ -76,7 +76,7 @@ export class RetainedStream {
     return Buffer.from(this.#bytes(offset, this.#totalBytes));
   }
 
-  /** Bytes of the head and the tail, and 16 for each chunk. */
+  /** Bytes of the head and the tail, and 24 for each chunk. */
   get retainedBytes(): number {
     return this.#retainedHead + this.#retainedTail + BYTES_PER_CHUNK * this.#chunks.length;
   }
@@ -96,6 +96,10 @@ export class RetainedStream {
 
   seqAt(index: number): number {
     return this.#chunks.seqAt(index);
+  }
+
+  timeAt(index: number): number {
+    return this.#chunks.timeAt(index);
   }
 
   /**
@@ -244,14 +248,15 @@ function copyOf(bytes: Buffer, size: number): Buffer {
 const NO_BYTES = Buffer.alloc(0);
 const INITIAL_RING_BYTES = 4096;
 const INITIAL_CHUNKS = 8;
-/** Two numbers of a {@link ChunkTable}. */
-const BYTES_PER_CHUNK = 16;
+/** Three numbers of a {@link ChunkTable}. */
+const BYTES_PER_CHUNK = 24;
 
-/** A queue of chunks in sequence order, each with its end in the stream: 16 bytes per chunk, cheap to shift and to search. */
+/** A queue of chunks in sequence order, each with its end in the stream and its time: 24 bytes per chunk, cheap to shift and to search. */
 class ChunkTable {
   readonly #maxLength: number;
   #seqs = new Float64Array(INITIAL_CHUNKS);
   #ends = new Float64Array(INITIAL_CHUNKS);
+  #times = new Float64Array(INITIAL_CHUNKS);
   #first = 0;
   length = 0;
 
@@ -259,11 +264,12 @@ class ChunkTable {
     this.#maxLength = maxLength;
   }
 
-  push(seq: number, end: number): void {
+  push(seq: number, end: number, timeMs: number): void {
     if (this.length === this.#seqs.length) this.#grow();
     const slot = this.#slot(this.length++);
     this.#seqs[slot] = seq;
     this.#ends[slot] = end;
+    this.#times[slot] = timeMs;
   }
 
   shift(): void {
@@ -277,6 +283,10 @@ class ChunkTable {
 
   endAt(index: number): number {
     return this.#ends[this.#slot(index)]!;
+  }
+
+  timeAt(index: number): number {
+    return this.#times[this.#slot(index)]!;
   }
 
   /** Index of the first chunk with a sequence number greater than `afterSeq`. */
@@ -306,10 +316,12 @@ class ChunkTable {
   #resize(size: number): void {
     const seqs = new Float64Array(size);
     const ends = new Float64Array(size);
+    const times = new Float64Array(size);
     for (let index = 0; index < this.length; index++) {
       seqs[index] = this.seqAt(index);
       ends[index] = this.endAt(index);
+      times[index] = this.timeAt(index);
     }
-    [this.#seqs, this.#ends, this.#first] = [seqs, ends, 0];
+    [this.#seqs, this.#ends, this.#times, this.#first] = [seqs, ends, times, 0];
   }
 }

@@ -33,12 +33,15 @@ export const CAPABILITIES = {
   processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
+  readOnlyConnections: '`initialize` can give up the rights to change anything (`readOnly`).',
+  processOutputTimes: '`process/read` and `process/attach` accept `withTimes`.',
   processSharing:
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',
   processFlowControl:
     '`process/start` and `process/attach` accept `windowBytes`, and `process/consumed` exists.',
   processScreen: '`process/screen` exists.',
   processForget: '`process/forget` exists.',
+  processSetLifetime: '`process/setLifetime` exists.',
   tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',

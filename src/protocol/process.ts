@@ -214,10 +214,21 @@ export const ProcessReadParams = once(() =>
       z.optional(z.boolean()),
       'Adds `position` to the result. Needs the capability `processReadPosition`.',
     ),
+    withTimes: doc(
+      z.optional(z.boolean()),
+      'Adds `timeMs` to each chunk. Needs the capability `processOutputTimes`.',
+    ),
   }),
 );
 
-const Chunk = once(() => z.object({ seq: Seq(), stream: Stream(), chunk: Base64() }));
+const OutputTime = once(() =>
+  doc(
+    z.optional(Uint64()),
+    'When the server read the output, in Unix time in milliseconds. Present with `withTimes`.',
+  ),
+);
+
+const Chunk = once(() => z.object({ seq: Seq(), stream: Stream(), timeMs: OutputTime(), chunk: Base64() }));
 
 const StreamPosition = once(() => z.nullable(Uint64()));
 const ReadPosition = once(() =>
@@ -416,6 +427,7 @@ export const ProcessOutputParams = once(() =>
     processId: ProcessId(),
     seq: Seq(),
     stream: Stream(),
+    timeMs: OutputTime(),
     chunk: Base64(),
   }),
 );

@@ -203,6 +203,15 @@ export const METHODS = {
     result: process.EmptyResult,
     summary: 'Removes a process that has closed, with its retained output. Refused while it runs.',
   }),
+  'process/setLifetime': method({
+    ...exec,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'processSetLifetime',
+    params: sharing.ProcessSetLifetimeParams,
+    result: process.EmptyResult,
+    summary: 'Turns a process into a detached one. Refused when it has closed.',
+  }),
   'tcp/connect': method({
     ...stream,
     params: tcp.TcpConnectParams,

@@ -47,6 +47,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             "Return the `ref` of a started process, and send `process/attachment` for the session's own processes.",
           ),
+          readOnly: doc(
+            z._default(z.boolean(), false),
+            'Give up the rights to start and drive programs, to change files and to reach the network, for this connection. Needs the capability `readOnlyConnections`.',
+          ),
         }),
       ),
       'Optional features that the client requests.',

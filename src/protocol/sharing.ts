@@ -16,16 +16,27 @@ export const Ref = once(() => text(64));
 
 /** How long a process lives. */
 export const Lifetime = once(() =>
-  z.discriminatedUnion('type', [
-    z.object({ type: z.literal('session') }),
-    z.object({
-      type: z.literal('detached'),
-      retainMs: doc(
-        z.optional(Uint64()),
-        'How long its output stays readable after it has closed. The server caps it. Default: 1 hour.',
-      ),
-    }),
-  ]),
+  z.discriminatedUnion('type', [z.object({ type: z.literal('session') }), DetachedLifetime()]),
+);
+
+const DetachedLifetime = once(() =>
+  z.object({
+    type: z.literal('detached'),
+    retainMs: doc(
+      z.optional(Uint64()),
+      'How long its output stays readable after it has closed. The server caps it. Default: 1 hour.',
+    ),
+  }),
+);
+
+export const ProcessSetLifetimeParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    lifetime: doc(
+      DetachedLifetime(),
+      'A detached process survives its session until it exits or is terminated. For one that is detached already, changes `retainMs`.',
+    ),
+  }),
 );
 
 export const Role = once(() =>
@@ -85,6 +96,10 @@ export const ProcessAttachParams = once(() =>
     windowBytes: doc(
       z.optional(WindowBytes()),
       'The flow-control window of this connection, as in `process/start`. Counts while it drives. Default: the one that it has. It ends with the connection: a client that resumes its session attaches again.',
+    ),
+    withTimes: doc(
+      z.optional(z.boolean()),
+      'Adds `timeMs` to the output that follows. It ends with the connection. Default: as before. Needs the capability `processOutputTimes`.',
     ),
     screen: doc(
       z._default(z.boolean(), false),

@@ -20,7 +20,7 @@ import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
 import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
-import { accessKey, requireAccess } from './auth/access.ts';
+import { type Access, accessKey, readOnlyAccess, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
 import { BusyPollClient } from './busy-poll.ts';
 import type { ExecServerConfig } from './config/config.ts';
@@ -90,6 +90,8 @@ export class ClientConnection {
   readonly closed: Promise<CloseReason>;
   /** The identity of the client. */
   readonly principal: Principal;
+  /** The rights of the principal, or fewer when the client has asked for that. */
+  #access: Access;
   readonly #services: ConnectionServices;
   readonly #records: ConnectionRecords;
   readonly #connection: RpcConnection;
@@ -110,6 +112,7 @@ export class ClientConnection {
     records: ConnectionRecords,
   ) {
     this.principal = principal;
+    this.#access = principal.access;
     this.#records = records;
     const { config } = services;
     this.#services = services;
@@ -198,8 +201,11 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { access, tokenId, address, owner } = this.principal;
+    const { tokenId, address, owner } = this.principal;
     this.#records.requireWritable();
+    const access = params.capabilities?.readOnly
+      ? readOnlyAccess(this.principal.access)
+      : this.principal.access;
     const session =
       params.resumeSessionId == null
         ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
@@ -211,6 +217,7 @@ export class ClientConnection {
           ? detachedSessionTtlMs
           : Math.min(params.detachedSessionTtlMs, detachedSessionTtlMs);
     }
+    this.#access = access;
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
     session.clientName = params.clientName;
@@ -251,7 +258,7 @@ export class ClientConnection {
       proxies,
       log,
     } = this.#services;
-    const { access } = this.principal;
+    const access = this.#access;
     const files = new ConnectionFiles(
       this.#connection,
       async (...asked) => (await search()).search(...asked, session),
@@ -314,7 +321,7 @@ export class ClientConnection {
     }
     if (!this.#acknowledged)
       throw invalidRequest(`client must send initialized before using ${family} methods`);
-    requireAccess(this.principal.access, method, params);
+    requireAccess(this.#access, method, params);
     this.#attachment.tools ??= this.#makeTools(this.#attachment.session);
     return this.#attachment.tools.handlers;
   }

@@ -17,6 +17,8 @@ interface Facilities {
   readonly terminals: boolean;
   /** Whether sandboxes can be enforced. */
   readonly sandbox: boolean;
+  /** Whether the server ends with its only client. */
+  readonly inProcess: boolean;
 }
 
 /**
@@ -69,17 +71,19 @@ export function describeEnvironment(
 /** The capabilities of the registry's methods, of the options of `process/start`, and of this system. */
 function capabilities(
   config: ExecServerConfig,
-  { terminals, sandbox }: Facilities,
+  { terminals, sandbox, inProcess }: Facilities,
 ): Partial<Record<Capability, boolean>> {
   const flags: Partial<Record<Capability, boolean>> = {
     pty: terminals,
     processReadPosition: true,
+    processOutputTimes: true,
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
     processLimits: true,
     lifecycleNotifications: true,
     droppedProcesses: true,
+    readOnlyConnections: true,
     fsAtomicReplace: true,
     fsResume: true,
     shellSnapshotV2: true,
@@ -96,6 +100,7 @@ function capabilities(
     if (capability !== undefined) flags[capability] = true;
   }
   flags.processResize = terminals;
+  flags.processSetLifetime = !inProcess;
   return flags;
 }
 

@@ -10,6 +10,7 @@ import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
+import { openGate, openRevocations } from './auth/open-gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
@@ -17,6 +18,7 @@ import { configOf } from './config/resolve.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import type { Listener } from './listen/listener.ts';
+import type { ServerConsole } from './listen/server-console.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
 import { type DescriptorShares, shareDescriptors } from './sessions/quotas.ts';
@@ -37,6 +39,11 @@ export interface RunningServer {
   isIdle(): boolean;
   /** Serves one client over a transport that the caller has authenticated. Resolves when the connection is closed. */
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
+  /**
+   * Creates a link that signs one browser in to the web console. It can be used once and expires after a minute. Null without a
+   * console, and where clients need a token: `exec-server console --link` creates a link with the rights of a token.
+   */
+  consoleLink(): string | null;
   /** The same as {@link close}. */
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -107,6 +114,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
     reload: () => server.reload(),
     isIdle: () => server.isIdle,
     accept: (transport, principal) => server.accept(transport, principal),
+    consoleLink: () => (url === null ? null : server.consoleLink(url)),
   };
 }
 
@@ -134,6 +142,8 @@ export class ExecServer {
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
+  /** Null when the web console is off. */
+  #console: ServerConsole | null = null;
   /** Null when no revocation list is configured. */
   #revocations: Revocations | null = null;
   #records = ServerRecords.none;
@@ -180,6 +190,8 @@ export class ExecServer {
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
     this.#revocations = await openRevocations(this.#config);
+    const gate = await openGate(this.#config, this.#revocations);
+    if (this.#config.console) this.#console = await this.#openConsole(gate, tls !== null);
     // A server in memory never needs it.
     const { Listener } = await import('./listen/listener.ts');
     this.#listener = new Listener({
@@ -191,7 +203,8 @@ export class ExecServer {
       log: this.#log,
       metrics: this.#records.metrics,
       rejected: (...rejection) => this.#records.connectionRejected(...rejection),
-      gate: await createGateOf(this.#config, this.#revocations),
+      gate,
+      webConsole: this.#console,
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
@@ -204,6 +217,25 @@ export class ExecServer {
       });
     }
     return url;
+  }
+
+  async #openConsole(gate: Gate | null, tls: boolean): Promise<ServerConsole> {
+    const { createServerConsole } = await import('./listen/server-console.ts');
+    return createServerConsole({
+      config: this.#config,
+      tls,
+      log: this.#log,
+      gate,
+      isRevoked: (principal) => this.#isRevoked(principal),
+      state: () => this.#state(),
+      accept: (transport, principal) => this.accept(transport, principal),
+      rejected: (...rejection) => this.#records.connectionRejected(...rejection),
+    });
+  }
+
+  /** See {@link RunningServer.consoleLink}. */
+  consoleLink(url: string): string | null {
+    return this.#console?.link(url) ?? null;
   }
 
   /** Whether there is no connection, no session and no process whose output is kept. */
@@ -260,9 +292,12 @@ export class ExecServer {
     return true;
   }
 
+  #isRevoked({ revocableId }: Principal): boolean {
+    return revocableId !== null && this.#revocations?.has(revocableId) === true;
+  }
+
   #closeIfRevoked(connection: ClientConnection): void {
-    const { revocableId } = connection.principal;
-    if (revocableId === null || !this.#revocations?.has(revocableId)) return;
+    if (!this.#isRevoked(connection.principal)) return;
     connection.close({ code: CloseCode.policyViolation, reason: 'the token has been revoked' });
   }
 
@@ -344,6 +379,7 @@ export class ExecServer {
     this.#listener?.drain();
     await this.endSessions();
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
+    this.#console?.close();
     await this.#services.sandboxEnforcer.close();
     await this.#spawner.close();
     await this.#listener?.close();
@@ -364,19 +400,6 @@ function goingAway(reason: string): CloseReason {
 async function endConnection(connection: ClientConnection, reason: string): Promise<void> {
   connection.close(goingAway(reason));
   await connection.closed;
-}
-
-/** Null when clients need no token; the code for tokens is not loaded then. */
-async function createGateOf(config: ExecServerConfig, revoked: Revocations | null): Promise<Gate | null> {
-  if (config.wsAuth === 'none') return null;
-  const { createGate } = await import('./auth/gate.ts');
-  return createGate(config, revoked);
-}
-
-async function openRevocations({ revokedTokens }: ExecServerConfig): Promise<Revocations | null> {
-  if (revokedTokens === '') return null;
-  const { Revocations } = await import('../listener/revocations.ts');
-  return Revocations.open(revokedTokens, '--revoked-tokens');
 }
 
 function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined {

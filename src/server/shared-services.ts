@@ -61,7 +61,11 @@ export function createServices(
     search: once(() => loadContentSearch(config)),
     tcpConnector: once(() => loadTcpConnector(config, proxies)),
     environmentInfo: () =>
-      describeEnvironment({ terminals: spawner.pty.available, sandbox: sandboxEnforcer.usable }),
+      describeEnvironment({
+        terminals: spawner.pty.available,
+        sandbox: sandboxEnforcer.usable,
+        inProcess,
+      }),
     sessionOpened,
   };
   return { spawner, services };

@@ -67,7 +67,11 @@ async function refuseReplaceable(flag: string, path: string): Promise<void> {
 
 /** Throws StartError when the settings for authentication contradict each other, or would let every client in. */
 export function refuseUnsafeAccess(config: ExecServerConfig, address: ListenAddress): void {
-  const problem = authProblem(config) ?? revocationProblem(config) ?? listenerProblem(config, address);
+  const problem =
+    authProblem(config) ??
+    revocationProblem(config) ??
+    consoleProblem(config, address) ??
+    listenerProblem(config, address);
   if (problem !== null) throw new StartError(problem);
 }
 
@@ -108,6 +112,17 @@ function revocationProblem({ wsAuth, revokedTokens }: ExecServerConfig): string 
   return revokedTokens === '' || wsAuth === 'signed-bearer-token'
     ? null
     : '`--revoked-tokens` requires `--ws-auth signed-bearer-token`: only signed tokens have ids';
+}
+
+function consoleProblem(config: ExecServerConfig, address: ListenAddress): string | null {
+  if (!config.console) return null;
+  if (address.kind !== 'websocket') {
+    return '`--console` needs a `ws://` or `wss://` listener, which browsers can reach; `exec-server console -E URL` serves a console for any server';
+  }
+  // A web page whose name leads to this machine would be a page of the console.
+  return config.allowedHost.split(',').some((name) => name.trim() === '*')
+    ? '`--console` needs the names of this server: replace `*` in `--allowed-host` by them'
+    : null;
 }
 
 function listenerProblem(config: ExecServerConfig, address: ListenAddress): string | null {

@@ -8,12 +8,14 @@ import type { TurnCredit } from './turn-credit.ts';
 /** Completes websocket handshakes, without compression. The owner of the socket answers pings. */
 export class UpgradeServer {
   readonly #maxMessageBytes: number;
+  /** The subprotocols of the requests for which the caller has chosen one. */
+  readonly #chosen = new WeakMap<IncomingMessage, string>();
   readonly #server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     autoPong: false,
     perMessageDeflate: false,
-    handleProtocols: () => false,
+    handleProtocols: (_, request) => this.#chosen.get(request) ?? false,
     ...CLOSE_TIMEOUT_OPTION,
   });
 
@@ -24,7 +26,7 @@ export class UpgradeServer {
 
   /**
    * Completes the handshake. An invalid request gets an HTTP error, and `accepted` is not called. `credit` is that of
-   * the connection's tenant; by default the connection has its own.
+   * the connection's tenant; by default the connection has its own. `subprotocol` is one that the client has offered.
    */
   upgrade(
     request: IncomingMessage,
@@ -32,7 +34,9 @@ export class UpgradeServer {
     head: Buffer,
     accepted: (ws: WebSocket, stream: FrameStream) => void,
     credit?: TurnCredit,
+    subprotocol?: string,
   ): void {
+    if (subprotocol !== undefined) this.#chosen.set(request, subprotocol);
     const stream = new FrameStream(socket, head, this.#maxMessageBytes, credit);
     this.#server.handleUpgrade(request, stream, NOTHING, (ws) => accepted(ws, stream));
   }

@@ -44,15 +44,25 @@ export class WebSocketUpgrader {
     this.#unfinished = new UnfinishedMessages(Math.max(maxUnfinishedBytes, maxMessageBytes));
   }
 
-  /** Completes the handshake. An invalid request gets an HTTP error and yields no transport. */
+  /**
+   * Completes the handshake. An invalid request gets an HTTP error and yields no transport. `subprotocol` is one that the client has
+   * offered.
+   */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
     accepted: (transport: Transport) => void,
+    subprotocol?: string,
   ): void {
-    this.#server.upgrade(request, socket, head, (ws, stream) =>
-      accepted(new WebSocketTransport(ws, this.#options, { stream, unfinished: this.#unfinished })),
+    this.#server.upgrade(
+      request,
+      socket,
+      head,
+      (ws, stream) =>
+        accepted(new WebSocketTransport(ws, this.#options, { stream, unfinished: this.#unfinished })),
+      undefined,
+      subprotocol,
     );
   }
 }

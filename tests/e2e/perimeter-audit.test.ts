@@ -38,13 +38,16 @@ const find = (event: string) => lines().find((line) => line.event === event);
 const verify = (...files: string[]) =>
   spawnSync(process.execPath, [BIN, 'audit', 'verify', ...files], { encoding: 'utf8' });
 
-test('records who attached to a process, who was taken over, and who detached', async () => {
+test('records who attached to a process, who was taken over, who detached, and a new lifetime', async () => {
   const [owner, other] = [await (await start()).connect(), await TestClient.connect(server!.url)];
   await other.handshake({ clientName: 'other' });
   await owner.call('process/start', { ...shell('p', 'sleep 60'), name: 'job' });
   const { ref } = await other.call('process/attach', { name: 'job', role: 'driver', takeOver: true });
   await other.close();
   await waitFor('the detach', () => find('detach'));
+  await owner.call('process/setLifetime', { processId: 'p', lifetime: { type: 'detached' } });
+  await waitFor('the lifetime', () => find('lifetime'));
+  expect(find('lifetime')).toMatchObject({ ref, lifetime: 'detached', retainMs: 3_600_000 });
   expect(find('start')).toMatchObject({ processId: 'p', ref });
   expect(find('attach')).toMatchObject({ ref, role: 'driver', takenOverFrom: 'test' });
   expect(find('detach')).toMatchObject({ ref, connection: find('attach')!.connection });

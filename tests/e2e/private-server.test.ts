@@ -141,7 +141,7 @@ test('settings of private.toml apply, and a wrong one is reported by the command
   writeFileSync(join(config, 'config.toml'), 'wsAuth = "capability-token"\n');
   writeFileSync(join(config, 'private.toml'), 'maxSessions = 0\n');
   expect(await user.run(['env', 'test'])).toMatchObject({
-    code: 1,
+    code: 125,
     stderr: expect.stringMatching(
       /^exec-server: the private server ended while it started: maxSessions .*the number 0 is below 1/,
     ),
@@ -164,7 +164,7 @@ test.each<[string, (user: CommandUser) => void, RegExp]>([
 ])('refuses %s', async (_name, prepare, message) => {
   const user = newUser();
   prepare(user);
-  expect(await user.run(TEST)).toMatchObject({ code: 1, stderr: expect.stringMatching(message) });
+  expect(await user.run(TEST)).toMatchObject({ code: 125, stderr: expect.stringMatching(message) });
   rmSync(user.folder);
 });
 
@@ -173,7 +173,7 @@ test('a path that is too long for a socket is reported', async () => {
   const runtime = join(user.workspace.path, 'x'.repeat(100));
   mkdirSync(runtime);
   expect(await user.run(TEST, { XDG_RUNTIME_DIR: runtime })).toMatchObject({
-    code: 1,
+    code: 125,
     stderr: expect.stringContaining('set XDG_RUNTIME_DIR to a shorter one'),
   });
 });

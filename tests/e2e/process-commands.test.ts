@@ -161,6 +161,43 @@ describe('logs', () => {
     expect(await user.run(['logs', running.ref])).toMatchObject({ code: 0, stdout: 'now\n' });
   });
 
+  test('prints when each line was written', async () => {
+    const before = Date.now();
+    const program = await start('printf "one\\ntw"; read line; echo "o"; echo err >&2; read line', {
+      pipeStdin: true,
+    });
+    await waitFor('the first output', () => program.revision > 0);
+    const run = user.start(['logs', '-f', '--timestamps', program.ref]);
+    await once(run.child.stdout, 'data');
+    const between = Date.now();
+    await program.write('x\n');
+    await waitFor('all output', () => program.revision > 2);
+    await program.write('x\n');
+    const { code, stdout, stderr } = await run.outcome;
+    expect(code).toBe(0);
+    const linesOf = (text: string) =>
+      text
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(' '));
+    const [one, two] = linesOf(stdout);
+    expect([one![1], two![1], linesOf(stderr)[0]![1]]).toEqual(['one', 'two', 'err']);
+    const times = [one!, two!, linesOf(stderr)[0]!].map(([time]) => Date.parse(time!));
+    expect(one![0]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    // A line has the time of its beginning.
+    expect(times[1]).toBe(times[0]);
+    expect(times[0]).toBeGreaterThanOrEqual(before);
+    expect(times[0]).toBeLessThanOrEqual(between);
+    expect(times[2]).toBeGreaterThanOrEqual(between);
+
+    const tail = await user.run(['logs', '--tail', '1', '--timestamps', program.ref]);
+    expect(tail.stdout + tail.stderr).toMatch(/^\S+Z (?:two|err)\n$/);
+    const json = await user.run(['logs', '--json', '--timestamps', program.ref]);
+    expect(JSON.parse(json.stdout.split('\n')[0]!)).toEqual({
+      ...{ type: 'output', seq: 1, stream: 'stdout', time: one![0], data: 'one\ntw' },
+    });
+  });
+
   test('says where output is missing', async () => {
     const { ref } = await ended('yes 0123456789abcdef | head -c 5000000; echo last');
     const { code, stdout, stderr } = await user.run(['logs', ref]);
@@ -310,8 +347,8 @@ describe('rm', () => {
   });
 });
 
-test('logs -f and wait go on after a lost connection', async () => {
-  const server = await startServer({});
+test('logs -f and wait report a lost connection, and continue where they were, also in another session', async () => {
+  const server = await startServer({ detachedSessionTtlMs: 100 });
   const proxy = await TcpProxy.open(server.url);
   onTestFinished(async () => {
     await proxy.close();
@@ -326,10 +363,14 @@ test('logs -f and wait go on after a lost connection', async () => {
     ['wait', 'job'],
   ].map((args) => user.start([...args, '-E', proxy.url]));
   await once(logs!.child.stdout, 'data');
-  proxy.drop();
+  await waitFor('both clients', async () => (await other.processes.list())[0]!.attached.length > 1);
+  proxy.interrupt();
+  await Promise.all([logs, wait].map((command) => once(command!.child.stderr, 'data')));
   await program.write('two\n');
-  expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr: '' });
-  expect(await wait!.outcome).toMatchObject({ code: 5, stderr: '' });
+  proxy.restore();
+  const stderr = 'exec-server: reconnecting… (the program keeps running; Ctrl-C ends this command)\n';
+  expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr });
+  expect(await wait!.outcome).toMatchObject({ code: 5, stderr });
   await other.close();
 });
 

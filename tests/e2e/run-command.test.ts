@@ -333,6 +333,22 @@ test.each([
   expect(await user.run(args)).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(stderr) });
 });
 
+test('--json prints the limit that ended a program as an object', async () => {
+  const { code, stdout, stderr } = await run('--json', '--timeout', '200ms', 'sleep', '100');
+  const [, exit] = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect([code, exit]).toEqual([
+    124,
+    { type: 'exit', exitCode: 137, reason: 'timeout', sandboxDenied: false },
+  ]);
+  expect(JSON.parse(stderr)).toEqual({
+    ...{ code: 'timeout', hint: null },
+    message: 'the program was ended: it ran longer than 200ms (--timeout)',
+  });
+});
+
 test('--json prints one object per event', async () => {
   const { code, stdout } = await run('--json', ...sh('echo out; echo err >&2; exit 4'));
   const events = stdout

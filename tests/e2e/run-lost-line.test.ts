@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CuttableProxy } from '../support/cuttable-proxy.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
+import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
@@ -127,6 +128,36 @@ test('a server that stays away ends with 125, and stderr has the command that at
   expect(printed.stderr).toMatch(
     /lost the server: .*; the program may still run until the server ends its session: 'exec-server attach -E ws:\/\/127\.0\.0\.1:\d+ \S+' attaches to it\n$/,
   );
+});
+
+test.skipIf(!HAS_TMUX)('a shell whose session the server has forgotten has its keyboard again', async () => {
+  const proxy = await proxyTo(forgetful);
+  const witness = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);
+  const printed = collect(witness);
+  await waitFor('the pid', () => printed.stdout.includes('\n'));
+  const tmux = new TmuxTerminal(user.workspace.path, { ...user.env, HOME: user.workspace.path });
+  onTestFinished(() => tmux.close());
+  tmux.line(`${process.execPath} ${CLI} shell -E ${proxy.url}`);
+  await tmux.shows(/[$#]$/);
+  tmux.line('echo started-$((40+2))');
+  await tmux.shows('started-42');
+  proxy.cut();
+  await tmux.shows('reconnecting…');
+  // Its session has expired by then, too.
+  await waitFor('the end of a session', () => !isAlive(Number(printed.stdout)));
+  tmux.resize(90, 20);
+  proxy.restore();
+  // Keys that are typed earlier would belong to the old session.
+  await waitFor('the new session', async () => {
+    const { stdout } = await user.run(['ps', '--json', '-E', forgetful]);
+    return JSON.parse(stdout).some(({ attached }: { attached: unknown[] }) => attached.length === 1);
+  });
+  tmux.line('stty size; echo back-$((40+3))');
+  await tmux.shows(/20 90\nback-43/);
+  tmux.keys('Enter');
+  tmux.type('~.');
+  await tmux.shows(/detached; the program keeps running/);
+  await witness.outcome;
 });
 
 test('attach comes back to a program whose session the server has forgotten', async () => {

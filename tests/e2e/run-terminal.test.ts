@@ -119,7 +119,9 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     await third.shows('still-43');
     second.keys('Enter');
     second.type('~.');
-    await second.shows(/detached; the program keeps running: 'exec-server attach \S+' attaches again\n%$/);
+    await second.shows(
+      /detached; the program keeps running: 'exec-server attach \S+' attaches\s+again, 'exec-server kill \S+' ends it\n%$/,
+    );
     second.line('echo code $?');
     await second.shows('code 125');
     await third.shows('you have the keyboard now');
@@ -138,6 +140,24 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     await tmux.shows(/~\.\s+detach/);
     tmux.line('~~x');
     await tmux.shows(/^~x$/m);
+    tmux.keys('C-d');
+    await tmux.shows(/\n%$/);
+    tmux.line('echo code $?');
+    await tmux.shows('code 0');
+  });
+
+  test('~. leaves a program running, which attach shows again', async () => {
+    const tmux = terminal();
+    tmux.line('exec-server run --name left -- cat');
+    tmux.line('before');
+    await tmux.shows(/^before\nbefore$/m);
+    tmux.type('~.');
+    await tmux.shows(/detached; the program keeps running: 'exec-server attach \S+' attaches\s+again/);
+    tmux.line('echo code $?; exec-server ps --json | grep lifetime');
+    await tmux.shows(/code 125\n.*"lifetime": "detached"/);
+    tmux.line('clear; exec-server attach left');
+    // A key that is typed earlier is not the program's.
+    await tmux.shows(/^before\nbefore/);
     tmux.keys('C-d');
     await tmux.shows(/\n%$/);
     tmux.line('echo code $?');

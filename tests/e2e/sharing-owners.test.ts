@@ -66,6 +66,7 @@ const PARAMS: Partial<Record<Method, object>> = {
   'process/consumed': { seq: 1 },
   'process/screen': {},
   'process/forget': {},
+  'process/setLifetime': { lifetime: { type: 'detached' } },
   'command/exec': { argv: ['true'], cwd: '/', env: {}, tty: false },
   'command/exec/write': { chunk: base64('x') },
   'command/exec/terminate': {},

@@ -136,7 +136,7 @@ SetEnv ${variables}
   test('reports what ssh says', async () => {
     const refused = await run('env', 'test', 'ssh://127.0.0.1:1');
     expect([refused.code, refused.stderr]).toEqual([
-      1,
+      125,
       expect.stringMatching(/^exec-server: ssh has failed \(exit code 255\): .*Connection refused\n$/),
     ]);
     const denied = await run('env', 'test', `ssh://no-such-user@127.0.0.1:${port}`);

@@ -311,7 +311,7 @@ test.each<[string, () => string[]]>([
     expect(await outcome).toMatchObject({
       code: 130,
       stdout: '',
-      stderr: 'exec-server sync: interrupted; every file that was copied is complete\n',
+      stderr: 'exec-server: interrupted; every file that was copied is complete\n',
     });
     await waitFor('the end of the part', () => readdirSync(destination).length === 0);
   },

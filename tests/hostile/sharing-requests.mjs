@@ -54,6 +54,7 @@ export const SHARING_REQUESTS = {
   ],
   'process/detach': [longIds('processId')],
   'process/forget': [longIds('processId')],
+  'process/setLifetime': [longIds('processId', { lifetime: { type: 'detached' } })],
   'process/screen': [
     {
       name: 'output that takes minutes to draw',

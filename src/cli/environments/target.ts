@@ -5,6 +5,7 @@ import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/
 import type { TransportSource } from '../../client/connection/session-options.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { Transport } from '../../transport/transport.ts';
 import { RunError, UsageError } from '../failures.ts';
 import type { CodexEnvironment } from './codex-environments.ts';
 import type { NamedEnvironment } from './environments-file.ts';
@@ -44,6 +45,10 @@ export interface Target {
   connect(options: ClientOptions): Promise<ExecServerClient>;
   /** Connects to a server that runs already. Resolves with null where a program would have to be started for that. */
   connectToRunning(options: ClientOptions): Promise<ExecServerClient | null>;
+  /** How to reach the server, with its token and certificates. Opens no connection. */
+  transport(): Promise<TransportChoice>;
+  /** Opens a connection without a session, and starts the private server if needed. Rejects with RunError that says what to do. */
+  open(signal: AbortSignal): Promise<Transport>;
 }
 
 /**
@@ -109,7 +114,20 @@ function codexTarget({ id, address, transport }: CodexEnvironment, source: strin
     source,
     connect,
     connectToRunning: async (options) => ('url' in transport ? connect(options) : null),
+    transport: async () => transport,
+    open: (signal) => openTo(transport, signal, hasToken),
   };
+}
+
+async function openTo(
+  transport: TransportChoice,
+  signal: AbortSignal,
+  hasToken: boolean,
+): Promise<Transport> {
+  const { openTransport } = await import('./open-transport.ts');
+  return openTransport(transport, signal).catch((error: Error) => {
+    throw runError(error, hasToken);
+  });
 }
 
 async function connectTo(
@@ -167,6 +185,16 @@ export function checkUrl(text: string, source: string): void {
 }
 
 function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
+  const transport: TransportSource = {
+    resumable: true,
+    async open(signal) {
+      const [{ reachPrivateServer }, { openTransport }] = await Promise.all([
+        import('../private-server/reach-private-server.ts'),
+        import('./open-transport.ts'),
+      ]);
+      return (await reachPrivateServer(env, (url) => openTransport({ url }, signal))).result;
+    },
+  };
   return {
     name: LOCAL,
     address: "this machine's private server",
@@ -190,6 +218,8 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       ]);
       return ExecServerClient.connect({ ...options, url: privateFolder(env).url }).catch(() => null);
     },
+    transport: async () => transport,
+    open: (signal) => openTo(transport, signal, false),
   };
 }
 
@@ -210,6 +240,11 @@ function environmentTarget(
     source,
     connect,
     connectToRunning: async (options) => (url.startsWith('ssh:') ? null : connect(options)),
+    transport: () => transportOf(environment, tokenOf(environment, flags, sources), sources.env),
+    async open(signal) {
+      const token = tokenOf(environment, flags, sources);
+      return openTo(await transportOf(environment, token, sources.env), signal, token !== null);
+    },
   };
 }
 

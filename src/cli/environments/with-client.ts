@@ -3,7 +3,7 @@ import type { Host } from '../commands.ts';
 import { type ClientOptions, findTarget, type Target } from './target.ts';
 
 /** The flags of {@link TARGET_FLAGS} that were given. */
-interface GivenTarget {
+export interface GivenTarget {
   readonly environment?: string;
   readonly 'token-file'?: string;
 }

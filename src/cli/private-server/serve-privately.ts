@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, rmSync, truncateSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { VERSION } from '../../observability/version.ts';
+import type { ExecServerConfig } from '../../server/config/config.ts';
 import type { RunningServer } from '../../server/serve.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { userConfigFile } from '../config-file.ts';
@@ -26,10 +27,8 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
   truncateSync(folder.log);
   const idleTimeout = host.env.EXEC_SERVER_IDLE_TIMEOUT_MS ?? DEFAULT_IDLE_TIMEOUT;
   for (const name of Object.keys(host.env)) if (name.startsWith('EXEC_SERVER_')) delete host.env[name];
-  const settings = userConfigFile(host.env, 'private.toml');
-  const flags = ['--listen', folder.url, '--log-level', 'error', '--ws-auth', 'none'];
-  const config = settings !== null && existsSync(settings) ? settings : '/dev/null';
-  const args = parseServerArguments([...flags, '--idle-timeout', idleTimeout, '--config', config], 'serve');
+  const flags = flagsFor(folder, host.env);
+  const args = parseServerArguments([...flags, '--idle-timeout', idleTimeout], 'serve');
   return serveArguments(args, host, async (serving) => {
     const server = await serving;
     const text = `${JSON.stringify({ pid: process.pid, version: VERSION })}\n`;
@@ -38,6 +37,19 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
     endWhenReplaced(server, folder);
     return server;
   });
+}
+
+function flagsFor({ url }: PrivateFolder, env: NodeJS.ProcessEnv): string[] {
+  const settings = userConfigFile(env, 'private.toml');
+  const config = settings !== null && existsSync(settings) ? settings : '/dev/null';
+  return ['--listen', url, '--log-level', 'error', '--ws-auth', 'none', '--config', config];
+}
+
+/** The settings that a private server has when it starts now. Throws for settings that are wrong. */
+export async function privateServerConfig(env: NodeJS.ProcessEnv): Promise<ExecServerConfig> {
+  const args = parseServerArguments(flagsFor(privateFolder(env), env), 'serve');
+  const { loadSettings } = await import('../settings.ts');
+  return (await loadSettings(args, {})).config;
 }
 
 /**

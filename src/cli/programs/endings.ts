@@ -3,10 +3,11 @@ import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { CommandResult } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
-import { RunError } from '../failures.ts';
+import { jsonFailure, RunError } from '../failures.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
 import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
+import { isSessionGone } from './line-watch.ts';
 
 /** SIGKILL, with which the server ends a program at a limit. */
 const KILLED = 137;
@@ -18,10 +19,22 @@ export interface Place {
 }
 
 /** The command that attaches to a program. */
-export function attachCommand({ target, tokenFile }: Place, ref: string): string {
+export function attachCommand(place: Place, ref: string): string {
+  return commandFor('attach', place, ref);
+}
+
+/** What a command says when a person has detached. */
+export function detachedText(place: Place, ref: string | null): string {
+  if (ref === null) return 'detached; the program keeps running';
+  const [attach, kill] = [attachCommand(place, ref), commandFor('kill', place, ref)];
+  return `detached; the program keeps running: '${attach}' attaches again, '${kill}' ends it`;
+}
+
+/** A command for a program where it runs. */
+export function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
   const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
   const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
-  return `exec-server attach${environment}${token} ${ref}`;
+  return `exec-server ${command}${environment}${token} ${ref}`;
 }
 
 /** Why a program ended that the server killed; null when no limit did it, or when the server does not report it. */
@@ -55,21 +68,27 @@ interface Circumstances {
   readonly timeout: string | null;
   /** Whether the program has drawn on the terminal, where the cursor may be anywhere. */
   readonly isOnTerminal: boolean;
+  readonly json: boolean;
 }
 
 /** The result of a command that has followed a program. Throws RunError when the program can no longer be followed. */
 export function resultOf(ending: Ending, circumstances: Circumstances): CommandResult {
-  const { place, ref, outlives, timeout, isOnTerminal } = circumstances;
+  const { place, ref, outlives, timeout, isOnTerminal, json } = circumstances;
   const start = isOnTerminal ? '\n' : '';
+  const details = (code: string, text: string) =>
+    json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${text}\n`;
   if (ending.type === 'lost') throw lostError(ending.error, place, ref, outlives);
   if (ending.type === 'left') {
-    const details = ending.text === null ? '' : `${start}exec-server: ${ending.text}\n`;
-    return { text: '', details, exitCode: ending.exitCode };
+    const { exitCode, text } = ending;
+    return { text: '', details: text === null ? '' : details('left', text), exitCode };
   }
   const { exitCode, reason } = ending.exit;
   if (reason === null) return { text: '', exitCode };
-  const details = `${start}exec-server: ${limitText(reason, timeout)}\n`;
-  return { text: '', details, exitCode: exitCodeOf(ending.exit) };
+  return {
+    text: '',
+    details: details(reason, limitText(reason, timeout)),
+    exitCode: exitCodeOf(ending.exit),
+  };
 }
 
 function limitText(reason: string, timeout: string | null): string {
@@ -83,19 +102,23 @@ function limitText(reason: string, timeout: string | null): string {
   return `the program was ended: ${texts[reason] ?? reason}`;
 }
 
+/** What a command says when it has lost the server for good. */
+export function lostText(error: ClientError): string {
+  return `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+}
+
 /** The error for a program that can no longer be followed. It says whether the program still runs. */
 function lostError(error: ClientError, place: Place, ref: string | null, outlives: boolean): RunError {
   const { kind } = error;
-  const problem = `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+  const problem = lostText(error);
   if (ref === null) {
     return new RunError(`${problem}; the program may still run until the server ends its session`, { kind });
   }
   const command = attachCommand(place, ref);
   if (outlives)
     return new RunError(`${problem}; the program keeps running: '${command}' attaches to it`, { kind });
-  const isGone = /unknown session/.test(error.message);
   return new RunError(
-    isGone
+    isSessionGone(error)
       ? `${problem}; the program no longer runs: the server has ended it with its session`
       : `${problem}; the program may still run until the server ends its session: '${command}' attaches to it`,
     { kind },

@@ -6,6 +6,7 @@ import { type Place, resultOf } from './endings.ts';
 import { type Ending, type Followed, follow } from './follow.ts';
 import type { Interruptions } from './interruptions.ts';
 import { RECOVERY_MS } from './limits.ts';
+import { isSessionGone } from './line-watch.ts';
 import type { ProgramOutput } from './program-output.ts';
 
 /** How a command reaches a program that outlives its clients. */
@@ -44,14 +45,18 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       const { terminal, input } = program;
       // A person sees what happens, and can leave at any time.
       const recoveryMs = terminal === null && input !== 'person' ? RECOVERY_MS : null;
-      const followed = { ...program, client, place, host, interruptions, outlives: true, recoveryMs };
+      const isResumed = lost !== null;
+      const followed = {
+        ...program,
+        ...{ client, place, host, interruptions, outlives: true, recoveryMs, isResumed },
+      };
       return { ending: await follow(followed), place };
     }).catch((error: unknown) => {
       program?.terminal?.restore();
       throw interruptions.explain(error);
     });
     const { process, terminal, output, input }: DetachedProgram = program!;
-    const isForgotten = ending.type === 'lost' && /unknown session/.test(ending.error.message);
+    const isForgotten = ending.type === 'lost' && isSessionGone(ending.error);
     if (isForgotten && ending.inputDone && process.ref !== null) {
       lost = ending;
       program = { ...program!, input: input === 'stream' ? 'none' : input };
@@ -65,6 +70,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       outlives: true,
       timeout: null,
       isOnTerminal: terminal !== null,
+      json: false,
     });
   }
 }

@@ -1,20 +1,14 @@
 import { withTimeout } from '../../base/with-timeout.ts';
-import type { ExecProcess, ProcessEvent, TerminalSize } from '../../client/backend.ts';
+import type { ExecProcess, ProcessEvent } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
-import type { ClientError } from '../../client/errors.ts';
+import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
-import { attachCommand, limitOf, type Place } from './endings.ts';
-import { EscapeFilter } from './escapes.ts';
+import { attachCommand, detachedText, limitOf, type Place } from './endings.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
-import {
-  LEAVE_GRACE_MS,
-  MAX_TYPED_BYTES,
-  REPORT_LOSS_MS,
-  REPORT_WAIT_MS,
-  SECOND_INTERRUPT_MS,
-  TERMINATED_WAIT_MS,
-} from './limits.ts';
+import { followSize, readKeys, watchRole } from './keyboard.ts';
+import { LEAVE_GRACE_MS, REPORT_WAIT_MS, SECOND_INTERRUPT_MS, TERMINATED_WAIT_MS } from './limits.ts';
+import { reconnectingText, watchLine } from './line-watch.ts';
 import type { LocalTerminal } from './local-terminal.ts';
 import { ProgramInput } from './program-input.ts';
 import type { ProgramExit, ProgramOutput } from './program-output.ts';
@@ -39,6 +33,8 @@ export interface Followed {
   readonly wantsKeyboard: boolean;
   /** How long to wait for a lost connection; null for no limit. */
   readonly recoveryMs: number | null;
+  /** Whether it was followed before, in a session that the server has forgotten. */
+  readonly isResumed: boolean;
 }
 
 /** How following ended. */
@@ -58,8 +54,6 @@ export type Ending =
 
 /** The exit code when a person detaches: an exit was not observed. */
 const DETACHED = PROGRAM_EXIT_CODES.failure.code;
-/** Ctrl-C, as a terminal in raw mode sends it. */
-const CONTROL_C = 0x03;
 
 /** Shows the output of a program, and passes input, signals and the size of the terminal on, until it ends or is left. */
 export function follow(followed: Followed): Promise<Ending> {
@@ -76,7 +70,8 @@ class Follower {
   #terminating = false;
   #seq = 0;
   #inputDone = true;
-  #saidWatching = false;
+  /** Whether the server has refused to leave the program running. */
+  #cannotDetach = false;
 
   constructor(followed: Followed) {
     this.#with = followed;
@@ -90,9 +85,9 @@ class Follower {
     });
     interruptions.handleWith((interruption) => this.#interrupted(interruption));
     this.#watchLine();
-    this.#watchRole();
-    this.#followSize();
+    this.#cleanups.push(watchRole(this.#with, this.#note), followSize(this.#with));
     this.#startInput();
+    if (this.#with.isResumed) void this.#refresh();
     void output.readerGone.then(() => this.#leaveAfter('SIGPIPE'));
     try {
       return await Promise.race([left, this.#show()]);
@@ -151,15 +146,16 @@ class Follower {
   #startInput(): void {
     const { input, process, host } = this.#with;
     if (input === 'none') return;
-    const { stdin } = host;
-    const written = new ProgramInput(process);
     if (input === 'person') {
-      this.#readKeys(written);
+      const detach = () => this.#detach();
+      const leave = (signal: 'SIGINT' | 'SIGHUP') => this.#leaveAfter(signal);
+      this.#cleanups.push(readKeys(this.#with, { detach, leave, note: this.#note }));
       return;
     }
+    const { stdin } = host;
     this.#cleanups.push(() => void stdin.destroy());
     this.#inputDone = false;
-    written.copy(stdin).then(
+    new ProgramInput(process).copy(stdin).then(
       () => {
         this.#inputDone = true;
       },
@@ -167,137 +163,35 @@ class Follower {
     );
   }
 
-  /** Passes on what a person types, without the escapes. */
-  #readKeys(written: ProgramInput): void {
-    const { host, terminal, process } = this.#with;
-    const { stdin } = host;
-    const escapes = new EscapeFilter();
-    let typing: Promise<unknown> = Promise.resolve();
-    let waiting = 0;
-    const listen = (event: string, listener: (typed: Buffer) => void) => {
-      stdin.on(event, listener);
-      this.#cleanups.push(() => void stdin.off(event, listener));
-    };
-    listen('data', (typed) => {
-      const { bytes, action } = escapes.filter(typed);
-      if (!this.#drives && terminal !== null && bytes.includes(CONTROL_C)) this.#leaveAfter('SIGINT');
-      if (bytes.length > 0 && !this.#drives && this.#with.wantsKeyboard) this.#sayWatching();
-      if (bytes.length > 0 && this.#drives) {
-        waiting += bytes.length;
-        if (waiting > MAX_TYPED_BYTES) stdin.pause();
-        typing = typing
-          .then(() => written.write(bytes))
-          .catch((error) => this.#note(`the program does not get the input: ${error.message}`))
-          .finally(() => {
-            waiting -= bytes.length;
-            stdin.resume();
-          });
-      }
-      if (action === 'help') this.#note(ESCAPES);
-      else if (action === 'detach') this.#detach();
-    });
-    listen('error', () => this.#leaveAfter('SIGHUP'));
-    listen('end', () => {
-      if (terminal !== null) this.#leaveAfter('SIGHUP');
-      else if (this.#drives) typing.then(() => process.closeStdin()).catch(() => {});
-    });
-    this.#cleanups.push(() => void stdin.pause());
-  }
-
-  #followSize(): void {
-    const { terminal, process } = this.#with;
-    if (terminal === null) return;
-    let sending = false;
-    let wanted: TerminalSize | null = null;
-    // One at a time, so that the last size wins.
-    const send = async () => {
-      sending = true;
-      while (wanted !== null && this.#drives) {
-        const { rows, cols } = wanted;
-        wanted = null;
-        await process.resize(rows, cols).catch(() => {});
-      }
-      sending = false;
-    };
-    this.#cleanups.push(
-      terminal.onResize((size) => {
-        wanted = size;
-        if (!sending) void send();
-      }),
-    );
-  }
-
-  /** Says that another client has taken over, or that this one drives again. */
-  #watchRole(): void {
-    const { process, wantsKeyboard } = this.#with;
-    this.#cleanups.push(
-      process.onAttachmentChange(({ role, reason, attached }) => {
-        if (reason === 'takenOver' && role === 'viewer') {
-          this.#note('another client has taken over; you only watch from now on');
-        } else if (reason === 'driverLeft' && role === 'driver') {
-          this.#drivesNow();
-        } else if (
-          wantsKeyboard &&
-          role === 'viewer' &&
-          attached.every((client) => client.role === 'viewer')
-        ) {
-          process.takeOver().then(
-            () => this.#drivesNow(),
-            () => {},
-          );
-        }
-      }),
-    );
-  }
-
-  /** Said once: the note at the beginning may be behind the screen of the program. */
-  #sayWatching(): void {
-    if (this.#saidWatching) return;
-    this.#saidWatching = true;
-    this.#note('another client has the keyboard, so keys have no effect; attach with --take-over takes it');
-  }
-
-  #drivesNow(): void {
-    const { process, terminal } = this.#with;
-    this.#note('the other client has left; you have the keyboard now');
-    if (terminal !== null) void process.resize(terminal.size.rows, terminal.size.cols).catch(() => {});
-  }
-
   #watchLine(): void {
     const { client, output, input, outlives, recoveryMs } = this.#with;
     const way = input === 'person' ? '~.' : 'Ctrl-C twice';
-    const text = `reconnecting… (the program keeps running; ${way} ${outlives ? 'detaches' : 'gives up'})`;
-    let reported = false;
-    let timers: NodeJS.Timeout[] = [];
-    const stopTimers = () => {
-      for (const timer of timers) clearTimeout(timer);
-      timers = [];
-    };
-    const remove = client.onStateChange((state, failure) => {
-      stopTimers();
-      if (state === 'recovering') {
-        const report = () => {
-          reported = true;
-          output.line('reconnecting', text);
-        };
-        const giveUp = () => this.#settle(this.#lost(failure!));
-        timers.push(setTimeout(report, REPORT_LOSS_MS));
-        if (recoveryMs !== null) timers.push(setTimeout(giveUp, recoveryMs));
-      } else if (state === 'connected' && reported) {
-        reported = false;
-        output.line('reconnected', 'reconnected');
-        void this.#redraw();
-      }
-    });
-    this.#cleanups.push(remove, stopTimers);
+    const text = reconnectingText(`${way} ${outlives ? 'detaches' : 'gives up'}`);
+    const stop = watchLine(
+      client,
+      {
+        lost: () => output.line('reconnecting', text),
+        restored: () => {
+          output.line('reconnected', 'reconnected');
+          void this.#refresh();
+        },
+        gaveUp: (failure) => this.#settle(this.#lost(failure)),
+      },
+      recoveryMs,
+    );
+    this.#cleanups.push(stop);
   }
 
-  /** A change of the size makes a program on the alternate screen draw it again, over the note about the lost connection. */
-  async #redraw(): Promise<void> {
+  /**
+   * Sends the size of the terminal, which may have changed while the connection was lost. A change of the size makes a program on the
+   * alternate screen draw it again, over the note about the lost connection.
+   */
+  async #refresh(): Promise<void> {
     const { process, terminal } = this.#with;
-    if (!terminal?.modes.isAlternate || !this.#drives) return;
+    if (terminal === null || !this.#drives) return;
     const { rows, cols } = terminal.size;
-    for (const height of [Math.max(1, rows - 1), rows]) await process.resize(height, cols).catch(() => {});
+    const heights = terminal.modes.isAlternate ? [Math.max(1, rows - 1), rows] : [rows];
+    for (const height of heights) await process.resize(height, cols).catch(() => {});
   }
 
   #interrupted(interruption: Interruption): void {
@@ -346,22 +240,22 @@ class Follower {
 
   #detach(): void {
     const { client, outlives, process, place } = this.#with;
-    const { ref } = process;
+    const left = (text: string) => ({ type: 'left', exitCode: DETACHED, text }) as const;
     if (outlives) {
-      const command = ref === null ? '' : `: '${attachCommand(place, ref)}' attaches again`;
-      this.#settle({
-        type: 'left',
-        exitCode: DETACHED,
-        text: `detached; the program keeps running${command}`,
-      });
-      return;
-    }
-    if (client.failure !== null) {
+      this.#settle(left(detachedText(place, process.ref)));
+    } else if (client.failure !== null) {
       this.#settle(this.#lost(client.failure));
-      return;
+    } else if (this.#cannotDetach) {
+      this.#settle(this.#endProgram('SIGHUP').then(() => left('the program is ended')));
+    } else {
+      process.keepRunning().then(
+        () => this.#settle(left(detachedText(place, process.ref))),
+        (error) => {
+          this.#cannotDetach = true;
+          this.#note(`cannot leave the program running: ${messageWithoutHint(error)}; ~. again ends it`);
+        },
+      );
     }
-    const text = "the program is ended; one that keeps running is started with 'exec-server run -d'";
-    this.#settle(this.#endProgram('SIGHUP').then(() => ({ type: 'left', exitCode: DETACHED, text })));
   }
 
   /** Leaves because nothing reads the output or types any more. A program that does not outlive this command ends. */
@@ -398,14 +292,5 @@ class Follower {
       );
   }
 
-  #note(text: string): void {
-    const newline = this.#with.terminal === null ? '\n' : '\r\n';
-    const start = this.#with.terminal === null ? '' : newline;
-    this.#with.host.stderr.write(`${start}exec-server: ${text.replaceAll('\n', newline)}${newline}`);
-  }
+  readonly #note = (text: string): void => this.#with.output.note(text);
 }
-
-const ESCAPES = `escapes at the start of a line:
-  ~.  detach
-  ~?  this list
-  ~~  send ~`;

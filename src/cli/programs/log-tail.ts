@@ -7,6 +7,8 @@ interface Line {
   readonly stream: OutputStream;
   readonly parts: Uint8Array[];
   readonly firstSeq: number;
+  /** The time of its first part, if it is known. */
+  readonly timeMs: number | undefined;
   /** The number of the event that its last part came with. */
   lastSeq: number;
   /** The gap that its beginning is missing in. */
@@ -27,11 +29,11 @@ export class LogTail {
     this.#maxLines = maxLines;
   }
 
-  output({ stream, seq, bytes }: OutputEvent): void {
+  output({ stream, seq, bytes, timeMs }: OutputEvent): void {
     for (let from = 0; from < bytes.length; ) {
       const newline = bytes.indexOf(NEWLINE, from);
       const to = newline === -1 ? bytes.length : newline + 1;
-      const line = this.#lineOf(stream, seq);
+      const line = this.#lineOf(stream, seq, timeMs);
       line.parts.push(bytes.subarray(from, to));
       line.lastSeq = seq;
       if (newline !== -1) this.#end(line);
@@ -57,17 +59,19 @@ export class LogTail {
     const losses = this.#losses.filter(
       (loss) => isAll || loss.fromSeq > firstSeq || lines.some(({ cutBy }) => cutBy === loss),
     );
-    for (const { stream, parts, lastSeq } of lines) {
+    for (const { stream, parts, lastSeq, timeMs } of lines) {
       while (losses[0] !== undefined && losses[0].toSeq < lastSeq) yield losses.shift()!;
-      yield { type: 'output', seq: lastSeq, stream, bytes: Buffer.concat(parts) };
+      const time = timeMs === undefined ? {} : { timeMs };
+      yield { type: 'output', seq: lastSeq, stream, bytes: Buffer.concat(parts), ...time };
     }
     yield* losses;
   }
 
-  #lineOf(stream: OutputStream, seq: number): Line {
+  #lineOf(stream: OutputStream, seq: number, timeMs: number | undefined): Line {
     const open = this.#open.get(stream);
     if (open !== undefined) return open;
-    const line = { stream, parts: [], firstSeq: seq, lastSeq: seq, cutBy: this.#gaps.get(stream) ?? null };
+    const cutBy = this.#gaps.get(stream) ?? null;
+    const line = { stream, parts: [], firstSeq: seq, lastSeq: seq, cutBy, timeMs };
     this.#gaps.delete(stream);
     this.#open.set(stream, line);
     return line;

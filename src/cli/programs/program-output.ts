@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
 export interface ProgramExit {
@@ -14,11 +15,13 @@ export interface ProgramOutput {
   /** Resolves when the reader of stdout or stderr is gone. */
   readonly readerGone: Promise<void>;
   started(ref: string | null, name: string | null): void;
-  /** Resolves when more output may be written: a slow reader is waited for. */
-  write(stream: OutputStream, seq: number, bytes: Uint8Array): Promise<void>;
+  /** Resolves when more output may be written: a slow reader is waited for. The time is shown if there is one. */
+  write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void>;
   lost(event: LostEvent): void;
   /** The connection is lost, or back. */
   line(state: 'reconnecting' | 'reconnected', text: string): void;
+  /** Something that a person should know. */
+  note(text: string): void;
   exited(exit: ProgramExit): void;
   /** Resolves when everything is written. */
   flush(): Promise<void>;
@@ -78,6 +81,7 @@ export class StandardStreams {
 export class PlainOutput implements ProgramOutput {
   readonly #streams: StandardStreams;
   readonly #newline: string;
+  readonly #times = new Map<OutputStream, LineTimes>();
 
   /** On a terminal in raw mode a newline does not return to the first column. */
   constructor(streams: StandardStreams, isRaw: boolean) {
@@ -91,16 +95,17 @@ export class PlainOutput implements ProgramOutput {
 
   started(): void {}
 
-  write(stream: OutputStream, _seq: number, bytes: Uint8Array): Promise<void> {
-    return stream === 'stderr' ? this.#streams.toStderr(bytes) : this.#streams.toStdout(bytes);
+  write(stream: OutputStream, _seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {
+    const text = timeMs === undefined ? bytes : this.#timesOf(stream).next(bytes, timeMs);
+    return stream === 'stderr' ? this.#streams.toStderr(text) : this.#streams.toStdout(text);
   }
 
   lost({ bytes }: LostEvent): void {
-    this.#note(`${bytes ?? 'some'} bytes of output are lost here`);
+    this.note(`${bytes ?? 'some'} bytes of output are lost here`);
   }
 
   line(state: 'reconnecting' | 'reconnected', text: string): void {
-    if (state === 'reconnecting') this.#note(text);
+    if (state === 'reconnecting') this.note(text);
   }
 
   exited(): void {}
@@ -109,9 +114,16 @@ export class PlainOutput implements ProgramOutput {
     return this.#streams.flush();
   }
 
-  #note(text: string): void {
+  note(text: string): void {
     const start = this.#newline === '\n' ? '' : this.#newline;
-    void this.#streams.toStderr(`${start}exec-server: ${text}${this.#newline}`);
+    const lines = text.replaceAll('\n', this.#newline);
+    void this.#streams.toStderr(`${start}exec-server: ${lines}${this.#newline}`);
+  }
+
+  #timesOf(stream: OutputStream): LineTimes {
+    const times = this.#times.get(stream) ?? new LineTimes();
+    this.#times.set(stream, times);
+    return times;
   }
 }
 
@@ -132,11 +144,12 @@ export class JsonOutput implements ProgramOutput {
     void this.#print({ type: 'started', ref, name });
   }
 
-  async write(stream: OutputStream, seq: number, bytes: Uint8Array): Promise<void> {
+  async write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {
     const text = this.#texts.get(stream) ?? new Utf8Splitter();
     this.#texts.set(stream, text);
     const whole = text.next(bytes);
-    if (whole.length > 0) await this.#print({ type: 'output', seq, stream, ...asData(whole) });
+    const time = timeMs === undefined ? {} : { time: timeText(timeMs) };
+    if (whole.length > 0) await this.#print({ type: 'output', seq, stream, ...time, ...asData(whole) });
   }
 
   lost({ fromSeq, toSeq, bytes }: LostEvent): void {
@@ -146,6 +159,10 @@ export class JsonOutput implements ProgramOutput {
 
   line(state: 'reconnecting' | 'reconnected', reason: string): void {
     void this.#print({ type: state, ...(state === 'reconnecting' && { reason }) });
+  }
+
+  note(message: string): void {
+    void this.#print({ type: 'note', message });
   }
 
   exited({ exitCode, reason, sandboxDenied }: ProgramExit): void {

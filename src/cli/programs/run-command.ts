@@ -97,6 +97,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     outlives: false,
     wantsKeyboard: false,
     recoveryMs: recoveryMsOf(client),
+    isResumed: false,
   };
   terminal?.enterRawMode();
   const ending = await follow(followed).finally(() => terminal?.restore());
@@ -107,6 +108,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     outlives: false,
     timeout: flags.timeout ?? null,
     isOnTerminal,
+    json: flags.json === true,
   });
 }
 

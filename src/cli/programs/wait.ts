@@ -3,31 +3,44 @@ import { ClientError } from '../../client/errors.ts';
 import type { ProcessInfo } from '../../client/sharing.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { parseDuration } from '../duration.ts';
-import { withClient } from '../environments/with-client.ts';
 import { PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
 import { parseFlags } from '../flags.ts';
 import { WAIT_FLAGS } from '../specs/process-specs.ts';
+import { commandFor, lostText, type Place } from './endings.ts';
 import { exitCodeOf, limitText, type ProgramEnd } from './exit-codes.ts';
 import { type FoundProcess, findProcesses, nameOf, requireOperands } from './find-process.ts';
+import { acrossSessions, isServerLost, reconnectingText } from './line-watch.ts';
 
 /** Waits for the exits of processes. */
 export async function waitCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const { flags, positionals } = parseFlags('wait', argv, WAIT_FLAGS);
   requireOperands(positionals, 'wait');
   const timeoutMs = flags.timeout === undefined ? null : parseDuration(flags.timeout, '--timeout', 'wait');
-  return withClient(flags, host, { clientName: 'exec-server wait' }, async ({ client }) => {
-    const processes = await findProcesses(client, positionals, { reads: true });
-    const ends = await waitForAll(client, processes, timeoutMs);
-    const failed = ends.find((end) => exitCodeOf(end) !== 0);
-    const limits = ends.flatMap(({ ref, name, reason }) =>
-      reason === null ? [] : [`exec-server wait: ${nameOf({ ref, name })}: ${limitText(reason)}\n`],
-    );
-    return {
-      text: flags.json ? `${JSON.stringify(ends, null, 2)}\n` : '',
-      details: limits.join(''),
-      exitCode: failed === undefined ? 0 : exitCodeOf(failed),
-    };
+  const deadline = timeoutMs === null ? null : performance.now() + timeoutMs;
+  const line = {
+    lost: () => {
+      if (!flags.json) host.stderr.write(`exec-server: ${reconnectingText('Ctrl-C ends this command')}\n`);
+    },
+    restored: () => {},
+  };
+  let found: readonly FoundProcess[] | null = null;
+  const known = new Map<string, ProcessEnd>();
+  const ends = await acrossSessions(flags, host, 'exec-server wait', line, async ({ client, target }) => {
+    found ??= await findProcesses(client, positionals, { reads: true });
+    const place = { target, tokenFile: flags['token-file'] ?? null };
+    return waitForAll(client, found, known, deadline).catch((error) => {
+      throw isServerLost(error) ? lostProcesses(error, place, found!.map(nameOf)) : error;
+    });
   });
+  const failed = ends.find((end) => exitCodeOf(end) !== 0);
+  const limits = ends.flatMap(({ ref, name, reason }) =>
+    reason === null ? [] : [`exec-server wait: ${nameOf({ ref, name })}: ${limitText(reason)}\n`],
+  );
+  return {
+    text: flags.json ? `${JSON.stringify(ends, null, 2)}\n` : '',
+    details: flags.json ? '' : limits.join(''),
+    exitCode: failed === undefined ? 0 : exitCodeOf(failed),
+  };
 }
 
 /** How a process ended, as `--json` prints it. */
@@ -37,33 +50,44 @@ interface ProcessEnd extends ProgramEnd {
   readonly name: string | null;
 }
 
-/** Waits until all have exited. Rejects with RunError when the time has passed before. */
+/** Waits until all have exited. `known` keeps what has been found out. Rejects with RunError when the deadline has passed before. */
 async function waitForAll(
   client: ExecServerClient,
   processes: readonly FoundProcess[],
-  timeoutMs: number | null,
+  known: Map<string, ProcessEnd>,
+  deadline: number | null,
 ): Promise<readonly ProcessEnd[]> {
-  const running = new Set(processes);
   const ends = processes.map(async (process): Promise<ProcessEnd> => {
     const { ref, name } = process;
-    const options = timeoutMs === null ? {} : { timeoutMs };
+    const present = known.get(ref);
+    if (present !== undefined) return present;
+    const options = deadline === null ? {} : { timeoutMs: Math.max(1, deadline - performance.now()) };
     const { exitCode, reason } = await client.call(
       'process/wait',
       { processId: ref, until: 'exited' },
       options,
     );
-    running.delete(process);
     if (exitCode === null)
       throw new RunError(`the server did not report the exit code of ${nameOf(process)}`);
-    return { ref, name, exitCode, reason: reason ?? null };
+    const end = { ref, name, exitCode, reason: reason ?? null };
+    known.set(ref, end);
+    return end;
   });
   try {
     return await Promise.all(ends);
   } catch (error) {
     if (!(error instanceof ClientError) || error.kind !== 'timeout') throw error;
+    const running = processes.filter(({ ref }) => !known.has(ref));
     throw new RunError(
-      `${[...running].map(nameOf).join(', ')} still ran after --timeout; it keeps running, 'exec-server kill' ends it`,
+      `${running.map(nameOf).join(', ')} still ran after --timeout; it keeps running, 'exec-server kill' ends it`,
       { kind: 'timeout', exitCode: PROGRAM_EXIT_CODES.timedOut.code },
     );
   }
+}
+
+function lostProcesses(error: ClientError, place: Place, names: readonly string[]): RunError {
+  const command = commandFor('wait', place, names.join(' '));
+  return new RunError(`${lostText(error)}; ${names.join(', ')} may still run: '${command}' waits again`, {
+    kind: error.kind,
+  });
 }

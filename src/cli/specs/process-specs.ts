@@ -38,6 +38,10 @@ export const LOGS_FLAGS = {
     value: 'N',
     description: 'Begin after the event with this number, which --json prints as seq.',
   },
+  timestamps: {
+    type: 'boolean',
+    description: 'Print before each line when the server read it, in UTC: 2026-01-31T09:30:00.000Z.',
+  },
   ...TARGET_FLAGS,
   json: { type: 'boolean', description: 'Print each event as a line of JSON.' },
   help: HELP,
@@ -45,7 +49,7 @@ export const LOGS_FLAGS = {
 
 /** The command `logs`. */
 export const LOGS = {
-  usage: ['[-f] [--tail N | --since-seq N] [-E ENV] [--json] REF|NAME'],
+  usage: ['[-f] [--tail N | --since-seq N] [--timestamps] [-E ENV] [--json] REF|NAME'],
   description: `\
 Prints the output that the server retains of a program, byte for byte: what the program wrote to stderr goes to stderr, everything \
 else to stdout. The server retains 1 MiB of each stream unless it is configured otherwise.

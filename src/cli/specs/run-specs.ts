@@ -84,8 +84,8 @@ The program and its arguments are executed as they are, without a shell. For a s
 The stdin of this command is that of the program, as with ssh. In a loop such as while read, -n leaves it to the loop. Ctrl-C sends SIGINT, and a second one within 2 s terminates the \
 program and everything it has started. SIGTERM and SIGHUP are passed on. When the reader of stdout ends, the program gets SIGPIPE.
 
-A lost connection is restored, and no output is missing or repeated. A program that was not started with -d ends when this command is \
-gone for good.`,
+A lost connection is restored, and no output is missing or repeated. ~. leaves the program running, like -d. Otherwise it ends when \
+this command is gone for good.`,
   operand: 'PROGRAM',
   flags: RUN_FLAGS,
   notes: { 'Exit codes': EXIT_CODES, Escapes: ESCAPES },

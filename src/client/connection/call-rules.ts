@@ -76,6 +76,7 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   'process/consumed': 'cleanup',
   'process/screen': 'read',
   'process/forget': 'mutate',
+  'process/setLifetime': 'mutate',
   'tcp/connect': 'mutate',
   'tcp/data': 'mutate',
   'tcp/end': 'mutate',

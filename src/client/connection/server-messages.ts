@@ -63,7 +63,7 @@ export function processIdOf(params: unknown): string | null {
 
 /** Parses the event of a `process/*` notification. Returns null when its params are invalid. */
 export function readEvent(method: string, params: unknown): SequencedEvent | null {
-  const { seq, stream, chunk, exitCode, sandboxDenied, reason } = members(params);
+  const { seq, stream, chunk, timeMs, exitCode, sandboxDenied, reason } = members(params);
   if (!isSeq(seq)) return null;
   if (method === 'process/closed') return { type: 'closed', seq };
   if (method === 'process/exited') {
@@ -71,7 +71,10 @@ export function readEvent(method: string, params: unknown): SequencedEvent | nul
     return { type: 'exited', seq, exitCode, sandboxDenied: sandboxDenied === true, ...limitReason(reason) };
   }
   const bytes = receivedBytes(chunk);
-  return bytes === null || !isStream(stream) ? null : { type: 'output', seq, stream, bytes };
+  if (bytes === null || !isStream(stream)) return null;
+  return isTime(timeMs)
+    ? { type: 'output', seq, stream, bytes, timeMs }
+    : { type: 'output', seq, stream, bytes };
 }
 
 /** Parses the result of `process/read`. Throws ClientError when it is invalid. */
@@ -163,10 +166,14 @@ export function protocolError(what: string, { retryable = false } = {}): ClientE
 }
 
 function readChunk(chunk: unknown): ReadPage['chunks'][number] {
-  const { seq, stream, chunk: text } = members(chunk);
+  const { seq, stream, chunk: text, timeMs } = members(chunk);
   const bytes = receivedBytes(text);
   if (!isSeq(seq) || !isStream(stream) || bytes === null) throw protocolError('malformed output chunk');
-  return { seq, stream, bytes };
+  return isTime(timeMs) ? { seq, stream, bytes, timeMs } : { seq, stream, bytes };
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** The members of an object; empty for any other value. */

@@ -20,11 +20,6 @@ export function windowOf(
   return processFlowControl ? windowBytes : null;
 }
 
-/** The flow-control window as a parameter of `process/attach`. */
-export function windowParam(windowBytes: number | null): Pick<AttachParams, 'windowBytes'> {
-  return windowBytes === null ? {} : { windowBytes };
-}
-
 /**
  * Sends `process/attach`, again if the connection is lost before the answer: attachments end with their connection.
  * Calls `received` as soon as the answer arrives, before later messages are handled.
@@ -59,22 +54,22 @@ export async function reattach(
 ): Promise<void> {
   const ref = attachment.ref ?? processId;
   const isDriver = attachment.current.role === 'driver';
-  const window = windowParam(attachment.flow.windowBytes);
+  const { connectionParams } = attachment;
   const check = (attached: Attached) => {
     if (attached.processId !== processId)
       throw protocolError('`process/attach` answered with another id than before');
     attachment.answered(attached, isDriver ? 'takenOver' : null);
   };
   try {
-    await attachOn(link, { ref, role: isDriver ? 'driver' : 'viewer', ...window }, check, signal);
+    await attachOn(link, { ref, role: isDriver ? 'driver' : 'viewer', ...connectionParams }, check, signal);
   } catch (error) {
     if (!isDriver || !(error instanceof RpcError) || error.code === RpcErrorCode.notFound) throw error;
-    await attachOn(link, { ref, role: 'viewer', ...window }, check, signal);
+    await attachOn(link, { ref, role: 'viewer', ...connectionParams }, check, signal);
   }
 }
 
 /**
- * Says over a new link that this client reports what it uses of a process of its session: windows end with their connection. The role of
+ * Says over a new link that this client reports what it uses of a process of its session, and whether it wants times: both end with their connection. The role of
  * the client may have changed meanwhile. A server that refuses lets the program run without a window.
  */
 export async function renewWindow(
@@ -83,11 +78,11 @@ export async function renewWindow(
   processId: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { windowBytes } = attachment.flow;
-  if (windowBytes === null) return;
+  const { connectionParams } = attachment;
+  if (Object.keys(connectionParams).length === 0) return;
   const reason = attachment.current.role === 'driver' ? 'takenOver' : null;
   // For a process of its own session a client keeps its role.
-  const params = { ref: attachment.ref ?? processId, role: 'viewer', windowBytes } as const;
+  const params = { ref: attachment.ref ?? processId, role: 'viewer', ...connectionParams } as const;
   try {
     await attachOn(link, params, (attached) => attachment.answered(attached, reason), signal);
   } catch (error) {

@@ -1,4 +1,5 @@
 import { Listeners } from '../../base/listeners.ts';
+import type { CallParamsOf } from '../../protocol/registry.ts';
 import type { StartParams } from '../backend.ts';
 import type { Attached } from '../connection/sharing-messages.ts';
 import type { ProcessAttachment } from '../sharing.ts';
@@ -12,8 +13,10 @@ export class Attachment {
   /** Whether the process belongs to the session of this client, which needs no attachment for it. */
   readonly own: boolean;
   /** Whether the process outlives the session of this client. */
-  readonly shared: boolean;
+  shared: boolean;
   readonly flow: FlowControl;
+  /** Whether this client gets the time of output. */
+  timed = false;
   readonly #listeners = new Listeners<[ProcessAttachment]>('process.onAttachmentChange');
   #ref: string | null = null;
   #name: string | null = null;
@@ -60,6 +63,12 @@ export class Attachment {
 
   get current(): ProcessAttachment {
     return this.#current;
+  }
+
+  /** What has to be said again on each connection. */
+  get connectionParams(): Pick<CallParamsOf<'process/attach'>, 'windowBytes' | 'withTimes'> {
+    const { windowBytes } = this.flow;
+    return { ...(windowBytes !== null && { windowBytes }), ...(this.timed && { withTimes: true }) };
   }
 
   onChange(listener: (attachment: ProcessAttachment) => void): () => void {

@@ -7,6 +7,12 @@ import type { EventOrder } from './event-order.ts';
 /** Calls the server. */
 export type Call = <M extends Method>(method: M, params: CallParamsOf<M>) => Promise<unknown>;
 
+interface CatchUpOptions {
+  readonly withPosition: boolean;
+  readonly withTimes: boolean;
+  readonly allowGaps: boolean;
+}
+
 /**
  * Brings the events of one process up to date with what the server retains. `withPosition` requests what is needed to
  * count lost output, where the server supports it. Without `allowGaps` nothing is merged when events are lost. Throws
@@ -16,9 +22,15 @@ export async function catchUp(
   processId: string,
   order: EventOrder,
   call: Call,
-  { withPosition, allowGaps }: { readonly withPosition: boolean; readonly allowGaps: boolean },
+  { withPosition, withTimes, allowGaps }: CatchUpOptions,
 ): Promise<void> {
-  const params = { processId, maxBytes: null, waitMs: 0, ...(withPosition && { withPosition }) };
+  const params = {
+    processId,
+    maxBytes: null,
+    waitMs: 0,
+    ...(withPosition && { withPosition }),
+    ...(withTimes && { withTimes }),
+  };
   // A server with a size limit may end a page before the output ends. Only the next page shows it.
   for (let pages = 0; pages < CATCH_UP_PAGES; pages++) {
     const result = await call('process/read', { ...params, afterSeq: order.lastSeq });

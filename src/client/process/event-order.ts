@@ -119,10 +119,11 @@ export class EventOrder {
     const target = page.nextSeq - 1;
     const known = this.#pendingUpTo(target, page.sandboxDenied);
     if (page.closed) insertClosed(known, page, target);
-    for (const { seq, stream, bytes } of page.chunks) {
+    for (const chunk of page.chunks) {
+      const { seq } = chunk;
       if (seq > target)
         throw new InconsistentPageError(`output ${seq} is after the end of the page, ${target}`);
-      if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
+      if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', ...chunk });
     }
     const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
     const exitedBefore = exitSeq !== null && exitSeq <= this.#startSeq;

@@ -4,6 +4,7 @@ import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts'
 import type {
   CallOptions,
   ExecProcess,
+  KeepRunningOptions,
   LimitReason,
   ProcessEvent,
   ProcessState,
@@ -25,13 +26,13 @@ import {
   expectFunction,
   expectOptions,
   expectText,
+  type OptionNames,
 } from '../connection/option-checks.ts';
 import { readPage } from '../connection/server-messages.ts';
 import { type Attached, readScreen } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { END_CHECK_FIRST_MS, QUIET_CHECK_FIRST_MS } from '../limits.ts';
 import type { AttachedClient, ProcessAttachment, ProcessScreen } from '../sharing.ts';
-import { windowParam } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import { type Call, catchUp, endsWithOutput } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
@@ -204,6 +205,7 @@ export class RemoteProcess implements ExecProcess {
         afterSeq,
         ...(maxBytes !== undefined && { maxBytes }),
         waitMs: 0,
+        ...(this.#attachment.timed && { withTimes: true }),
       };
       const page = readPage(await this.#call('process/read', params, { signal: limit.signal }));
       // With a byte limit, servers report `closed` even when output follows.
@@ -287,8 +289,24 @@ export class RemoteProcess implements ExecProcess {
     const { ref } = this;
     if (ref === null) throw unsupported('share processes', 'use a server with the capability processSharing');
     const received = (attached: Attached) => this.#attachment.answered(attached);
-    const window = windowParam(this.#attachment.flow.windowBytes);
-    await this.#host.attach({ ref, role: 'driver', takeOver: true, ...window }, received, options);
+    const { connectionParams } = this.#attachment;
+    await this.#host.attach({ ref, role: 'driver', takeOver: true, ...connectionParams }, received, options);
+  }
+
+  async keepRunning(options: KeepRunningOptions = {}): Promise<void> {
+    const { retainMs, ...limits } = options;
+    expectOptions('process.keepRunning', options, KEEP_RUNNING_OPTIONS);
+    checkDuration('retainMs', retainMs);
+    this.#expectUsable('keepRunning', limits);
+    if (!this.#host.capabilities.processSetLifetime) {
+      throw unsupported(
+        'change how long a process lives',
+        'start it with the option `detached`, or use a newer server',
+      );
+    }
+    const lifetime = { type: 'detached', ...(retainMs !== undefined && { retainMs }) } as const;
+    await this.#call('process/setLifetime', { processId: this.processId, lifetime }, limits);
+    this.#attachment.shared = true;
   }
 
   async detach(options: CallOptions = {}): Promise<void> {
@@ -357,7 +375,8 @@ export class RemoteProcess implements ExecProcess {
   /** Reads the events that were missed. Throws what `call` throws. */
   async catchUp(call: Call, allowGaps = true): Promise<void> {
     const withPosition = this.#host.capabilities.processReadPosition === true;
-    await catchUp(this.processId, this.#order, call, { withPosition, allowGaps });
+    const { timed: withTimes } = this.#attachment;
+    await catchUp(this.processId, this.#order, call, { withPosition, withTimes, allowGaps });
   }
 
   /** Ends the process for its readers with an error. Only the first error counts, and none after `closed`. */
@@ -420,3 +439,5 @@ export class RemoteProcess implements ExecProcess {
     this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
   }
 }
+
+const KEEP_RUNNING_OPTIONS: OptionNames<KeepRunningOptions> = { ...CALL_OPTIONS, retainMs: true };

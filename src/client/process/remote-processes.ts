@@ -14,7 +14,7 @@ import { type Attached, readProcessPage } from '../connection/sharing-messages.t
 import { ClientError } from '../errors.ts';
 import { LIST_MAX_PAGES } from '../limits.ts';
 import type { AttachOptions, ListOptions, ProcessInfo, SharedProcesses } from '../sharing.ts';
-import { requestAttach, windowOf, windowParam } from './attach-requests.ts';
+import { requestAttach, windowOf } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
 import { unsupported } from './process-errors.ts';
 import { type ClientHost, type ProcessHost, processHost } from './process-host.ts';
@@ -50,7 +50,10 @@ export class RemoteProcesses implements SharedProcesses {
     checkOneOf('role', options.role, ['viewer', 'driver']);
     checkBoolean('takeOver', options.takeOver);
     checkBoolean('screen', options.screen);
+    checkBoolean('withTimes', options.withTimes);
     this.#requireSharing();
+    if (options.withTimes && !this.#host.capabilities.processOutputTimes)
+      throw unsupported('report the time of output', 'attach without `withTimes`, or use a newer server');
     checkSeq('afterSeq', options.afterSeq);
     checkBytes('windowBytes', options.windowBytes, { min: 1 });
     if (options.screen && options.afterSeq !== undefined)
@@ -163,11 +166,21 @@ export class RemoteProcesses implements SharedProcesses {
     signal: AbortSignal | undefined,
   ): Promise<RemoteProcess> {
     const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false, afterSeq = 0 } = options;
+    const { withTimes = false } = options;
     const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
     // All handles of a process share one window.
     const known = this.#host.routes.find(refOrName);
-    const windowBytes = known === undefined ? windowOf(this.#host.capabilities, options) : known.flow.windowBytes;
-    const params = { ref: refOrName, ...name, role, takeOver, screen, ...windowParam(windowBytes) };
+    const windowBytes =
+      known === undefined ? windowOf(this.#host.capabilities, options) : known.flow.windowBytes;
+    const params = {
+      ref: refOrName,
+      ...name,
+      role,
+      takeOver,
+      screen,
+      ...(windowBytes !== null && { windowBytes }),
+      ...(withTimes && { withTimes }),
+    };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
     await requestAttach(
@@ -175,7 +188,7 @@ export class RemoteProcesses implements SharedProcesses {
       params,
       (attached) => {
         lastSeq = attached.nextSeq - 1;
-        process = this.#follow(attached, afterSeq, windowBytes);
+        process = this.#follow(attached, afterSeq, windowBytes, withTimes);
       },
     );
     // `requestAttach` calls back before it resolves.
@@ -188,11 +201,17 @@ export class RemoteProcesses implements SharedProcesses {
   }
 
   /** Follows a process from the answer to its attach on. */
-  #follow(attached: Attached, afterSeq: number, windowBytes: number | null): RemoteProcess {
+  #follow(
+    attached: Attached,
+    afterSeq: number,
+    windowBytes: number | null,
+    withTimes: boolean,
+  ): RemoteProcess {
     const { processId, exitCode, screen } = attached;
     const { routes } = this.#host;
     const attachment = routes.attachmentOf(processId) ?? Attachment.of(attached, windowBytes);
     attachment.answered(attached);
+    attachment.timed ||= withTimes;
     const process = new RemoteProcess(this.#processHost, processId, attachment, {
       afterSeq: screen?.seq ?? afterSeq,
       screen: screen && { type: 'screen', seq: screen.seq, screen },
@@ -223,6 +242,7 @@ const ATTACH_OPTIONS: OptionNames<AttachOptions> = {
   afterSeq: true,
   screen: true,
   windowBytes: true,
+  withTimes: true,
 };
 
 function expectRefOrName(refOrName: unknown): void {

@@ -9,6 +9,8 @@ export interface Access {
   readonly exec: boolean;
   /** Whether the processes of all owners may be listed and viewed. */
   readonly observe: boolean;
+  /** Whether the processes of the same owner may be listed and viewed even without `exec`. */
+  readonly viewOwn?: boolean;
   readonly files: 'none' | 'read' | 'write';
   /** Whether `http/*` may be used. Programs reach the network independently of this. */
   readonly net: boolean;
@@ -32,8 +34,21 @@ export const FULL_ACCESS: Access = {
 };
 
 /** Equal for connections with the same rights to call methods. */
-export function accessKey({ exec, observe, files, net, below }: Access): string {
-  return JSON.stringify([exec, observe, files, net, below]);
+export function accessKey({ exec, observe, viewOwn = false, files, net, below }: Access): string {
+  return JSON.stringify([exec, observe, files, net, below, ...(viewOwn ? ['viewOwn'] : [])]);
+}
+
+/** The rights that are left without those to change anything or to reach the network. What could be viewed can still be viewed. */
+export function readOnlyAccess(access: Access): Access {
+  const { exec, viewOwn = false, files } = access;
+  return {
+    ...access,
+    exec: false,
+    viewOwn: exec || viewOwn,
+    files: files === 'none' ? 'none' : 'read',
+    net: false,
+    metrics: false,
+  };
 }
 
 /** The key of {@link FULL_ACCESS}. */
@@ -71,7 +86,7 @@ function grants(access: Access, need: Need): boolean {
     case 'exec':
       return access.exec;
     case 'processes.read':
-      return access.exec || access.observe;
+      return access.exec || access.observe || access.viewOwn === true;
     case 'files.read':
       return access.files !== 'none';
     case 'files.write':

@@ -113,6 +113,13 @@ export const LISTENER_SETTINGS = {
     allowed: 'names or addresses without ports, separated by commas',
     description: 'Further names accepted in Host headers, besides loopback names and the listen address.',
   },
+  console: {
+    group: 'Access',
+    type: 'boolean',
+    default: false,
+    description:
+      'Serve the web console at /console of a `ws://` or `wss://` listener. Browsers sign in with a link that can be used once.',
+  },
   concurrentRequests: {
     group: 'Connections',
     type: 'integer',

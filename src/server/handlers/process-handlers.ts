@@ -18,7 +18,7 @@ import { listResult } from './list-result.ts';
 import { bytesParam } from './params.ts';
 import { pageBudget, readResult } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
-import { startProcess } from './start-process.ts';
+import { retainMsOf, startProcess } from './start-process.ts';
 import { checkStart } from './start-request.ts';
 
 type ProcessMethod = Exclude<
@@ -28,7 +28,7 @@ type ProcessMethod = Exclude<
 
 /** The `process/*` methods. */
 export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
-  const { session, processes, portScanner, config } = services;
+  const { session, processes, portScanner, config, records } = services;
   return {
     'process/start': async (params, { trace, park }) => {
       const start = checkStart(params, config, trace);
@@ -39,16 +39,16 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     },
 
     'process/read': async (params, { signal, park, maxResultBytes }) => {
-      const { processId, afterSeq, maxBytes, waitMs, withPosition = false } = params;
+      const { processId, afterSeq, maxBytes, waitMs, withTimes } = params;
       const process = await processes.get(processId, 'read');
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       return readResult(
         await process.read(
-          { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES)) },
+          { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES), withTimes) },
           signal,
           park,
         ),
-        withPosition,
+        params,
       );
     },
 
@@ -81,6 +81,12 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
 
     'process/forget': async ({ processId }) => {
       await processes.forget(processId);
+      return {};
+    },
+
+    'process/setLifetime': async ({ processId, lifetime }) => {
+      records.requireWritable();
+      await processes.makeDetached(processId, retainMsOf(lifetime, config));
       return {};
     },
 

@@ -50,6 +50,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   try {
     const quota = quotas.enterProcess(owner, descriptorsOf(launch));
     launch.releaseQuota = quota.release;
+    shared.transferQuota = quota.transfer;
     shared.beforeEnd = () => releaseLaunch(launch);
     const listener = records.watch(processId, shared);
     // A client may write a script and start it without waiting for the response to the write.
@@ -61,7 +62,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     await shared.manager.start({
       processId: shared.key,
       observer: shared,
-      retainMs: retainMsOf(start, config),
+      retainMs: lifetime.type === 'session' ? null : retainMsOf(lifetime, config),
       spec,
       listener,
       retention: retentionOf(start, config),
@@ -106,9 +107,11 @@ function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig)
   };
 }
 
-/** How long a detached process stays readable after it has closed; null for one that its session keeps. */
-function retainMsOf({ lifetime }: CheckedStart, { maxDetachedRetentionMs }: ExecServerConfig): number | null {
-  if (lifetime.type === 'session') return null;
+/** How long a detached process stays readable after it has closed. */
+export function retainMsOf(
+  lifetime: { readonly retainMs?: number | undefined },
+  { maxDetachedRetentionMs }: ExecServerConfig,
+): number {
   return Math.min(lifetime.retainMs ?? DEFAULT_DETACHED_RETENTION_MS, maxDetachedRetentionMs);
 }
 

@@ -63,7 +63,7 @@ function probe(request: IncomingMessage, status: number): HttpResponse {
 }
 
 /** The path of the request, without the query. */
-function pathOf({ url = '/' }: IncomingMessage): string {
+export function pathOf({ url = '/' }: IncomingMessage): string {
   return TARGET.exec(url)?.[2] || '/';
 }
 

@@ -2,6 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Console } from '../../console/console.ts';
 import type { ConnectionLimits } from '../../listener/connection-slots.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
@@ -23,6 +24,7 @@ import {
   hostOf,
   type ListenerState,
   misdirected,
+  pathOf,
   unauthorized,
   unavailable,
 } from './http-routes.ts';
@@ -41,6 +43,8 @@ export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimit
   readonly log: Logger;
   /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
+  /** Null when the web console is off. */
+  readonly webConsole?: Console<Principal> | null;
   /** Called for every rejected connection. */
   rejected?(status: number, reason: string, address: string | null, tokenId: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
@@ -105,6 +109,11 @@ export class Listener {
 
   #respond(request: IncomingMessage, output: ServerResponse): void {
     const refused = this.#refusalOf(request);
+    const console = refused === null ? this.#consoleFor(request) : null;
+    if (console !== null) {
+      void console.respond(request, output, hostOf(request));
+      return;
+    }
     const metrics = refused === null ? this.#metricsFor(request) : null;
     if (metrics !== null) void metrics.then((response) => send(request, output, response));
     else send(request, output, refused ?? answerHttp(request, false, this.#state(request.socket)));
@@ -113,6 +122,17 @@ export class Listener {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
     const misdirected = this.#refusalOf(request);
+    const console = misdirected === null ? this.#consoleFor(request) : null;
+    if (console !== null) {
+      const { draining, limitReached } = this.#state(socket);
+      console.upgrade(request, socket, head, {
+        host: hostOf(request),
+        unavailable: draining ? SHUTTING_DOWN : limitReached,
+        admit: () => this.#server.slots.admit(socket),
+        upgrader: this.#upgrader,
+      });
+      return;
+    }
     // Some clients send an upgrade header with every request, for example for h2c.
     const metrics = misdirected === null ? this.#metricsFor(request) : null;
     if (metrics !== null) {
@@ -124,6 +144,12 @@ export class Listener {
     else if (this.#options.gate === null)
       this.#admit(request, socket, head, anonymousPrincipal(addressOf(socket)));
     else void this.#authenticate(this.#options.gate, request, socket, head);
+  }
+
+  /** The console, if it is on and the request is for it. */
+  #consoleFor(request: IncomingMessage): Console<Principal> | null {
+    const { webConsole = null } = this.#options;
+    return webConsole?.serves(pathOf(request)) ? webConsole : null;
   }
 
   /** The response to a request for metrics; null for other requests and when metrics are not served. */
@@ -202,6 +228,7 @@ export class Listener {
   }
 }
 
+const SHUTTING_DOWN = 'the server is shutting down';
 const EVICTED = 'too many connections have not become websockets yet; this was the oldest';
 
 /** The URL of a listener, before it is bound with the configured port. */

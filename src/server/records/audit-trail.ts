@@ -69,6 +69,11 @@ export class ConnectionAuditTrail {
     this.#recordLater({ event, ref, ...details });
   }
 
+  /** Records that a process outlives its session from now on. */
+  lifetime(ref: string, details: { readonly lifetime: 'detached'; readonly retainMs: number }): void {
+    this.#recordLater({ event: 'lifetime', ref, ...details });
+  }
+
   /** Returns a listener that records the end of a process and forwards all events. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const startedAt = performance.now();

@@ -202,6 +202,11 @@ export class ConnectionRecords {
     this.#auditTrail?.attachment(event, ref, details);
   }
 
+  /** Records that a process outlives its session from now on. */
+  lifetime(ref: string, details: { readonly lifetime: 'detached'; readonly retainMs: number }): void {
+    this.#auditTrail?.lifetime(ref, details);
+  }
+
   /** Returns a listener that also feeds the audit log and the metrics. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const audited = this.#auditTrail?.watch(processId, listener) ?? listener;

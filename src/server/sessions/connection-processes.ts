@@ -23,6 +23,8 @@ import type { SharedProcess } from './shared-process.ts';
 /** What a request does with a process. */
 type Use = 'read' | 'signal' | 'write';
 
+type AttachParams = Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver' | 'windowBytes' | 'withTimes'>;
+
 type Wanted = Pick<ParamsOf<'process/attach'>, 'ref' | 'name' | 'processId' | 'sessionId'>;
 
 /** A connection that process events are sent to. */
@@ -41,7 +43,7 @@ export class ConnectionProcesses {
   readonly #access: Access;
   readonly #reader: Reader;
   readonly #sink: FollowerSink;
-  readonly #records: Pick<ConnectionRecords, 'attachment'>;
+  readonly #records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>;
   /** By reference. */
   readonly #attachments = new Map<string, Attachment>();
   /** Created for the first request that needs it. */
@@ -53,7 +55,7 @@ export class ConnectionProcesses {
     sessions: SessionRegistry,
     access: Access,
     peer: Peer,
-    records: Pick<ConnectionRecords, 'attachment'>,
+    records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>,
   ) {
     this.#session = session;
     this.#sessions = sessions;
@@ -101,6 +103,17 @@ export class ConnectionProcesses {
       : process.manager.forget(process.key));
   }
 
+  /** Makes a process outlive its session. Throws RpcError when the connection may not, ProcessError when it has closed or at a limit. */
+  async makeDetached(processId: string, retainMs: number): Promise<void> {
+    // Rejects for a process that is gone, and says when it ended.
+    await this.get(processId, 'signal');
+    const process = this.#lookUp(processId);
+    // Another request has removed it meanwhile.
+    if (process === undefined) throw notFound(unknown(processId, undefined));
+    this.#directory.makeDetached(process, retainMs);
+    this.#records.lifetime(process.ref, { lifetime: 'detached', retainMs });
+  }
+
   /** The processes of a scope, in the order of their starts. Throws RpcError when the connection may not list them. */
   list(scope: 'session' | 'owner' | 'server'): Iterable<SharedProcess> {
     if (scope === 'session') return this.#session.shared.values();
@@ -131,7 +144,7 @@ export class ConnectionProcesses {
    */
   attach(
     process: SharedProcess,
-    { role, takeOver, windowBytes }: Pick<ParamsOf<'process/attach'>, 'role' | 'takeOver' | 'windowBytes'>,
+    { role, takeOver, windowBytes, withTimes }: AttachParams,
     nextSeq: number | null,
   ): Follower {
     // The connection may have ended while the request waited for the process.
@@ -146,6 +159,7 @@ export class ConnectionProcesses {
     const fromSeq = nextSeq ?? process.nextSeq;
     const follower = own ?? this.#add(process);
     if (windowBytes !== undefined) process.setWindow(follower, windowBytes);
+    if (withTimes !== undefined) process.setTimed(follower, withTimes);
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
     this.#records.attachment('attach', process.ref, {

@@ -23,6 +23,8 @@ export interface EventSource {
   readonly nextSeq: number;
   readonly exit: ExitEvent | null;
   readonly end: ClosedEvent | null;
+  /** When the last output was read, in Unix time. */
+  readonly outputAtMs: number;
   /** The stream that a text for the client belongs to. */
   readonly textStream: StreamName;
   /** The first retained chunks after a sequence number; none when the process is forgotten. Valid until the next event. */
@@ -47,6 +49,8 @@ interface StreamSink {
 export class EventStream {
   /** Whether the program waits for this connection. */
   lossless: boolean;
+  /** Whether the connection gets the time of output. */
+  timed = false;
   readonly #source: EventSource;
   readonly #sink: StreamSink;
   readonly #notifier: ProcessNotifier;
@@ -102,7 +106,8 @@ export class EventStream {
 
   /** Sends new output. */
   output(seq: number, stream: StreamName, bytes: Buffer): void {
-    if (this.takes(seq)) this.#notifier.output(seq, stream, bytes);
+    if (!this.takes(seq)) return;
+    this.#notifier.output(seq, stream, bytes, this.timed ? this.#source.outputAtMs : undefined);
   }
 
   /** Sends a new exit event. */
@@ -124,9 +129,9 @@ export class EventStream {
         this.#advance(this.#source.nextSeq);
         return;
       }
-      for (const { seq, stream, bytes } of chunks) {
+      for (const { seq, stream, bytes, timeMs } of chunks) {
         if (!this.#advance(seq)) return;
-        this.#notifier.output(seq, stream, bytes);
+        this.#notifier.output(seq, stream, bytes, this.timed ? timeMs : undefined);
         this.#nextSeq = seq + 1;
         if (this.#sink.saturated) return;
       }

@@ -98,7 +98,8 @@ export class ProcessDirectory {
     if (lifetime === 'detached' && this.#closing) {
       throw new ProcessError('shuttingDown', 'the server is shutting down; no program can be started');
     }
-    if (lifetime === 'detached' && session.shared.has(processId)) {
+    const same = session.shared.get(processId);
+    if (same !== undefined && [lifetime, same.lifetime].includes('detached')) {
       throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
     }
     const ref = this.#newRef();
@@ -112,6 +113,26 @@ export class ProcessDirectory {
       entered: (process) => this.#entered(process, processes),
       left: (process) => this.#left(process, processes),
     });
+  }
+
+  /**
+   * Makes a process outlive its session, as if it had been started detached. Throws ProcessError when it has closed, at a limit, and
+   * while the server shuts down; then nothing has changed.
+   */
+  makeDetached(process: SharedProcess, retainMs: number): void {
+    if (this.#closing) {
+      throw new ProcessError('shuttingDown', 'the server is shutting down; its programs end');
+    }
+    const { owner, ref, lifetime, limits } = process;
+    if (lifetime === 'session' && limits !== null) {
+      // A control group cannot move to another group, and memory in use stays with the group that it was taken in.
+      throw new ProcessError(
+        'limitUnavailable',
+        `process ${ref} cannot leave the limits of its session (maxSessionMemoryBytes, maxSessionPids, maxSessionCpuPercent); start it with the lifetime \`detached\``,
+      );
+    }
+    const { manager } = this.#detachedHome(owner, this.#ownerProcesses(owner));
+    process.makeDetached(manager, retainMs);
   }
 
   /** The process with this reference, if the reader may read it. */

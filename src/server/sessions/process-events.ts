@@ -16,6 +16,8 @@ export type Dialect = 'process' | 'command';
 
 /** Sends the events of a process. */
 export interface ProcessNotifier extends ProcessListener {
+  /** Without a time the notification has none. */
+  output(seq: number, stream: StreamName, bytes: Buffer, timeMs?: number): void;
   /** Reports events that are not sent, from the first to the last of them. */
   skipped(fromSeq: number, toSeq: number): void;
 }
@@ -28,11 +30,11 @@ export function processNotifier(processId: string, dialect: Dialect, sink: Event
   };
 }
 
-function processEvents(processId: string, sink: EventSink): ProcessListener {
+function processEvents(processId: string, sink: EventSink): Omit<ProcessNotifier, 'skipped'> {
   const beforeSeq = outputPrefix(processId);
   return {
-    output: (seq, stream, bytes) => {
-      if (sink.attached) sendChunk(sink, beforeSeq, afterSeqOf(seq, stream), bytes);
+    output: (seq, stream, bytes, timeMs) => {
+      if (sink.attached) sendChunk(sink, beforeSeq, afterSeqOf(seq, stream, timeMs), bytes);
     },
     exited: (seq, exitCode, reason, sandboxDenied) =>
       send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied, ...given(reason) }),
@@ -48,8 +50,9 @@ export class OutputBroadcast {
     this.#beforeSeq = outputPrefix(processId);
   }
 
-  send(sinks: Iterable<EventSink>, seq: number, stream: StreamName, bytes: Buffer): void {
-    broadcastChunk(sinks, this.#beforeSeq, afterSeqOf(seq, stream), bytes);
+  /** Without a time the notifications have none. */
+  send(sinks: Iterable<EventSink>, seq: number, stream: StreamName, bytes: Buffer, timeMs?: number): void {
+    broadcastChunk(sinks, this.#beforeSeq, afterSeqOf(seq, stream, timeMs), bytes);
   }
 }
 
@@ -57,7 +60,8 @@ function outputPrefix(processId: string): Buffer {
   return Buffer.from(`{"method":"process/output","params":{"processId":${JSON.stringify(processId)},"seq":`);
 }
 
-function afterSeqOf(seq: number, stream: StreamName): string {
+function afterSeqOf(seq: number, stream: StreamName, timeMs: number | undefined): string {
+  if (timeMs !== undefined) return `${seq},"stream":"${stream}","timeMs":${timeMs},"chunk":"`;
   return `${seq},"stream":"${stream}","chunk":"`;
 }
 

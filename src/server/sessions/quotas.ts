@@ -33,6 +33,8 @@ interface ProcessDescriptors {
 interface ProcessQuota {
   /** Releases the descriptors that only the start needs. */
   readonly started: Release;
+  /** Counts the process for another owner from now on. Throws ProcessError when its share does not allow it. */
+  transfer(owner: Owner): void;
   readonly release: Release;
 }
 
@@ -68,15 +70,24 @@ export class Quotas {
     }
     const refusal = (why: string) => new ProcessError('tooManyProcesses', why);
     if (!this.descriptors.mayTake(owner, start)) throw refusal(this.descriptors.refusal(owner, start));
-    const leave = this.#take(owner, running, refusal);
+    const units = this.descriptors.take(owner, running);
+    if (units === null) throw refusal(this.descriptors.refusal(owner, running));
+    let holder = owner;
     const started = start > running ? this.#take(owner, start - running, refusal) : () => {};
     this.#processes++;
     const release = once(() => {
       this.#processes--;
       started();
-      leave();
+      units.leave(holder);
     });
-    return { started, release };
+    const transfer = (to: Owner) => {
+      if (to === holder) return;
+      if (!this.descriptors.mayTake(to, running)) throw refusal(this.descriptors.refusal(to, running));
+      units.join(to);
+      units.leave(holder);
+      holder = to;
+    };
+    return { started, transfer, release };
   }
 
   /** Takes a slot for one open file. Throws FileError when none is free. */

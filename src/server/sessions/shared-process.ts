@@ -60,17 +60,19 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   readonly position: number;
   readonly owner: string;
   readonly name: string | null;
-  readonly lifetime: 'session' | 'detached';
-  readonly manager: ProcessManager;
-  readonly key: string;
   readonly limits: SessionLimits | null;
   textStream: StreamName = 'stdout';
   exit: ExitEvent | null = null;
   end: ClosedEvent | null = null;
   /** Called when the process has closed, before that is reported. */
   beforeEnd: () => void = () => {};
+  /** Counts the process for another owner of quotas. Throws ProcessError when that is not possible. */
+  transferQuota: (to: object) => void = () => {};
   /** When the process closed, in Unix time. */
   endedAtMs: number | null = null;
+  #lifetime: 'session' | 'detached';
+  #manager: ProcessManager;
+  #key: string;
   readonly #directory: Directory;
   readonly #attached = new Set<Follower>();
   /** Null once the session is over. */
@@ -85,6 +87,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   /** Whether a connection was ever attached, so that the session may have missed a change of its role. */
   #wasShared = false;
   readonly #announcer = new AttachmentAnnouncer(this);
+  /** Whether an attached connection has ever asked for the time of output. */
+  #hasTimed = false;
   /** Created with the first attachment, which few processes have. */
   #broadcast: OutputBroadcast | null = null;
 
@@ -94,9 +98,9 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.position = identity.position;
     this.owner = identity.owner;
     this.name = identity.name;
-    this.lifetime = identity.lifetime;
-    this.manager = identity.manager;
-    this.key = identity.key;
+    this.#lifetime = identity.lifetime;
+    this.#manager = identity.manager;
+    this.#key = identity.key;
     this.limits = identity.limits;
     this.#directory = directory;
     const stream = new EventStream(this, session, processNotifier(processId, dialect, session), true);
@@ -106,6 +110,32 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#restartWindow();
   }
 
+  get lifetime(): 'session' | 'detached' {
+    return this.#lifetime;
+  }
+
+  /** Where it runs. */
+  get manager(): ProcessManager {
+    return this.#manager;
+  }
+
+  /** Its id there. */
+  get key(): string {
+    return this.#key;
+  }
+
+  /**
+   * Makes the process outlive its session. `manager` has the detached processes of the owner. Throws ProcessError when the process has
+   * closed, and at a limit; then nothing has changed.
+   */
+  makeDetached(manager: ProcessManager, retainMs: number): void {
+    const moved = { processId: this.ref, retainMs };
+    this.#manager.move(this.#key, manager, moved, () => this.transferQuota(manager));
+    this.#lifetime = 'detached';
+    this.#manager = manager;
+    this.#key = this.ref;
+  }
+
   /** Null before the start and when the process is forgotten. */
   get process(): ManagedProcess | null {
     return this.#process;
@@ -113,6 +143,10 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   get running(): boolean {
     return this.exit === null;
+  }
+
+  get outputAtMs(): number {
+    return this.#process?.outputAtMs ?? 0;
   }
 
   get nextSeq(): number {
@@ -229,6 +263,12 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     if (follower === this.#windowOf) this.#restartWindow();
   }
 
+  /** The client of a follower wants the time of output from now on, or no longer. */
+  setTimed(follower: Follower, timed: boolean): void {
+    follower.stream.timed = timed;
+    this.#hasTimed ||= timed;
+  }
+
   /** The error for a request that only the driver may make. */
   drivenBy(driver: Follower): Error {
     return processDriven(
@@ -242,6 +282,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       this.#home.stream.restart();
       this.#home.announced = 'never';
       this.#home.windowBytes = null;
+      this.#home.stream.timed = false;
     }
     this.#updateDelivery();
     if (this.#wasShared) this.#announcer.changed();
@@ -317,7 +358,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#home?.stream.output(seq, stream, bytes);
     if (this.#attached.size > 0) {
       this.#broadcast ??= new OutputBroadcast(this.ref);
-      this.#broadcast.send(this.#ready(seq), seq, stream, bytes);
+      this.#broadcast.send(this.#ready(seq, false), seq, stream, bytes);
+      if (this.#hasTimed) this.#broadcast.send(this.#ready(seq, true), seq, stream, bytes, this.outputAtMs);
     }
     if (this.#window === null) return;
     this.#window.output(seq, bytes.length);
@@ -347,9 +389,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return stream.nextSeq < this.nextSeq;
   }
 
-  /** The attached connections that an event can be sent to now. */
-  *#ready(seq: number): Generator<FollowerSink> {
-    for (const { stream, sink } of this.#attached) if (stream.takes(seq)) yield sink;
+  /** The attached connections that output can be sent to now, with or without its time. */
+  *#ready(seq: number, timed: boolean): Generator<FollowerSink> {
+    for (const { stream, sink } of this.#attached) {
+      if (stream.timed === timed && stream.takes(seq)) yield sink;
+    }
   }
 
   /** The session, and the attached connections. */

@@ -157,6 +157,10 @@ export class ScriptedProcess implements ExecProcess {
     throw new Error('not used');
   }
 
+  keepRunning(): Promise<void> {
+    throw new Error('not used');
+  }
+
   async detach(): Promise<void> {
     this.calls.push('detach');
   }

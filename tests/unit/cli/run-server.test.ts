@@ -63,6 +63,7 @@ class FakeHost implements Host {
       reload,
       accept: vi.fn(),
       isIdle: () => false,
+      consoleLink: () => null,
       [Symbol.asyncDispose]: dispose,
     });
   }

@@ -77,12 +77,14 @@ describe('read with a small budget, where each chunk costs two more than its byt
   });
 });
 
-test('keeps the stream and the bytes of a chunk', () => {
+test('keeps the stream, the bytes and the time of a chunk', () => {
   const log = new OutputLog(ROOMY);
   const bytes = Buffer.from([0, 255, 10]);
-  expect(log.append('stderr', bytes)).toBe(1);
+  expect(log.append('stderr', bytes, 1_000)).toBe(1);
   bytes.fill(7);
-  expect(log.read(0, null).chunks).toEqual([{ seq: 1, stream: 'stderr', bytes: Buffer.from([0, 255, 10]) }]);
+  expect(log.read(0, null).chunks).toEqual([
+    { seq: 1, stream: 'stderr', bytes: Buffer.from([0, 255, 10]), timeMs: 1_000 },
+  ]);
 });
 
 describe('eviction', () => {
@@ -308,7 +310,7 @@ describe.each([
         expect(head.length + omittedBytes + tail.length).toBe(whole.length);
         retained += head.length + tail.length;
       }
-      expect(log.retainedBytes).toBe(retained + 16 * log.read(-1, null).chunks.length);
+      expect(log.retainedBytes).toBe(retained + 24 * log.read(-1, null).chunks.length);
     });
   });
 

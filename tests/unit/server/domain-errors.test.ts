@@ -12,6 +12,7 @@ const codes: Record<ProcessErrorCode, number> = {
   duplicateProcess: -32600,
   nameInUse: -32600,
   stillRunning: -32600,
+  hasClosed: -32600,
   tooManyProcesses: -32600,
   startCancelled: -32600,
   shuttingDown: -32600,

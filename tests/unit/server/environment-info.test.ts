@@ -5,7 +5,7 @@ import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 import { describeEnvironment, environmentDescriber } from '../../../src/server/environment-info.ts';
 import { connectInMemory } from '../../../src/testing/index.ts';
 
-const EVERYTHING = { terminals: true, sandbox: true };
+const EVERYTHING = { terminals: true, sandbox: true, inProcess: false };
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -16,7 +16,7 @@ test('is described again only when the facilities have changed', () => {
   const describe = environmentDescriber(DEFAULT_CONFIG);
   const first = describe({ ...EVERYTHING });
   expect(describe({ ...EVERYTHING })).toBe(first);
-  const without = describe({ terminals: false, sandbox: true });
+  const without = describe({ ...EVERYTHING, terminals: false });
   expect(without.capabilities).toMatchObject({ pty: false });
   expect(describe({ ...EVERYTHING })).toEqual(first);
 });
@@ -80,7 +80,7 @@ test('reports the limits of the settings to clients', async () => {
 });
 
 test('reports no terminal capabilities without terminals', () => {
-  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { terminals: false, sandbox: true });
+  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { ...EVERYTHING, terminals: false });
   expect([capabilities.pty, capabilities.processResize, capabilities.processWait]).toEqual([
     false,
     false,
@@ -89,7 +89,7 @@ test('reports no terminal capabilities without terminals', () => {
 });
 
 test.each([true, false])('reports the sandbox capabilities when sandboxes work: %s', (sandbox) => {
-  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { terminals: true, sandbox });
+  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { ...EVERYTHING, sandbox });
   expect(capabilities).toMatchObject({
     capabilityDiscoverySandbox: sandbox,
     sandboxedFileStreaming: sandbox,

@@ -19,22 +19,24 @@ const logOf = (lengths: readonly number[]) => {
   return log;
 };
 
-const lengthOf = (chunks: ReadPage['chunks']) =>
-  JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 }, true)).length;
+const lengthOf = (chunks: ReadPage['chunks'], withTimes: boolean) =>
+  JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 }, { withPosition: true, withTimes }))
+    .length;
 
 test('a page within the budget fits in JSON and uses most of it', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 60 }),
       fc.integer({ min: SMALLEST_RESPONSE, max: 20_000 }),
-      (lengths, maxResultBytes) => {
-        const { chunks } = logOf(lengths).read(0, null, pageBudget(maxResultBytes));
-        expect(lengthOf(chunks)).toBeLessThanOrEqual(maxResultBytes);
+      fc.boolean(),
+      (lengths, maxResultBytes, withTimes) => {
+        const { chunks } = logOf(lengths).read(0, null, pageBudget(maxResultBytes, withTimes));
+        expect(lengthOf(chunks, withTimes)).toBeLessThanOrEqual(maxResultBytes);
         const next = lengths[chunks.length];
         if (next === undefined) return;
         // The longest state and frame of the next chunk, and the numbers of the others.
         const unused = 120 + chunks.length * 20;
-        expect(lengthOf(chunks) + (next / 3) * 4 + unused).toBeGreaterThan(maxResultBytes);
+        expect(lengthOf(chunks, withTimes) + (next / 3) * 4 + unused).toBeGreaterThan(maxResultBytes);
       },
     ),
   );
@@ -45,7 +47,7 @@ test.each([SMALLEST_RESPONSE, 4096, 65_536, 1024 ** 3])(
   (maxResponseBytes) => {
     const length = Math.min(readableChunkBytes(maxResponseBytes), 1_000_000);
     const [chunk] = logOf([length]).read(0, null).chunks;
-    const answer = `{"id":"${'x'.repeat(64)}","result":}`.length + lengthOf([chunk!]);
+    const answer = `{"id":"${'x'.repeat(64)}","result":}`.length + lengthOf([chunk!], true);
     expect(length).toBeGreaterThan(0);
     expect(answer).toBeLessThanOrEqual(maxResponseBytes);
   },

@@ -23,6 +23,7 @@ function play(seed: number, lossless: boolean, sharing = true) {
     exit: null as ExitEvent | null,
     end: null as ClosedEvent | null,
     textStream: 'stdout' as const,
+    outputAtMs: 0,
     get nextSeq() {
       return log.nextSeq;
     },
@@ -126,6 +127,7 @@ test('sends nothing while it is held, and begins with the requested event', () =
     exit: null,
     end: null,
     textStream: 'stdout' as const,
+    outputAtMs: 0,
     get nextSeq() {
       return log.nextSeq;
     },

@@ -164,6 +164,88 @@ describe('a detached process', () => {
     await run(one, 'd', { retainMs: HOUR_MS });
   });
 
+  test('may have been started by a session: it keeps its id and its output, and outlives the session', async () => {
+    const { registry, connect, run, records } = createSharing();
+    const client = connect('client');
+    const { process, child } = await run(client, 'p');
+    child.stdout.write('a');
+    await client.processes.makeDetached('p', HOUR_MS);
+    expect(records).toEqual([[process.ref, { lifetime: 'detached', retainMs: HOUR_MS }]]);
+    expect(process.lifetime).toBe('detached');
+    expect(client.processes.idOf(process)).toBe('p');
+    await expect(run(client, 'p')).rejects.toThrow('process p already exists');
+    registry.end(client.session);
+    await settled();
+    expect(child.killed).toBe(0);
+    child.stdout.write('b');
+    const other = connect('other');
+    other.attach(process, { nextSeq: 1 });
+    await settled();
+    expect(other.peer.events(process.ref)).toEqual(['a', 'b']);
+    child.finish(0);
+    vi.advanceTimersByTime(HOUR_MS - 1);
+    await other.processes.get(process.ref, 'read');
+    vi.advanceTimersByTime(1);
+    await expect(other.processes.get(process.ref, 'read')).rejects.toThrow('its output was removed');
+  });
+
+  test('may get another retention time', async () => {
+    const { connect, run } = createSharing();
+    const client = connect('client');
+    const { process, child } = await run(client, 'p', { retainMs: HOUR_MS });
+    await client.processes.makeDetached('p', 1_000);
+    child.finish(0);
+    vi.advanceTimersByTime(1_000);
+    await expect(client.processes.get(process.ref, 'read')).rejects.toThrow('its output was removed');
+  });
+
+  test('stays with its session at a limit of the owner, at a quota, and after its end', async () => {
+    const { registry, connect, run } = createSharing({ maxProcessesPerConnection: 1 });
+    const client = connect('client');
+    const detached = await run(client, 'a', { retainMs: HOUR_MS });
+    const { process, child } = await run(client, 'p');
+    const makeDetached = () => client.processes.makeDetached('p', HOUR_MS);
+    await expect(makeDetached()).rejects.toThrow('this owner has 1 running processes');
+    detached.child.finish(0);
+    process.transferQuota = () => {
+      throw new Error('no descriptors');
+    };
+    await expect(makeDetached()).rejects.toThrow('no descriptors');
+    expect(process.lifetime).toBe('session');
+    child.finish(0);
+    await expect(makeDetached()).rejects.toThrow('process p has ended; its lifetime cannot change');
+    await expect(client.processes.makeDetached('q', HOUR_MS)).rejects.toThrow('unknown process id q');
+    registry.end(client.session);
+    await settled();
+    await expect(connect('other').processes.get(process.ref, 'read')).rejects.toThrow('exited with code 0');
+  });
+
+  test('cannot leave the resource limits of its session', async () => {
+    const { connect, run } = createSharing({ maxSessionPids: 10 });
+    const client = connect('client');
+    const { process } = await run(client, 'p');
+    await expect(client.processes.makeDetached('p', HOUR_MS)).rejects.toThrow(
+      `process ${process.ref} cannot leave the limits of its session`,
+    );
+    await run(client, 'q', { retainMs: HOUR_MS });
+    await client.processes.makeDetached('q', 1_000);
+  });
+
+  test('belongs to its owner: other clients cannot detach a process, nor can a viewer', async () => {
+    const { connect, run } = createSharing();
+    const [ana, viewer] = [connect('ana', { owner: 'ana' }), connect('viewer', { owner: 'ana' })];
+    const bo = connect('bo', { owner: 'bo', access: { observe: true } });
+    const { process } = await run(ana, 'p');
+    viewer.attach(process);
+    for (const [client, message] of [
+      [bo, 'belongs to another owner'],
+      [viewer, 'as a viewer'],
+    ] as const) {
+      await expect(client.processes.makeDetached(process.ref, HOUR_MS)).rejects.toThrow(message);
+    }
+    expect(process.lifetime).toBe('session');
+  });
+
   test('ends with the server', async () => {
     const { registry, connect, run } = createSharing();
     const client = connect('client', { owner: 'ana' });

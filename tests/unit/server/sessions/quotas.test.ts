@@ -36,6 +36,22 @@ test('counts what only the start of a process needs until it has started', () =>
   expect(quotas.descriptors.heldBy(one)).toBe(6);
 });
 
+test('counts a process for another owner, if its share allows that', () => {
+  const quotas = new Quotas({ maxProcesses: 100, maxFileHandles: 1, descriptors: 16 });
+  const needs = { start: 6, running: 5 };
+  const process = quotas.enterProcess(one, needs);
+  process.started();
+  process.transfer(two);
+  expect([one, two].map((owner) => quotas.descriptors.heldBy(owner))).toEqual([0, 5]);
+  const another = quotas.enterProcess(one, needs);
+  expect(() => another.transfer(two)).toThrow(/needs 5 more/);
+  expect(quotas.descriptors.heldBy(one)).toBe(6);
+  process.release();
+  another.transfer(two);
+  another.release();
+  expect(quotas.descriptors.free).toBe(16);
+});
+
 test('limits file handles', () => {
   const quotas = new Quotas(LIMITS);
   const release = quotas.enterFileHandle(one);

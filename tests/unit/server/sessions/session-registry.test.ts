@@ -125,7 +125,7 @@ describe('a detached session without a TTL', () => {
 function retainedBytes(output: string): number {
   const names = ['p', '/', 'p'];
   return (
-    CLOSED_PROCESS_BYTES + 16 + output.length + names.reduce((bytes, name) => bytes + 32 + name.length, 0)
+    CLOSED_PROCESS_BYTES + 24 + output.length + names.reduce((bytes, name) => bytes + 32 + name.length, 0)
   );
 }
 

@@ -34,6 +34,39 @@ async function viewed(options: { tailBytes?: number; nextSeq?: number; sharing?:
   return { ...sharing, owner, viewer, process, child, write, events: () => viewer.peer.events(process.ref) };
 }
 
+describe('the time of output', () => {
+  test('goes to connections that ask for it, live and from the log, and to no other', async () => {
+    const { connect, run } = createSharing();
+    const [owner, plain] = [connect('owner'), connect('plain')];
+    const { process, child } = await run(owner, 'p');
+    const startMs = Date.now();
+    child.stdout.write('a');
+    vi.advanceTimersByTime(5);
+    const timed = connect('timed');
+    plain.attach(process, { nextSeq: 1 });
+    timed.attach(process, { nextSeq: 1, withTimes: true });
+    await settled();
+    vi.advanceTimersByTime(5);
+    child.stdout.write('b');
+    const times = (peer: typeof plain.peer, processId: string) =>
+      peer.messages
+        .filter(({ method, params }) => method === 'process/output' && params.processId === processId)
+        .map(({ params }) => params.timeMs);
+    expect(times(timed.peer, process.ref)).toEqual([startMs, startMs + 10]);
+    expect(times(plain.peer, process.ref)).toEqual([undefined, undefined]);
+    expect(times(owner.peer, 'p')).toEqual([undefined, undefined]);
+    // It ends on request, and for a session with its connection.
+    timed.attach(process, { withTimes: false });
+    owner.attach(process, { withTimes: true });
+    child.stdout.write('c');
+    owner.session.detach();
+    owner.session.attach(owner.peer);
+    child.stdout.write('d');
+    expect(times(timed.peer, process.ref).slice(2)).toEqual([undefined, undefined]);
+    expect(times(owner.peer, 'p').slice(2)).toEqual([startMs + 10, undefined]);
+  });
+});
+
 describe('a viewer', () => {
   test('gets every event of the process', async () => {
     const { owner, events, write, child } = await viewed();

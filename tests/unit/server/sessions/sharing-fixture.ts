@@ -49,7 +49,13 @@ export interface SharingClient {
   /** Attaches to a process and returns the result of the attachment. */
   attach(
     process: SharedProcess,
-    options?: { role?: 'viewer' | 'driver'; takeOver?: boolean; windowBytes?: number; nextSeq?: number },
+    options?: {
+      role?: 'viewer' | 'driver';
+      takeOver?: boolean;
+      windowBytes?: number;
+      nextSeq?: number;
+      withTimes?: boolean;
+    },
   ): ReturnType<ConnectionProcesses['attach']>;
   setSaturated(saturated: boolean): void;
   /** The connection is lost. */
@@ -73,13 +79,14 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
     session.attach(peer);
     const processes = new ConnectionProcesses(session, registry, access, peer, {
       attachment: (...record) => void records.push(record),
+      lifetime: (...record) => void records.push(record),
     });
     return {
       peer,
       session,
       processes,
-      attach: (process, { role = 'viewer', takeOver = false, windowBytes, nextSeq } = {}) =>
-        processes.attach(process, { role, takeOver, windowBytes }, nextSeq ?? null),
+      attach: (process, { role = 'viewer', takeOver = false, windowBytes, nextSeq, withTimes } = {}) =>
+        processes.attach(process, { role, takeOver, windowBytes, withTimes }, nextSeq ?? null),
       setSaturated(saturated) {
         peer.saturated = saturated;
         session.flowChanged();

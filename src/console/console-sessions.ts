@@ -1,0 +1,159 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { CloseReason } from '../transport/transport.ts';
+import {
+  MAX_ENDED_SESSIONS,
+  MAX_SESSIONS,
+  SESSION_CHECK_MS,
+  SESSION_IDLE_MS,
+  SESSION_MAX_MS,
+} from './limits.ts';
+import { newSecret } from './one-time-secrets.ts';
+
+/** Why a session has ended. The page shows a message for each. */
+export type SessionEnd = 'signedOut' | 'expired' | 'kicked';
+
+/** The close codes of a session's websockets. 4000 to 4999 are free for applications (RFC 6455, section 7.4.2). */
+export const SESSION_END: Readonly<Record<SessionEnd, CloseReason>> = {
+  signedOut: { code: 4401, reason: 'signed out' },
+  expired: { code: 4402, reason: 'the console session has expired' },
+  kicked: { code: 4403, reason: 'the console session was ended by the server' },
+};
+
+/** A websocket of a session. */
+interface SessionSocket {
+  close(reason: CloseReason): void;
+}
+
+/** A browser that has signed in. */
+export interface ConsoleSession<Grant> {
+  /** The value of the cookie. */
+  readonly id: string;
+  /** A second secret, which the browser does not send to other ports of the host. */
+  readonly key: string;
+  readonly grant: Grant;
+  readonly expiresAtMs: number;
+  readonly sockets: Set<SessionSocket>;
+  lastUsedMs: number;
+}
+
+/** Times of sessions, and the clock. */
+interface SessionTimes {
+  readonly idleMs: number;
+  readonly maxMs: number;
+  readonly checkMs: number;
+  now(): number;
+}
+
+const TIMES: SessionTimes = {
+  idleMs: SESSION_IDLE_MS,
+  maxMs: SESSION_MAX_MS,
+  checkMs: SESSION_CHECK_MS,
+  now: Date.now,
+};
+
+/**
+ * The browsers that have signed in. A session ends after a time without use, after a maximum time, when it signs out, when its grant is
+ * withdrawn, and when too many others have signed in since. Its websockets end with it.
+ */
+export class ConsoleSessions<Grant> {
+  readonly #times: SessionTimes;
+  /** Whether what a session may do is still granted. */
+  readonly #isGranted: (grant: Grant) => boolean;
+  readonly #sessions = new Map<string, ConsoleSession<Grant>>();
+  /** Why the latest sessions ended, by id. The oldest first. */
+  readonly #ended = new Map<string, SessionEnd>();
+  readonly #onEnd: (session: ConsoleSession<Grant>) => void;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(
+    isGranted: (grant: Grant) => boolean,
+    onEnd: (session: ConsoleSession<Grant>) => void,
+    times: Partial<SessionTimes> = {},
+  ) {
+    this.#isGranted = isGranted;
+    this.#onEnd = onEnd;
+    this.#times = { ...TIMES, ...times };
+  }
+
+  /** Signs a browser in. `expiresAtMs` is when its grant ends; null when it does not. */
+  open(grant: Grant, expiresAtMs: number | null): ConsoleSession<Grant> {
+    this.#endOverdue();
+    if (this.#sessions.size >= MAX_SESSIONS) this.end(this.#leastRecentlyUsed(), 'kicked');
+    const nowMs = this.#times.now();
+    const session: ConsoleSession<Grant> = {
+      id: newSecret(),
+      key: newSecret(),
+      grant,
+      expiresAtMs: Math.min(nowMs + this.#times.maxMs, expiresAtMs ?? Number.POSITIVE_INFINITY),
+      sockets: new Set(),
+      lastUsedMs: nowMs,
+    };
+    this.#sessions.set(session.id, session);
+    this.#timer ??= setInterval(() => this.#endOverdue(), this.#times.checkMs).unref();
+    return session;
+  }
+
+  /** Returns the session of a cookie, and counts as a use. Otherwise why there is none. */
+  use(id: string | null): ConsoleSession<Grant> | SessionEnd {
+    this.#endOverdue();
+    const session = id === null ? undefined : this.#sessions.get(id);
+    if (session === undefined) return (id !== null && this.#ended.get(id)) || 'signedOut';
+    session.lastUsedMs = this.#times.now();
+    return session;
+  }
+
+  /** Adds a websocket, which ends with the session. Returns the function that removes it. */
+  addSocket(session: ConsoleSession<Grant>, socket: SessionSocket): () => void {
+    session.sockets.add(socket);
+    return () => {
+      session.sockets.delete(socket);
+      // A page that was open until now was in use until now.
+      session.lastUsedMs = this.#times.now();
+    };
+  }
+
+  /** Ends a session and its websockets. */
+  end(session: ConsoleSession<Grant>, why: SessionEnd): void {
+    if (!this.#sessions.delete(session.id)) return;
+    this.#ended.set(session.id, why);
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > MAX_ENDED_SESSIONS && oldest !== undefined) this.#ended.delete(oldest);
+    for (const socket of session.sockets) socket.close(SESSION_END[why]);
+    this.#onEnd(session);
+    if (this.#sessions.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  /** Ends all sessions. */
+  close(): void {
+    for (const session of [...this.#sessions.values()]) this.end(session, 'signedOut');
+  }
+
+  #endOverdue(): void {
+    const nowMs = this.#times.now();
+    for (const session of [...this.#sessions.values()]) {
+      const isIdle = session.sockets.size === 0 && nowMs - session.lastUsedMs >= this.#times.idleMs;
+      if (isIdle || nowMs >= session.expiresAtMs) this.end(session, 'expired');
+      else if (!this.#isGranted(session.grant)) this.end(session, 'kicked');
+    }
+  }
+
+  /** Sessions with an open page come last. There is at least one session. */
+  #leastRecentlyUsed(): ConsoleSession<Grant> {
+    const age = ({ sockets, lastUsedMs }: ConsoleSession<Grant>) =>
+      sockets.size > 0 ? Number.POSITIVE_INFINITY : lastUsedMs;
+    return [...this.#sessions.values()].reduce((oldest, session) =>
+      age(session) < age(oldest) ? session : oldest,
+    );
+  }
+}
+
+/** Compares a key in constant time. */
+export function isKey(given: string, expected: string): boolean {
+  return timingSafeEqual(digest(given), digest(expected));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

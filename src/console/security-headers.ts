@@ -1,0 +1,36 @@
+type Headers = Readonly<Record<string, string>>;
+
+/** Headers of every answer of the console. None of them may be stored, framed, guessed at or shared with other sites. */
+export const SECURITY_HEADERS: Headers = {
+  'cache-control': 'no-store',
+  'content-security-policy':
+    "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy':
+    'accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), usb=()',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+};
+
+/**
+ * The policy of the page. It loads nothing from other hosts and runs no inline script. Terminal emulators create style elements, which
+ * need the nonce; style attributes in HTML stay forbidden. The player of recordings is WebAssembly. `socketOrigins` are the console's
+ * own, for browsers in which 'self' does not cover websockets.
+ */
+export function pagePolicy(styleNonce: string, socketOrigins: readonly string[]): Headers {
+  const directives = [
+    "default-src 'none'",
+    "script-src 'self' 'wasm-unsafe-eval'",
+    `style-src 'self' 'nonce-${styleNonce}'`,
+    "img-src 'self' data: blob:",
+    "font-src 'self'",
+    `connect-src ${["'self'", ...socketOrigins].join(' ')}`,
+    "manifest-src 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ];
+  return { 'content-security-policy': directives.join('; ') };
+}

@@ -1,0 +1,31 @@
+import type { IncomingMessage } from 'node:http';
+import type { OwnOrigin } from './own-origin.ts';
+import { CONSOLE_PATH } from './paths.ts';
+
+/**
+ * The cookie of a session. Cookies belong to a host and not to a port, so its name contains the port: consoles on several ports do not
+ * overwrite each other's. The browser refuses a cookie `__Secure-…` that did not come over TLS.
+ */
+export function sessionCookie(origin: OwnOrigin, id: string, maxAgeSeconds: number): string {
+  const secure = origin.secure ? '; Secure' : '';
+  return `${cookieName(origin)}=${id}; Path=${CONSOLE_PATH}; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure}`;
+}
+
+/**
+ * The id of the session that the request belongs to; null without one. A request without an Origin does not say whether a proxy in
+ * front of this server has TLS, so a listener without TLS accepts both names.
+ */
+export function cookieOf({ headers }: Pick<IncomingMessage, 'headers'>, origin: OwnOrigin): string | null {
+  const cookies = headers.cookie?.split(';').map((cookie) => cookie.trim()) ?? [];
+  for (const secure of origin.secure ? [true] : [true, false]) {
+    const prefix = `${cookieName({ ...origin, secure })}=`;
+    const found = cookies.find((cookie) => cookie.startsWith(prefix));
+    if (found !== undefined) return found.slice(prefix.length);
+  }
+  return null;
+}
+
+function cookieName({ host, secure }: OwnOrigin): string {
+  const port = /:(\d+)$/.exec(host)?.[1] ?? 'default';
+  return `${secure ? '__Secure-' : ''}exec-server-console-${port}`;
+}
