@@ -25,7 +25,11 @@ function isFresh() {
 async function buildConsole() {
   const { outputFiles, metafile } = await build({
     absWorkingDir: root,
-    entryPoints: { console: 'console/src/main.tsx', style: 'console/styles/main.css', icon: 'console/icon.svg' },
+    entryPoints: {
+      console: 'console/src/main.tsx',
+      style: 'console/styles/main.css',
+      icon: 'console/icon.svg',
+    },
     outdir: target,
     write: false,
     metafile: true,
@@ -52,7 +56,11 @@ async function buildConsole() {
   const page = readFileSync(join(source, 'index.html'), 'utf8')
     .replace('SCRIPT', assets.get('console/src/main.tsx'))
     .replace('STYLE', assets.get('console/styles/main.css'))
-    .replace('ICON', assets.get('console/icon.svg') ?? outputFiles.map(({ path }) => basename(path)).find((name) => name.endsWith('.svg')));
+    .replace(
+      'ICON',
+      assets.get('console/icon.svg') ??
+        outputFiles.map(({ path }) => basename(path)).find((name) => name.endsWith('.svg')),
+    );
   mkdirSync(join(target, 'assets'), { recursive: true });
   for (const { path, contents } of outputFiles) writeFileSync(path, contents);
   // The new page appears when all its assets exist. Assets of the earlier page go after that.

@@ -16,7 +16,12 @@ import { isTyping, ProcessesView } from './views/processes/processes-view.tsx';
 import { RecordingsView } from './views/recordings/recordings-view.tsx';
 import { ProcessView } from './views/terminal/process-view.tsx';
 
-const VIEWS: readonly { readonly view: View; readonly label: string; readonly icon: IconName; readonly key: string }[] = [
+const VIEWS: readonly {
+  readonly view: View;
+  readonly label: string;
+  readonly icon: IconName;
+  readonly key: string;
+}[] = [
   { view: 'processes', label: 'Processes', icon: 'processes', key: '1' },
   { view: 'files', label: 'Files', icon: 'files', key: '2' },
   { view: 'recordings', label: 'Recordings', icon: 'recordings', key: '3' },
@@ -24,7 +29,13 @@ const VIEWS: readonly { readonly view: View; readonly label: string; readonly ic
 ];
 
 /** The frame of all views: navigation, environment, state of the connection. */
-export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: Ending) => void }): JSX.Element {
+export function Shell({
+  session,
+  onEnd,
+}: {
+  session: Session;
+  onEnd: (ending: Ending) => void;
+}): JSX.Element {
   const place = useStore(route);
   const [helps, setHelps] = useState(false);
   const fallback = session.environments.find((each) => each.default) ?? session.environments[0];
@@ -34,7 +45,8 @@ export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: En
   useEffect(() => () => workspace.close(), [workspace]);
   const status = useStore(workspace.connection.status);
   const client = useStore(workspace.connection.client);
-  const records = (client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording === true;
+  const records =
+    (client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording === true;
 
   useEffect(() => {
     if (place.environment !== name) go({ ...place, environment: name }, { replace: true });
@@ -71,7 +83,14 @@ export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: En
   useTitle(place.view, open?.ref ?? null, environment?.label ?? '');
   return (
     <div class="shell">
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById('main')?.focus();
+        }}
+      >
         Skip to the content
       </a>
       <aside class="rail">
@@ -80,7 +99,11 @@ export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: En
             <Icon name="terminal" size={16} />
           </span>
           <span class="brand-name">exec-server</span>
-          {session.readOnly && <span class="chip" title="This link can watch, but not change anything.">View only</span>}
+          {session.readOnly && (
+            <span class="chip" title="This link can watch, but not change anything.">
+              View only
+            </span>
+          )}
         </div>
         <EnvironmentPicker session={session} current={name} label={environment?.label ?? name} />
         <nav class="nav" aria-label="Views">
@@ -101,10 +124,22 @@ export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: En
           <div class="rail-tools">
             <ThemeButton />
             <ScreenReaderButton />
-            <button type="button" class="icon-button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => setHelps(true)}>
+            <button
+              type="button"
+              class="icon-button"
+              aria-label="Keyboard shortcuts"
+              title="Keyboard shortcuts (?)"
+              onClick={() => setHelps(true)}
+            >
               <Icon name="keyboard" />
             </button>
-            <button type="button" class="icon-button" aria-label="Sign out" title="Sign out" onClick={() => void leave()}>
+            <button
+              type="button"
+              class="icon-button"
+              aria-label="Sign out"
+              title="Sign out"
+              onClick={() => void leave()}
+            >
               <Icon name="signOut" />
             </button>
           </div>
@@ -123,7 +158,15 @@ export function Shell({ session, onEnd }: { session: Session; onEnd: (ending: En
   );
 }
 
-function EnvironmentPicker({ session, current, label }: { session: Session; current: string; label: string }): JSX.Element {
+function EnvironmentPicker({
+  session,
+  current,
+  label,
+}: {
+  session: Session;
+  current: string;
+  label: string;
+}): JSX.Element {
   if (session.environments.length < 2) {
     return (
       <div class="environment" title={label}>
@@ -158,7 +201,13 @@ function ThemeButton(): JSX.Element {
   const icon = theme === 'system' ? 'system' : theme === 'light' ? 'sun' : 'moon';
   const label = `Colours: ${theme === 'system' ? 'as the system' : theme}`;
   return (
-    <button type="button" class="icon-button" aria-label={label} title={label} onClick={() => setPreference('theme', NEXT_THEME[theme])}>
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={label}
+      title={label}
+      onClick={() => setPreference('theme', NEXT_THEME[theme])}
+    >
       <Icon name={icon} />
     </button>
   );

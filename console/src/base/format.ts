@@ -18,7 +18,9 @@ export function formatDuration(ms: number): string {
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 48 * 3600) {
     const minutes = Math.floor((seconds % 3600) / 60);
-    return seconds < 10 * 3600 && minutes > 0 ? `${Math.floor(seconds / 3600)} h ${minutes} min` : `${Math.floor(seconds / 3600)} h`;
+    return seconds < 10 * 3600 && minutes > 0
+      ? `${Math.floor(seconds / 3600)} h ${minutes} min`
+      : `${Math.floor(seconds / 3600)} h`;
   }
   return `${Math.floor(seconds / 86_400)} d`;
 }
@@ -35,7 +37,11 @@ export function formatCommand(argv: readonly string[]): string {
   // `sh -c SCRIPT` is how command lines are started. The script says more than the shell.
   const script = argv.length === 3 && /(^|\/)(ba|z|da|fi)?sh$/.test(argv[0]!) && /^-l?c$/.test(argv[1]!);
   if (script) return oneLine(argv[2]!);
-  return oneLine(argv.map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : `'${part.replaceAll("'", `'\\''`)}'`)).join(' '));
+  return oneLine(
+    argv
+      .map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : `'${part.replaceAll("'", `'\\''`)}'`))
+      .join(' '),
+  );
 }
 
 function oneLine(text: string): string {
@@ -44,11 +50,16 @@ function oneLine(text: string): string {
 
 /** Replaces control characters and characters that change the direction of text. */
 export function printable(text: string): string {
-  return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+  return text.replaceAll(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    '\ufffd',
+  );
 }
 
 /** What an error says, as a sentence. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  return text === '' ? 'Unknown error.' : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+  return text === ''
+    ? 'Unknown error.'
+    : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
 }

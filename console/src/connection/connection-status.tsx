@@ -47,7 +47,11 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
     <div class="banner" role="alert" data-banner={status.kind}>
       <Icon name="warning" />
       <span class="banner-text">
-        <b>{status.kind === 'offline' ? 'The server cannot be reached.' : 'The connection is lost. Reconnecting…'}</b>{' '}
+        <b>
+          {status.kind === 'offline'
+            ? 'The server cannot be reached.'
+            : 'The connection is lost. Reconnecting…'}
+        </b>{' '}
         Programs keep running.
         {'why' in status && <span class="banner-why">{status.why}</span>}
       </span>

@@ -193,7 +193,8 @@ export class ProcessSession {
       } else if (event.type === 'output') {
         if (event.seq > drawnSeq) await display.output(event.bytes, event.stream);
       } else if (event.type === 'lost') {
-        const text = event.bytes === null ? 'output skipped' : `${event.bytes.toLocaleString()} bytes skipped`;
+        const text =
+          event.bytes === null ? 'output skipped' : `${event.bytes.toLocaleString()} bytes skipped`;
         if (!tty || process.state.closed) await display.gap(text);
         else {
           const screen = await process.screen({ signal });

@@ -15,7 +15,10 @@ let nextId = 1;
 export function toast(text: string, { error = false } = {}): void {
   const id = nextId++;
   toasts.set([...toasts.value.slice(-3), { id, text, error }]);
-  setTimeout(() => toasts.set(toasts.value.filter((other) => other.id !== id)), error ? SHOWN_MS * 2 : SHOWN_MS);
+  setTimeout(
+    () => toasts.set(toasts.value.filter((other) => other.id !== id)),
+    error ? SHOWN_MS * 2 : SHOWN_MS,
+  );
 }
 
 export function Toasts(): JSX.Element {

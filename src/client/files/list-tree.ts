@@ -130,12 +130,15 @@ export function isEntryName(encoded: unknown): encoded is string {
   if (typeof encoded !== 'string' || /[^\u0000-\u00ff]|[/?#]/.test(encoded)) return false;
   const name = latin1Of(encoded);
   if (/[/\0]/.test(name) || ['', '.', '..'].includes(name)) return false;
-  return !(process.platform === 'win32' && /[\\:]/.test(name));
+  return !(IS_WINDOWS && /[\\:]/.test(name));
 }
 
 function latin1Of(encoded: string): string {
-  return Buffer.from(unescapeBytes(encoded)).toString('latin1');
+  return Array.from(unescapeBytes(encoded), (byte) => String.fromCharCode(byte)).join('');
 }
+
+/** A browser has no `process`, and copies nothing to this machine. */
+const IS_WINDOWS = globalThis.process?.platform === 'win32';
 
 function pathAttributes(
   uri: string,

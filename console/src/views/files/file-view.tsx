@@ -86,7 +86,12 @@ export function FileView({
   return (
     <div class="file-pane">
       <div class="file-bar">
-        <a class="icon-button small" href={hrefOf({ ...route.value, view: 'files', item: parentOf(path) })} aria-label="Folder" title="Back to the folder">
+        <a
+          class="icon-button small"
+          href={hrefOf({ ...route.value, view: 'files', item: parentOf(path) })}
+          aria-label="Folder"
+          title="Back to the folder"
+        >
           <Icon name="back" size={16} />
         </a>
         <h2 class="ellipsis">{baseName(path)}</h2>
@@ -99,14 +104,26 @@ export function FileView({
             <button type="button" class="text-button small" onClick={() => setDraft(null)}>
               Discard
             </button>
-            <button type="button" class="button small primary" disabled={draft === content?.text} title="Ctrl+S" onClick={() => void saveDraft(false)}>
+            <button
+              type="button"
+              class="button small primary"
+              disabled={draft === content?.text}
+              title="Ctrl+S"
+              onClick={() => void saveDraft(false)}
+            >
               Save
             </button>
           </>
         ) : (
           <>
             {workspace.mayWriteFiles && (
-              <button type="button" class="icon-button small" aria-label="Delete" title="Delete" onClick={() => setDeleting(true)}>
+              <button
+                type="button"
+                class="icon-button small"
+                aria-label="Delete"
+                title="Delete"
+                onClick={() => setDeleting(true)}
+              >
                 <Icon name="trash" size={16} />
               </button>
             )}
@@ -116,7 +133,12 @@ export function FileView({
                 Edit
               </button>
             )}
-            <button type="button" class="button small" disabled={progress !== null} onClick={() => void get()}>
+            <button
+              type="button"
+              class="button small"
+              disabled={progress !== null}
+              onClick={() => void get()}
+            >
               <Icon name="download" size={14} />
               Download
             </button>
@@ -151,7 +173,12 @@ export function FileView({
         <Text text={content.text} />
       ) : (
         (!isSmall || content !== null) && (
-          <Empty icon="file" title={isSmall ? 'This file is not text' : `This file is too large to show (${formatBytes(size)})`}>
+          <Empty
+            icon="file"
+            title={
+              isSmall ? 'This file is not text' : `This file is too large to show (${formatBytes(size)})`
+            }
+          >
             <p>Download it to look at it.</p>
           </Empty>
         )
@@ -159,7 +186,8 @@ export function FileView({
       {hasConflict && (
         <Dialog title="The file has changed" onClose={() => setConflict(false)}>
           <p>
-            <b>{baseName(path)}</b> was changed on the machine after you opened it. Saving replaces that change with your text.
+            <b>{baseName(path)}</b> was changed on the machine after you opened it. Saving replaces that
+            change with your text.
           </p>
           <div class="dialog-actions">
             <button

@@ -30,14 +30,19 @@ export function FilesView({ workspace, path }: { workspace: Workspace; path: str
     );
   }
   return (
-    <section class={path === null ? 'view files-view' : 'view files-view has-selection'} aria-labelledby="view-title">
+    <section
+      class={path === null ? 'view files-view' : 'view files-view has-selection'}
+      aria-labelledby="view-title"
+    >
       <header class="view-head">
         <h1 id="view-title">Files</h1>
         {selected !== null && <PathField path={selected} />}
       </header>
       <div class="files">
         <nav class="tree" aria-label="Folders">
-          {client !== null && root !== null && <FileTree client={client} root={root} selected={selected ?? root} />}
+          {client !== null && root !== null && (
+            <FileTree client={client} root={root} selected={selected ?? root} />
+          )}
         </nav>
         {client !== null && selected !== null && (
           <Selected key={selected} workspace={workspace} client={client} path={selected} />

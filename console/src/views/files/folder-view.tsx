@@ -82,11 +82,20 @@ export function FolderView({
     >
       <div class="file-bar">
         {path !== '/' && (
-          <a class="icon-button small" href={hrefOf({ ...route.value, view: 'files', item: parentOf(path) })} aria-label="Parent folder" title="Parent folder">
+          <a
+            class="icon-button small"
+            href={hrefOf({ ...route.value, view: 'files', item: parentOf(path) })}
+            aria-label="Parent folder"
+            title="Parent folder"
+          >
             <Icon name="back" size={16} />
           </a>
         )}
-        <span class="dim">{entries === null ? '' : `${entries.length.toLocaleString()} ${entries.length === 1 ? 'entry' : 'entries'}`}</span>
+        <span class="dim">
+          {entries === null
+            ? ''
+            : `${entries.length.toLocaleString()} ${entries.length === 1 ? 'entry' : 'entries'}`}
+        </span>
         <span class="spring" />
         {mayWrite && (
           <>
@@ -141,14 +150,24 @@ export function FolderView({
         </ul>
       )}
       {entries !== null && entries.length > MAX_ENTRIES && (
-        <p class="dim">{(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown. Type a path above to open one.</p>
+        <p class="dim">
+          {(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown. Type a path above to open one.
+        </p>
       )}
       {isNaming && <NewFolder client={client} path={path} onClose={() => setNaming(false)} />}
     </div>
   );
 }
 
-function NewFolder({ client, path, onClose }: { client: ExecServerClient; path: string; onClose: () => void }): JSX.Element {
+function NewFolder({
+  client,
+  path,
+  onClose,
+}: {
+  client: ExecServerClient;
+  path: string;
+  onClose: () => void;
+}): JSX.Element {
   const [name, setName] = useState('');
   const [error, setError] = useState<string | null>(null);
   return (
@@ -167,7 +186,14 @@ function NewFolder({ client, path, onClose }: { client: ExecServerClient; path: 
           }
         }}
       >
-        <input class="text-field" aria-label="Name" autofocus autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        <input
+          class="text-field"
+          aria-label="Name"
+          autofocus
+          autocomplete="off"
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
         {error !== null && <ErrorNotice text={error} />}
         <div class="dialog-actions">
           <span class="spring" />

@@ -1,12 +1,36 @@
-import { formatTime } from '../../base/format.ts';
+import { formatBytes, formatDuration, formatTime } from '../../base/format.ts';
 
 /** One check of `doctor`. */
 export interface Check {
-  readonly group: string;
   readonly name: string;
   readonly state: 'ok' | 'failed' | 'missing' | 'untested';
   readonly detail: string;
   readonly fix: string | null;
+}
+
+export interface Limit {
+  readonly name: string;
+  readonly value: string;
+  readonly isDefault: boolean;
+  readonly description: string;
+}
+
+/** The answer of `GET /console/machine`. */
+export interface MachineReport {
+  readonly version: string;
+  readonly node: string;
+  readonly system: string;
+  readonly hostname: string;
+  readonly cpus: number;
+  readonly loadAverage: readonly number[];
+  readonly memory: { readonly totalBytes: number; readonly freeBytes: number };
+  readonly uptimeSeconds: number;
+  readonly checks: readonly Check[];
+  readonly limits: readonly Limit[];
+  /** Null without the scope `metrics`. */
+  readonly metrics: Readonly<Record<string, unknown>> | null;
+  /** The oldest first. Null without the scopes `metrics` and `observe`, and without an audit log. */
+  readonly audit: readonly Readonly<Record<string, unknown>>[] | null;
 }
 
 export interface ReportRow {
@@ -14,74 +38,55 @@ export interface ReportRow {
   readonly value: string;
 }
 
+export function systemRows(report: MachineReport, workingDirectory: string | null): readonly ReportRow[] {
+  const { hostname, system, node, cpus, loadAverage, memory, uptimeSeconds } = report;
+  const used = memory.totalBytes - memory.freeBytes;
+  return [
+    { name: 'Host', value: hostname },
+    { name: 'System', value: system },
+    { name: 'Node', value: node },
+    { name: 'Processors', value: `${cpus}, load ${loadAverage.map((load) => load.toFixed(1)).join(' · ')}` },
+    { name: 'Memory', value: `${formatBytes(used)} of ${formatBytes(memory.totalBytes)} used` },
+    { name: 'Up', value: formatDuration(uptimeSeconds * 1000) },
+    ...(workingDirectory === null ? [] : [{ name: 'Directory', value: workingDirectory }]),
+  ];
+}
+
+/** The metrics with names for people. An inner object becomes one row per member. */
+export function metricRows(metrics: Readonly<Record<string, unknown>>): readonly ReportRow[] {
+  return Object.entries(metrics).flatMap(([name, value]) => {
+    if (typeof value === 'object' && value !== null) {
+      return Object.entries(value).map(([inner, each]) => metricRow(`${name} ${inner}`, each));
+    }
+    return [metricRow(name, value)];
+  });
+}
+
+function metricRow(name: string, value: unknown): ReportRow {
+  const words = name.replaceAll(/([A-Z])/g, ' $1').toLowerCase().replace('processes processes', 'processes');
+  const label = `${words[0]!.toUpperCase()}${words.slice(1)}`;
+  if (typeof value !== 'number') return { name: label, value: String(value) };
+  return { name: label, value: words.endsWith(' bytes') ? formatBytes(value) : value.toLocaleString() };
+}
+
 export interface AuditRow {
   readonly time: string;
   readonly subject: string;
-  readonly action: string;
+  readonly event: string;
   readonly detail: string;
 }
 
-/** The answer of the server, in the order in which it is shown. */
-export interface MachineReport {
-  readonly checks: readonly Check[];
-  readonly groups: readonly { readonly title: string; readonly rows: readonly ReportRow[] }[];
-  readonly audit: readonly AuditRow[];
-  readonly auditNote: string | null;
-}
+/** Members of a record that a reader does not need: its place in the chain. */
+const CHAIN = new Set(['v', 'seq', 'hash', 'prev', 'previous', 'time', 'ts', 'event', 'subject']);
 
-type Json = Readonly<Record<string, unknown>>;
-
-const MAX_ROWS = 60;
-const MAX_AUDIT_ROWS = 200;
-
-/** Reads the answer of `GET /console/machine`. Unknown parts are shown as they are; missing ones are left out. */
-export function machineReport(answer: unknown): MachineReport {
-  const { doctor, audit, ...others } = isObject(answer) ? answer : {};
-  const checks = isObject(doctor) && Array.isArray(doctor.checks) ? (doctor.checks as Check[]) : [];
-  const groups = Object.entries(others)
-    .map(([name, value]) => ({ title: titleOf(name), rows: rowsOf(value).slice(0, MAX_ROWS) }))
-    .filter(({ rows }) => rows.length > 0);
-  const records = Array.isArray(audit) ? audit : isObject(audit) && Array.isArray(audit.records) ? audit.records : [];
-  return {
-    checks,
-    groups,
-    audit: records.filter(isObject).slice(-MAX_AUDIT_ROWS).toReversed().map(auditRow),
-    auditNote: isObject(audit) && typeof audit.note === 'string' ? audit.note : null,
-  };
-}
-
-/** Checks by their group. */
-export function checksOf(checks: readonly Check[]): readonly { readonly title: string; readonly checks: readonly Check[] }[] {
-  const titles = [...new Set(checks.map(({ group }) => group))];
-  return titles.map((title) => ({ title, checks: checks.filter(({ group }) => group === title) }));
-}
-
-function rowsOf(value: unknown, prefix = ''): readonly ReportRow[] {
-  if (!isObject(value)) return value === null || value === undefined || prefix === '' ? [] : [{ name: prefix, value: shown(value) }];
-  return Object.entries(value).flatMap(([name, inner]) => rowsOf(inner, prefix === '' ? name : `${prefix}.${name}`));
-}
-
-function shown(value: unknown): string {
-  if (typeof value === 'number') return value.toLocaleString();
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function auditRow(record: Json): AuditRow {
-  const { time, timeMs, at, subject, owner, method, event, type, ...rest } = record;
-  const when = timeMs ?? at ?? time;
+export function auditRow(record: Readonly<Record<string, unknown>>): AuditRow {
+  const when = record.time ?? record.ts;
   const date = typeof when === 'number' || typeof when === 'string' ? new Date(when) : null;
+  const details = Object.entries(record).filter(([name]) => !CHAIN.has(name));
   return {
     time: date === null || Number.isNaN(date.getTime()) ? '' : formatTime(date),
-    subject: String(subject ?? owner ?? ''),
-    action: String(method ?? event ?? type ?? ''),
-    detail: JSON.stringify(rest),
+    subject: typeof record.subject === 'string' ? record.subject : '',
+    event: String(record.event ?? ''),
+    detail: details.map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`).join('  '),
   };
-}
-
-function titleOf(name: string): string {
-  return `${name[0]!.toUpperCase()}${name.slice(1).replaceAll(/([A-Z])/g, ' $1').toLowerCase()}`;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

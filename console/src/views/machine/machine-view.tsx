@@ -6,7 +6,15 @@ import type { Workspace } from '../../connection/workspace.ts';
 import { fetchMachine } from '../../session/api.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { type Check, checksOf, type MachineReport, machineReport, type ReportRow } from './machine-report.ts';
+import {
+  auditRow,
+  type Check,
+  type Limit,
+  type MachineReport,
+  metricRows,
+  type ReportRow,
+  systemRows,
+} from './machine-report.ts';
 
 /** The machine of the environment: what works on it, its limits, its metrics, and what was done lately. */
 export function MachineView({ workspace }: { workspace: Workspace }): JSX.Element {
@@ -17,7 +25,7 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
   const load = async () => {
     setBusy(true);
     try {
-      setReport(machineReport(await fetchMachine(workspace.connection.name)));
+      setReport((await fetchMachine(workspace.connection.name)) as MachineReport);
       setError(null);
     } catch (failure) {
       setError(describeError(failure));
@@ -25,7 +33,7 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
     setBusy(false);
   };
   useEffect(() => void load(), [workspace]);
-  const info = client?.environmentInfo;
+  const directory = client?.environmentInfo?.cwd ?? null;
   return (
     <section class="view machine-view" aria-labelledby="view-title">
       <header class="view-head">
@@ -38,21 +46,19 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
         </button>
       </header>
       {error !== null && <ErrorNotice text={`The machine cannot be examined. ${error}`} />}
-      <div class="cards">
-        {info && <Facts title="System" rows={systemRows(info)} />}
-        {report?.groups.map(({ title, rows }) => <Facts key={title} title={title} rows={rows} />)}
-        {report !== null && report.checks.length > 0 && <Checks report={report} />}
-        {report !== null && <Audit report={report} />}
-        {report === null && error === null && <div class="card placeholder" aria-busy="true" />}
-      </div>
+      {report === null ? (
+        error === null && <div class="card placeholder" aria-busy="true" />
+      ) : (
+        <div class="cards">
+          <Facts title="System" rows={systemRows(report, directory && decodeURI(new URL(directory).pathname))} />
+          {report.metrics !== null && <Facts title="Server" rows={metricRows(report.metrics)} />}
+          <Checks checks={report.checks} />
+          <Limits limits={report.limits} />
+          <Audit audit={report.audit} />
+        </div>
+      )}
     </section>
   );
-}
-
-function systemRows(info: object): readonly ReportRow[] {
-  return Object.entries(info)
-    .filter(([, value]) => typeof value === 'string' || typeof value === 'number')
-    .map(([name, value]) => ({ name: name.replaceAll(/([A-Z])/g, ' $1').toLowerCase(), value: String(value) }));
 }
 
 function Facts({ title, rows }: { title: string; rows: readonly ReportRow[] }): JSX.Element {
@@ -71,68 +77,103 @@ function Facts({ title, rows }: { title: string; rows: readonly ReportRow[] }): 
   );
 }
 
-function Checks({ report }: { report: MachineReport }): JSX.Element {
+/** What `exec-server doctor` finds. What works is shown on demand. */
+function Checks({ checks }: { checks: readonly Check[] }): JSX.Element {
   const [all, setAll] = useState(false);
-  const bad = report.checks.filter(({ state }) => state !== 'ok');
-  const shown = all ? report.checks : bad;
+  const problems = checks.filter(({ state }) => state !== 'ok');
+  const shown = all ? checks : problems;
   return (
     <section class="card full" aria-label="Checks">
       <h2>
         Checks
-        <span class={bad.some(({ state }) => state === 'failed') ? 'chip failed' : 'chip ok'}>
-          {report.checks.length - bad.length} of {report.checks.length} pass
+        <span class={problems.some(({ state }) => state === 'failed') ? 'chip failed' : 'chip ok'}>
+          {checks.length - problems.length} of {checks.length} pass
         </span>
       </h2>
       {shown.length === 0 && <p class="dim">Everything that was checked works.</p>}
-      {checksOf(shown).map(({ title, checks }) => (
-        <div key={title} class="check-group">
-          <h3>{title}</h3>
-          {checks.map((check) => (
-            <CheckRow key={check.name} check={check} />
-          ))}
-        </div>
-      ))}
-      <button type="button" class="text-button" aria-expanded={all} onClick={() => setAll(!all)}>
-        {all ? 'Show only problems' : `Show all ${report.checks.length} checks`}
-      </button>
+      <ul>
+        {shown.map((check) => (
+          <CheckRow key={check.name} check={check} />
+        ))}
+      </ul>
+      {problems.length < checks.length && (
+        <button type="button" class="text-button" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? 'Show only problems' : `Show all ${checks.length} checks`}
+        </button>
+      )}
     </section>
   );
 }
 
-function CheckRow({ check }: { check: Check }): JSX.Element {
+function CheckRow({ check: { name, state, detail, fix } }: { check: Check }): JSX.Element {
   return (
-    <div class={`check-row ${check.state}`}>
-      <Icon name={check.state === 'ok' ? 'check' : 'warning'} size={16} />
+    <li class={`check-row ${state}`}>
+      <Icon name={state === 'ok' ? 'check' : 'warning'} size={16} />
       <div>
-        <b>{check.name}</b> <span class="offscreen">({check.state})</span>
-        <span class="dim">{check.detail}</span>
-        {check.fix !== null && <p class="fix">{check.fix}</p>}
+        <b>{name}</b>
+        <span class="offscreen">{state}</span> <span class="dim">{detail}</span>
+        {fix !== null && <p class="fix">{fix}</p>}
       </div>
-    </div>
+    </li>
   );
 }
 
-function Audit({ report }: { report: MachineReport }): JSX.Element {
+/** The limits of the server. Those that differ from the default come first, the others on demand. */
+function Limits({ limits }: { limits: readonly Limit[] }): JSX.Element {
+  const [all, setAll] = useState(false);
+  const changed = limits.filter(({ isDefault }) => !isDefault);
+  const shown = all ? limits : changed;
+  return (
+    <section class="card full" aria-label="Limits">
+      <h2>Limits</h2>
+      {shown.length === 0 && <p class="dim">All limits have their default value.</p>}
+      <dl class="limits">
+        {shown.map(({ name, value, isDefault, description }) => (
+          <div key={name} class={isDefault ? '' : 'changed'}>
+            <dt>
+              <span class="mono">{name}</span>
+              <span class="dim">{description}</span>
+            </dt>
+            <dd class="mono">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {changed.length < limits.length && (
+        <button type="button" class="text-button" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? 'Show only changed limits' : `Show all ${limits.length} limits`}
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Audit({ audit }: { audit: MachineReport['audit'] }): JSX.Element {
   return (
     <section class="card full" aria-label="Audit log">
       <h2>Audit log</h2>
-      {report.audit.length === 0 ? (
+      {audit === null || audit.length === 0 ? (
         <Empty icon="processes" title="No audit records">
-          <p>{report.auditNote ?? 'Start the server with an audit log to see here who did what.'}</p>
+          <p>
+            Start the server with <code>--audit-log FILE</code> to see here who did what. A link for watching does not show them.
+          </p>
         </Empty>
       ) : (
-        <div class="audit">
-          {report.audit.map(({ time, subject, action, detail }, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: records have no id and never move
-            <div key={index} class="audit-row">
-              <span class="dim number">{time}</span>
-              <span>{subject}</span>
-              <span class="mono">{action}</span>
-              <span class="dim mono ellipsis" title={detail}>
-                {detail}
-              </span>
-            </div>
-          ))}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area needs the keyboard
+        <div class="audit" tabIndex={0} role="region" aria-label="Latest records">
+          {audit
+            .toReversed()
+            .map(auditRow)
+            .map(({ time, subject, event, detail }, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: records have no id and never move
+              <div key={index} class="audit-row">
+                <span class="dim number">{time}</span>
+                <span class="mono">{event}</span>
+                <span>{subject}</span>
+                <span class="dim mono ellipsis" title={detail}>
+                  {detail}
+                </span>
+              </div>
+            ))}
         </div>
       )}
     </section>

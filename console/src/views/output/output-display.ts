@@ -110,6 +110,9 @@ function shown(text: string): string {
 
 /** Removes escape sequences: colours, titles, hyperlinks. Carriage returns stay for {@link shown}. */
 function withoutEscapes(text: string): string {
-  const plain = text.replaceAll(/\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g, '');
+  const plain = text.replaceAll(
+    /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g,
+    '',
+  );
   return plain.split('\r').map(printable).join('\r');
 }

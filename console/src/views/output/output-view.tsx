@@ -13,7 +13,13 @@ type Shown = 'all' | 'stdout' | 'stderr';
 const ROW_HEIGHT = 20;
 
 /** The output of a process without a terminal. It follows the end until the user scrolls up. */
-export function OutputView({ session, display }: { session: ProcessSession; display: OutputDisplay }): JSX.Element {
+export function OutputView({
+  session,
+  display,
+}: {
+  session: ProcessSession;
+  display: OutputDisplay;
+}): JSX.Element {
   const revision = useStore(display.revision);
   const { phase, role, info } = useStore(session.state);
   const [shown, setShown] = useState<Shown>('all');
@@ -21,7 +27,10 @@ export function OutputView({ session, display }: { session: ProcessSession; disp
   const [follows, setFollows] = useState(true);
   const scroller = useRef<HTMLDivElement>(null);
   const lines = useMemo(
-    () => (shown === 'all' && filter === '' ? display.lines : display.lines.filter((line) => isShown(line, shown, filter))),
+    () =>
+      shown === 'all' && filter === ''
+        ? display.lines
+        : display.lines.filter((line) => isShown(line, shown, filter)),
     [revision, shown, filter],
   );
   const { first, last } = useRowWindow(scroller, lines.length, ROW_HEIGHT);
@@ -40,7 +49,11 @@ export function OutputView({ session, display }: { session: ProcessSession; disp
 
   const copy = async () => {
     const text = lines.map((line) => line.text).join('\n');
-    toast((await copyText(text)) ? `${lines.length.toLocaleString()} lines copied` : 'The browser refused to copy.');
+    toast(
+      (await copyText(text))
+        ? `${lines.length.toLocaleString()} lines copied`
+        : 'The browser refused to copy.',
+    );
   };
 
   return (
@@ -67,7 +80,13 @@ export function OutputView({ session, display }: { session: ProcessSession; disp
         {display.dropped > 0 && (
           <span class="dim">{display.dropped.toLocaleString()} earlier lines are not kept</span>
         )}
-        <button type="button" class="icon-button small" aria-label="Copy these lines" title="Copy these lines" onClick={() => void copy()}>
+        <button
+          type="button"
+          class="icon-button small"
+          aria-label="Copy these lines"
+          title="Copy these lines"
+          onClick={() => void copy()}
+        >
           <Icon name="copy" size={16} />
         </button>
       </div>
@@ -80,7 +99,9 @@ export function OutputView({ session, display }: { session: ProcessSession; disp
         tabIndex={0}
       >
         {lines.length === 0 && (
-          <p class="lines-empty">{phase === 'ended' ? 'It printed nothing.' : 'It has printed nothing yet.'}</p>
+          <p class="lines-empty">
+            {phase === 'ended' ? 'It printed nothing.' : 'It has printed nothing yet.'}
+          </p>
         )}
         <Spacer rows={first} rowHeight={ROW_HEIGHT} />
         {lines.slice(first, last).map((line) => (
@@ -130,7 +151,12 @@ function Stdin({ session }: { session: ProcessSession }): JSX.Element {
       <button type="submit" class="button small">
         Send
       </button>
-      <button type="button" class="text-button small" title="The program sees the end of its input" onClick={() => session.closeStdin()}>
+      <button
+        type="button"
+        class="text-button small"
+        title="The program sees the end of its input"
+        onClick={() => session.closeStdin()}
+      >
         Close stdin
       </button>
     </form>

@@ -58,7 +58,11 @@ export function KillDialog({
             void act(`${signal} sent to ${name}`, () => processes().signal(ref, signal));
           }}
         >
-          <select aria-label="Signal" value={signal} onChange={(event) => setSignal(event.currentTarget.value)}>
+          <select
+            aria-label="Signal"
+            value={signal}
+            onChange={(event) => setSignal(event.currentTarget.value)}
+          >
             {SIGNALS.map((each) => (
               <option key={each}>{each}</option>
             ))}
@@ -84,7 +88,9 @@ export function KillDialog({
           disabled={busy}
           title={`SIGTERM, and SIGKILL after ${GRACE_MS / 1000} s`}
           onClick={() =>
-            void act(`${name} is ending`, () => processes().terminate(ref, { type: 'graceful', timeoutMs: GRACE_MS }))
+            void act(`${name} is ending`, () =>
+              processes().terminate(ref, { type: 'graceful', timeoutMs: GRACE_MS }),
+            )
           }
         >
           End process

@@ -18,9 +18,14 @@ const REASONS = {
 export function statusOf({ state, exitCode, signal, reason }: ProcessInfo): Status {
   if (state !== 'closed' && exitCode === null) return { kind: 'running', text: 'Running', detail: 'Running' };
   if (reason !== null) {
-    return { kind: 'failed', text: `Stopped: ${reason}`, detail: `The server ended it because ${REASONS[reason]}.` };
+    return {
+      kind: 'failed',
+      text: `Stopped: ${reason}`,
+      detail: `The server ended it because ${REASONS[reason]}.`,
+    };
   }
-  if (exitCode === 0) return { kind: 'done', text: 'Exit 0', detail: 'Ended without an error (exit code 0).' };
+  if (exitCode === 0)
+    return { kind: 'done', text: 'Exit 0', detail: 'Ended without an error (exit code 0).' };
   if (signal !== null) {
     return { kind: 'failed', text: signal, detail: `Ended by the signal ${signal} (exit code ${exitCode}).` };
   }

@@ -164,7 +164,10 @@ function Row({
       <span class={`cell-state ${status.kind}`} role="gridcell" title={status.detail}>
         {status.text}
         {process.attached.length > 0 && (
-          <span class="attached" title={`${process.attached.length} attached: ${process.attached.map(({ client, role }) => `${client} (${role})`).join(', ')}`}>
+          <span
+            class="attached"
+            title={`${process.attached.length} attached: ${process.attached.map(({ client, role }) => `${client} (${role})`).join(', ')}`}
+          >
             <Icon name="eye" size={14} />
             {process.attached.length}
           </span>

@@ -23,7 +23,10 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
   const [killing, setKilling] = useState<ProcessInfo | null>(null);
   const filterField = useRef<HTMLInputElement>(null);
   const found = useMemo(
-    () => (processes ?? []).filter((process) => isShown(process, shown) && matches(process, filter, ports.get(process.ref ?? ''))),
+    () =>
+      (processes ?? []).filter(
+        (process) => isShown(process, shown) && matches(process, filter, ports.get(process.ref ?? '')),
+      ),
     [processes, ports, filter, shown],
   );
   const running = (processes ?? []).filter(({ state }) => state !== 'closed').length;
@@ -42,7 +45,9 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
     <section class="view" aria-labelledby="view-title">
       <header class="view-head">
         <h1 id="view-title">Processes</h1>
-        <span class="count">{processes === null ? '' : `${running} running · ${processes.length - running} ended`}</span>
+        <span class="count">
+          {processes === null ? '' : `${running} running · ${processes.length - running} ended`}
+        </span>
       </header>
       {workspace.mayExec && <StartCommand workspace={workspace} />}
       <div class="toolbar">
@@ -105,11 +110,13 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
         <Empty icon="terminal" title="Nothing runs here yet">
           {workspace.mayExec ? (
             <p>
-              Type a command above and press Enter. It keeps running when you close this page. Commands that you start with{' '}
-              <code>exec-server run</code> appear here too.
+              Type a command above and press Enter. It keeps running when you close this page. Commands that
+              you start with <code>exec-server run</code> appear here too.
             </p>
           ) : (
-            <p>Commands appear here as soon as they are started. This link can watch them, but not start any.</p>
+            <p>
+              Commands appear here as soon as they are started. This link can watch them, but not start any.
+            </p>
           )}
         </Empty>
       )}
@@ -121,7 +128,10 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
 }
 
 export function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.matches('input, textarea, select, dialog *') || target.isContentEditable);
+  return (
+    target instanceof HTMLElement &&
+    (target.matches('input, textarea, select, dialog *') || target.isContentEditable)
+  );
 }
 
 function isShown({ state }: ProcessInfo, shown: Shown): boolean {
@@ -129,7 +139,14 @@ function isShown({ state }: ProcessInfo, shown: Shown): boolean {
 }
 
 function matches(process: ProcessInfo, filter: string, ports: readonly number[] = []): boolean {
-  const text = [process.ref, process.name, formatCommand(process.argv), process.cwd, process.owner, ...ports.map((port) => `:${port}`)]
+  const text = [
+    process.ref,
+    process.name,
+    formatCommand(process.argv),
+    process.cwd,
+    process.owner,
+    ...ports.map((port) => `:${port}`),
+  ]
     .join(' ')
     .toLowerCase();
   return filter

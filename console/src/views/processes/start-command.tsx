@@ -40,11 +40,13 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
-  const set = <K extends keyof Options>(name: K, value: Options[K]) => setOptions({ ...options, [name]: value });
+  const set = <K extends keyof Options>(name: K, value: Options[K]) =>
+    setOptions({ ...options, [name]: value });
 
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
-      if (event.key !== 'n' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.key !== 'n' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))
+        return;
       event.preventDefault();
       field.current?.focus();
     };
@@ -107,7 +109,11 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
         >
           <Icon name="sliders" />
         </button>
-        <button type="submit" class="button primary" disabled={busy || client === null || command.trim() === ''}>
+        <button
+          type="submit"
+          class="button primary"
+          disabled={busy || client === null || command.trim() === ''}
+        >
           <Icon name="play" size={14} />
           Start
         </button>
@@ -125,8 +131,18 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
               </button>
             </div>
           </fieldset>
-          <Field label="Name" placeholder="optional" value={options.name} onInput={(value) => set('name', value)} />
-          <Field label="Directory" placeholder="default" value={options.cwd} onInput={(value) => set('cwd', value)} />
+          <Field
+            label="Name"
+            placeholder="optional"
+            value={options.name}
+            onInput={(value) => set('name', value)}
+          />
+          <Field
+            label="Directory"
+            placeholder="default"
+            value={options.cwd}
+            onInput={(value) => set('cwd', value)}
+          />
           <label>
             <span>Sandbox</span>
             <select
@@ -157,13 +173,21 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
           </label>
           {!options.tty && (
             <label class="check">
-              <input type="checkbox" checked={options.stdin} onChange={(event) => set('stdin', event.currentTarget.checked)} />
+              <input
+                type="checkbox"
+                checked={options.stdin}
+                onChange={(event) => set('stdin', event.currentTarget.checked)}
+              />
               Keep stdin open
             </label>
           )}
           {(client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording && (
             <label class="check">
-              <input type="checkbox" checked={options.record} onChange={(event) => set('record', event.currentTarget.checked)} />
+              <input
+                type="checkbox"
+                checked={options.record}
+                onChange={(event) => set('record', event.currentTarget.checked)}
+              />
               Record
             </label>
           )}

@@ -10,7 +10,13 @@ import { readRecording } from './recordings.ts';
 const IDLE_LIMIT_SECONDS = 3;
 
 /** Plays a recording. The player is loaded on first use. */
-export function PlayerView({ client, recordingId }: { client: ExecServerClient; recordingId: string }): JSX.Element {
+export function PlayerView({
+  client,
+  recordingId,
+}: {
+  client: ExecServerClient;
+  recordingId: string;
+}): JSX.Element {
   const frame = useRef<HTMLDivElement>(null);
   const [error, setError] = useState<string | null>(null);
   const [isReady, setReady] = useState(false);
@@ -18,7 +24,10 @@ export function PlayerView({ client, recordingId }: { client: ExecServerClient; 
     let player: { dispose(): void } | null = null;
     let closed = false;
     const open = async () => {
-      const [{ create }, bytes] = await Promise.all([import('./player.ts'), readRecording(client, recordingId)]);
+      const [{ create }, bytes] = await Promise.all([
+        import('./player.ts'),
+        readRecording(client, recordingId),
+      ]);
       if (closed) return;
       player = create({ data: new TextDecoder().decode(bytes) }, frame.current!, {
         autoPlay: true,
@@ -39,7 +48,9 @@ export function PlayerView({ client, recordingId }: { client: ExecServerClient; 
     <>
       {error !== null && <ErrorNotice text={`The recording cannot be played. ${error}`} />}
       <div ref={frame} class="player" aria-busy={!isReady && error === null} />
-      <p class="dim hint">Space plays and pauses, the arrow keys jump 5 seconds, &lt; and &gt; change the speed.</p>
+      <p class="dim hint">
+        Space plays and pauses, the arrow keys jump 5 seconds, &lt; and &gt; change the speed.
+      </p>
     </>
   );
 }

@@ -12,7 +12,13 @@ import { PlayerView } from './player-view.tsx';
 import { listRecordings, type Recording, readRecording } from './recordings.ts';
 
 /** The recordings of the environment, and a player. */
-export function RecordingsView({ workspace, item }: { workspace: Workspace; item: string | null }): JSX.Element {
+export function RecordingsView({
+  workspace,
+  item,
+}: {
+  workspace: Workspace;
+  item: string | null;
+}): JSX.Element {
   const client = useStore(workspace.connection.client);
   const [recordings, setRecordings] = useState<readonly Recording[] | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -26,7 +32,12 @@ export function RecordingsView({ workspace, item }: { workspace: Workspace; item
     <section class="view" aria-labelledby="view-title">
       <header class="view-head">
         {item !== null && (
-          <a class="icon-button" href={hrefOf({ ...route.value, item: null })} aria-label="All recordings" title="All recordings">
+          <a
+            class="icon-button"
+            href={hrefOf({ ...route.value, item: null })}
+            aria-label="All recordings"
+            title="All recordings"
+          >
             <Icon name="back" />
           </a>
         )}
@@ -41,8 +52,8 @@ export function RecordingsView({ workspace, item }: { workspace: Workspace; item
       ) : recordings !== null && recordings.length === 0 ? (
         <Empty icon="recordings" title="No recordings yet">
           <p>
-            Start a command with the option Record, or with <code>exec-server run --record</code>. The server then keeps what its
-            terminal shows.
+            Start a command with the option Record, or with <code>exec-server run --record</code>. The server
+            then keeps what its terminal shows.
           </p>
         </Empty>
       ) : (
@@ -87,7 +98,14 @@ function Row({
       </span>
       <span class="dim number">{formatBytes(bytes)}</span>
       <span class="dim">{formatTime(new Date(startedAtMs))}</span>
-      <button type="button" class="icon-button small" aria-label={`Download the recording of ${command}`} title="Download (asciicast v3)" disabled={client === null} onClick={() => void get()}>
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label={`Download the recording of ${command}`}
+        title="Download (asciicast v3)"
+        disabled={client === null}
+        onClick={() => void get()}
+      >
         <Icon name="download" size={16} />
       </button>
     </li>

@@ -1,5 +1,5 @@
-import type { ExecServerClient } from '../../../../src/client/browser.ts';
 import { decodeBase64 } from '../../../../src/base/base64.ts';
+import type { ExecServerClient } from '../../../../src/client/browser.ts';
 
 /** A recording of a process on the server, as `recordings/list` has it. */
 export interface Recording {
@@ -38,7 +38,10 @@ export async function listRecordings(client: ExecServerClient): Promise<readonly
 }
 
 /** Reads a recording in the format asciicast v3, up to what a player can hold. */
-export async function readRecording(client: ExecServerClient, recordingId: string): Promise<Uint8Array<ArrayBuffer>> {
+export async function readRecording(
+  client: ExecServerClient,
+  recordingId: string,
+): Promise<Uint8Array<ArrayBuffer>> {
   const call = client.call.bind(client) as unknown as Call;
   const parts: Uint8Array[] = [];
   let offset = 0;

@@ -4,13 +4,20 @@ import type { ProcessSession } from '../../connection/process-session.ts';
 import type { TerminalDisplay } from './terminal-display.ts';
 
 /** Keys that the keyboards of phones lack. Arrows follow the cursor mode of the program. */
-export function KeyBar({ session, display }: { session: ProcessSession; display: TerminalDisplay }): JSX.Element {
+export function KeyBar({
+  session,
+  display,
+}: {
+  session: ProcessSession;
+  display: TerminalDisplay;
+}): JSX.Element {
   const ctrl = useStore(display.ctrl);
   const send = (data: string) => {
     session.write(data);
     display.focus();
   };
-  const arrow = (letter: string) => send(display.terminal.modes.applicationCursorKeysMode ? `\x1bO${letter}` : `\x1b[${letter}`);
+  const arrow = (letter: string) =>
+    send(display.terminal.modes.applicationCursorKeysMode ? `\x1bO${letter}` : `\x1b[${letter}`);
   const keys: readonly (readonly [label: string, name: string, action: () => void])[] = [
     ['Esc', 'Escape', () => send('\x1b')],
     ['Tab', 'Tab', () => send('\t')],

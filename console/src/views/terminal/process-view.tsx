@@ -17,7 +17,13 @@ import type { TerminalDisplay } from './terminal-display.ts';
 import { TerminalView } from './terminal-view.tsx';
 
 /** One process: tabs of all open ones, what it is, and what it prints. */
-export function ProcessView({ workspace, session }: { workspace: Workspace; session: ProcessSession }): JSX.Element {
+export function ProcessView({
+  workspace,
+  session,
+}: {
+  workspace: Workspace;
+  session: ProcessSession;
+}): JSX.Element {
   const tabs = useStore(workspace.tabs);
   const state = useStore(session.state);
   const display = useStore(session.display);
@@ -50,7 +56,12 @@ export function ProcessView({ workspace, session }: { workspace: Workspace; sess
               <button type="button" class="button small" onClick={() => void session.takeOver()}>
                 Take back
               </button>
-              <button type="button" class="icon-button small" aria-label="Dismiss" onClick={() => session.dismissError()}>
+              <button
+                type="button"
+                class="icon-button small"
+                aria-label="Dismiss"
+                onClick={() => session.dismissError()}
+              >
                 <Icon name="close" size={15} />
               </button>
             </div>
@@ -86,7 +97,12 @@ function Tabs({
   };
   return (
     <div class="tabs">
-      <a class="icon-button" href={hrefOf({ ...route.value, item: null })} aria-label="All processes" title="All processes">
+      <a
+        class="icon-button"
+        href={hrefOf({ ...route.value, item: null })}
+        aria-label="All processes"
+        title="All processes"
+      >
         <Icon name="back" />
       </a>
       <div class="tab-list" role="tablist" aria-label="Open processes">
@@ -98,7 +114,15 @@ function Tabs({
   );
 }
 
-function Tab({ tab, isCurrent, onClose }: { tab: ProcessSession; isCurrent: boolean; onClose: () => void }): JSX.Element {
+function Tab({
+  tab,
+  isCurrent,
+  onClose,
+}: {
+  tab: ProcessSession;
+  isCurrent: boolean;
+  onClose: () => void;
+}): JSX.Element {
   const { info } = useStore(tab.state);
   const label = info === null ? tab.ref : (info.name ?? formatCommand(info.argv));
   const kind = info === null ? 'done' : statusOf(info).kind;
@@ -157,12 +181,23 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
         {phase === 'live' && process.state !== 'closed' && (
           <>
             {watchers > 0 && (
-              <span class="watchers" title={`${watchers} other ${watchers === 1 ? 'client is' : 'clients are'} attached`}>
+              <span
+                class="watchers"
+                title={`${watchers} other ${watchers === 1 ? 'client is' : 'clients are'} attached`}
+              >
                 <Icon name="eye" size={16} />
                 {watchers}
               </span>
             )}
-            <span class={role === 'driver' ? 'badge driver' : 'badge'} data-role={role} title={role === 'driver' ? 'Your keys reach the program, and the terminal has the size of your window.' : 'You see the terminal of another client. Take over to type.'}>
+            <span
+              class={role === 'driver' ? 'badge driver' : 'badge'}
+              data-role={role}
+              title={
+                role === 'driver'
+                  ? 'Your keys reach the program, and the terminal has the size of your window.'
+                  : 'You see the terminal of another client. Take over to type.'
+              }
+            >
               <Icon name={role === 'driver' ? 'keyboard' : 'eye'} size={15} />
               {role === 'driver' ? 'Driving' : 'Watching'}
             </span>
@@ -173,11 +208,23 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
             )}
           </>
         )}
-        <button type="button" class="icon-button" aria-label="Copy link" title="Copy a link to this process" onClick={() => void copyLink()}>
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Copy link"
+          title="Copy a link to this process"
+          onClick={() => void copyLink()}
+        >
           <Icon name="link" />
         </button>
         {workspace.mayExec && process.state !== 'closed' && (
-          <button type="button" class="icon-button" aria-label="End process" title="End this process" onClick={() => setKilling(true)}>
+          <button
+            type="button"
+            class="icon-button"
+            aria-label="End process"
+            title="End this process"
+            onClick={() => setKilling(true)}
+          >
             <Icon name="stop" />
           </button>
         )}

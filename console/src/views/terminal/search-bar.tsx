@@ -11,7 +11,13 @@ const DECORATIONS = {
 };
 
 /** Finds text in the terminal and its history. */
-export function SearchBar({ display, onClose }: { display: TerminalDisplay; onClose: () => void }): JSX.Element {
+export function SearchBar({
+  display,
+  onClose,
+}: {
+  display: TerminalDisplay;
+  onClose: () => void;
+}): JSX.Element {
   const [text, setText] = useState('');
   const [result, setResult] = useState('');
   const field = useRef<HTMLInputElement>(null);
@@ -24,7 +30,9 @@ export function SearchBar({ display, onClose }: { display: TerminalDisplay; onCl
       return;
     }
     const options = { decorations: DECORATIONS, incremental };
-    const found = forward ? search.findNext(wanted, options) : search.findPrevious(wanted, { decorations: DECORATIONS });
+    const found = forward
+      ? search.findNext(wanted, options)
+      : search.findPrevious(wanted, { decorations: DECORATIONS });
     if (!found) setResult('No match');
   };
 
@@ -75,7 +83,12 @@ export function SearchBar({ display, onClose }: { display: TerminalDisplay; onCl
       <span class="dim" role="status">
         {result}
       </span>
-      <button type="button" class="text-button small" title="Shift+Enter" onClick={() => void find(false, text, false)}>
+      <button
+        type="button"
+        class="text-button small"
+        title="Shift+Enter"
+        onClick={() => void find(false, text, false)}
+      >
         Previous
       </button>
       <button type="submit" class="text-button small" title="Enter">

@@ -9,7 +9,6 @@ import { dark, preferences } from '../../base/preferences.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
 import { openLink } from './open-link.ts';
-import { styleFreeDocument } from './style-free-document.ts';
 import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
 import { WriteQueue } from './write-queue.ts';
 
@@ -47,7 +46,6 @@ export class TerminalDisplay implements ProcessDisplay {
     const { fontSize, screenReader } = preferences.value;
     this.terminal = new Terminal({
       allowProposedApi: true,
-      documentOverride: styleFreeDocument(),
       fontFamily: MONOSPACE,
       fontSize,
       lineHeight: 1.15,
@@ -69,7 +67,10 @@ export class TerminalDisplay implements ProcessDisplay {
     this.terminal.loadAddon(this.#fit);
     this.terminal.loadAddon(new Unicode11Addon());
     this.terminal.unicode.activeVersion = '11';
-    const hover = { hover: (_: MouseEvent, target: string) => this.hovered.set(target), leave: () => this.hovered.set(null) };
+    const hover = {
+      hover: (_: MouseEvent, target: string) => this.hovered.set(target),
+      leave: () => this.hovered.set(null),
+    };
     this.terminal.loadAddon(new WebLinksAddon((_event, target) => openLink(target), hover));
     this.terminal.onTitleChange((title) => this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH)));
     this.terminal.onData((data) => session.write(this.#withCtrl(data)));
@@ -137,7 +138,10 @@ export class TerminalDisplay implements ProcessDisplay {
   async screen(screen: ProcessScreen, gap: string | null): Promise<void> {
     this.#queue.discard();
     // What is on the screen moves into the history. The rest of the state must not reach the new screen.
-    if (gap !== null) await this.#queue.write(`${RESET_MODES}${gapLine(gap)}${'\r\n'.repeat(this.terminal.rows)}\x1b[H\x1b[2J`);
+    if (gap !== null)
+      await this.#queue.write(
+        `${RESET_MODES}${gapLine(gap)}${'\r\n'.repeat(this.terminal.rows)}\x1b[H\x1b[2J`,
+      );
     this.terminal.resize(screen.cols, screen.rows);
     await this.#queue.write(screen.redraw);
     this.fit();
@@ -200,7 +204,8 @@ export class TerminalDisplay implements ProcessDisplay {
 }
 
 /** Leaves the alternate screen, and turns off attributes, mouse reports, bracketed paste and application keys. */
-const RESET_MODES = '\x1b[?1049l\x1b[!p\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?7h\x1b[0m';
+const RESET_MODES =
+  '\x1b[?1049l\x1b[!p\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?7h\x1b[0m';
 
 function gapLine(text: string): string {
   return `\r\n\x1b[0;2m┄┄ ${text} ┄┄\x1b[0m\r\n`;

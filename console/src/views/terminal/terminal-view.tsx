@@ -12,7 +12,13 @@ import { SearchBar } from './search-bar.tsx';
 import type { TerminalDisplay } from './terminal-display.ts';
 
 /** A terminal with its tools. */
-export function TerminalView({ session, display }: { session: ProcessSession; display: TerminalDisplay }): JSX.Element {
+export function TerminalView({
+  session,
+  display,
+}: {
+  session: ProcessSession;
+  display: TerminalDisplay;
+}): JSX.Element {
   const frame = useRef<HTMLDivElement>(null);
   const leave = useRef<HTMLButtonElement>(null);
   const [searching, setSearching] = useState(false);
@@ -22,8 +28,14 @@ export function TerminalView({ session, display }: { session: ProcessSession; di
 
   const copy = async () => {
     const text = display.terminal.getSelection();
-    if (text === '') toast('Nothing is selected. Select text with the mouse, or all of it with the button beside.');
-    else toast((await copyText(text)) ? `${text.length.toLocaleString()} characters copied` : 'The browser refused to copy.');
+    if (text === '')
+      toast('Nothing is selected. Select text with the mouse, or all of it with the button beside.');
+    else
+      toast(
+        (await copyText(text))
+          ? `${text.length.toLocaleString()} characters copied`
+          : 'The browser refused to copy.',
+      );
   };
 
   useEffect(() => {
@@ -44,7 +56,7 @@ export function TerminalView({ session, display }: { session: ProcessSession; di
   }, [display]);
 
   return (
-    <div class="terminal">
+    <div class="terminal-pane">
       <div class="terminal-bar">
         <span class="terminal-title ellipsis" title={title}>
           {title}
@@ -60,7 +72,13 @@ export function TerminalView({ session, display }: { session: ProcessSession; di
         >
           <Icon name="search" size={16} />
         </button>
-        <button type="button" class="icon-button small" aria-label="Copy the selection" title="Copy the selection (Ctrl+Shift+C)" onClick={() => void copy()}>
+        <button
+          type="button"
+          class="icon-button small"
+          aria-label="Copy the selection"
+          title="Copy the selection (Ctrl+Shift+C)"
+          onClick={() => void copy()}
+        >
           <Icon name="copy" size={16} />
         </button>
         <button type="button" class="text-button small" onClick={() => display.terminal.selectAll()}>
@@ -78,7 +96,11 @@ export function TerminalView({ session, display }: { session: ProcessSession; di
         />
       )}
       <Requests display={display} />
-      <div ref={frame} class={role === 'driver' ? 'terminal-frame' : 'terminal-frame viewer'} data-phase={phase} />
+      <div
+        ref={frame}
+        class={role === 'driver' ? 'terminal-frame' : 'terminal-frame viewer'}
+        data-phase={phase}
+      />
       {hovered !== null && <div class="link-target">{hovered}</div>}
       {role === 'driver' && phase === 'live' && <KeyBar session={session} display={display} />}
       <p class="offscreen">Press Ctrl+F6 to leave the terminal with the keyboard.</p>
@@ -95,7 +117,9 @@ function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
       {clipboard !== null && (
         <div class="notice" role="status">
           <Icon name="copy" />
-          <span>The program wants to copy {clipboard.length.toLocaleString()} characters to your clipboard.</span>
+          <span>
+            The program wants to copy {clipboard.length.toLocaleString()} characters to your clipboard.
+          </span>
           <button
             type="button"
             class="button small"
@@ -140,10 +164,24 @@ function FontSize(): JSX.Element {
   const { fontSize } = useStore(preferences);
   return (
     <span class="font-size">
-      <button type="button" class="icon-button small" aria-label="Smaller letters" title="Smaller letters" disabled={fontSize <= 9} onClick={() => setPreference('fontSize', fontSize - 1)}>
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label="Smaller letters"
+        title="Smaller letters"
+        disabled={fontSize <= 9}
+        onClick={() => setPreference('fontSize', fontSize - 1)}
+      >
         A−
       </button>
-      <button type="button" class="icon-button small" aria-label="Larger letters" title="Larger letters" disabled={fontSize >= 24} onClick={() => setPreference('fontSize', fontSize + 1)}>
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label="Larger letters"
+        title="Larger letters"
+        disabled={fontSize >= 24}
+        onClick={() => setPreference('fontSize', fontSize + 1)}
+      >
         A+
       </button>
     </span>

@@ -66,7 +66,9 @@ export class WriteQueue {
     const dropped = this.#dropped;
     this.discard();
     if (dropped > 0)
-      this.#terminal.write(`\r\n\x1b[0;2m┄┄ ${dropped.toLocaleString()} bytes skipped while this page was hidden ┄┄\x1b[0m\r\n`);
+      this.#terminal.write(
+        `\r\n\x1b[0;2m┄┄ ${dropped.toLocaleString()} bytes skipped while this page was hidden ┄┄\x1b[0m\r\n`,
+      );
     for (const bytes of held) this.#terminal.write(bytes);
   }
 
