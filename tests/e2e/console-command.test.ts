@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
+import { type RunningServer, runServer } from '../../src/server/serve.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
+import { freePort } from '../support/free-port.ts';
+import { CommandUser } from '../support/private-server.ts';
+import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
+
+const TOKEN = 'the-token-of-the-guarded-server';
+const user = new CommandUser();
+let open: RunningServer;
+let guarded: RunningServer;
+beforeAll(async () => {
+  open = await runServer({ logLevel: 'error', console: true });
+  guarded = await runServer({
+    logLevel: 'error',
+    wsAuth: 'capability-token',
+    wsTokenSha256: createHash('sha256').update(TOKEN).digest('hex'),
+  });
+  user.workspace.file('token', TOKEN);
+  mkdirSync(join(user.workspace.path, '.config/exec-server'), { recursive: true });
+  await user.run(['env', 'add', 'guarded', guarded.url!, '--token-file', 'token']);
+  await user.run(['env', 'add', 'gone', `ws://127.0.0.1:${await freePort()}`]);
+});
+afterAll(async () => {
+  await Promise.all([open.close(), guarded.close()]);
+  await user.close();
+});
+
+/** Starts the command and signs a browser in with the link that it prints. */
+async function started(...args: string[]): Promise<{ run: CliRun; browser: ConsoleBrowser }> {
+  const run = user.start(['console', '--no-open', ...args]);
+  onTestFinished(() => void run.child.kill('SIGKILL'));
+  return { run, browser: await ConsoleBrowser.open(await firstLine(run)) };
+}
+
+async function clientOf(browser: ConsoleBrowser, environment?: string): Promise<TestClient> {
+  const client = new TestClient(webSocketTransport(await browser.connect(await browser.ticket(environment))));
+  onTestFinished(() => client.close());
+  await client.handshake();
+  return client;
+}
+
+async function outputOf(client: TestClient, ...argv: string[]): Promise<string> {
+  const cwd = pathToFileURL(user.workspace.path).href;
+  const env = { PATH: '/usr/bin:/bin' };
+  await client.call('process/start', { processId: 'p', argv, cwd, env, tty: false });
+  return Buffer.from((await client.closedProcess('p')).bytes('stdout')).toString();
+}
+
+describe('the command', () => {
+  test('shows all environments, connects with their tokens, and ends with Ctrl-C', async () => {
+    const { run, browser } = await started();
+    const { environments } = (await browser.get('session')).json as { environments: { name: string }[] };
+    expect(environments).toEqual([
+      { name: 'local', label: "this machine's private server", default: true },
+      { name: 'guarded', label: guarded.url, default: false },
+      { name: 'gone', label: expect.stringContaining('ws://'), default: false },
+    ]);
+    expect(await outputOf(await clientOf(browser), 'echo', 'private')).toBe('private\n');
+    expect(await outputOf(await clientOf(browser, 'guarded'), 'echo', 'guarded')).toBe('guarded\n');
+    expect(await browser.post('ticket', { environment: 'gone' })).toMatchObject({
+      status: 502,
+      json: { error: 'unreachable', message: expect.stringContaining('127.0.0.1') },
+    });
+    expect((await browser.get('machine')).json).toMatchObject({
+      hostname: expect.any(String),
+      metrics: null,
+    });
+    expect((await browser.get('machine?environment=guarded')).status).toBe(404);
+    const code = closeCode(await browser.connect(await browser.ticket()));
+    run.child.kill('SIGINT');
+    expect(await code).toBe(4401);
+    expect(await run.outcome).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('with --read-only shows programs and starts none', async () => {
+    const { browser } = await started('--read-only', '-E', 'guarded');
+    expect((await browser.get('session')).json).toMatchObject({
+      readOnly: true,
+      scopes: { exec: false, observe: true, files: 'read', net: false },
+      environments: [{ name: 'guarded' }],
+    });
+    const client = await clientOf(browser);
+    await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
+    expect(await client.call('process/list', { scope: 'server' })).toMatchObject({ processes: [] });
+  });
+
+  test.each([
+    ['a second initialize', ['{"id":1,"method":"initialize","params":{"resumeSessionId":"x"}}']],
+    ['members that occur twice', ['{"id":1,"method":"environment/info","method":"initialize","params":{}}']],
+    ['other capabilities', ['{"id":1,"method":"initialize","params":{"capabilities":{"readOnly":false}}}']],
+  ])('with --read-only cannot be deceived by %s', async (_, first) => {
+    const { browser } = await started('--read-only', '-E', open.url!);
+    const client = new TestClient(webSocketTransport(await browser.connect(await browser.ticket())));
+    onTestFinished(() => client.close());
+    for (const text of first) client.sendText(text);
+    await client.waitFor(({ id }) => id === 1);
+    client.sendText('{"id":2,"method":"initialize","params":{"clientName":"again"}}');
+    client.notify('initialized', {});
+    await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
+  });
+
+  test('ends the connection of the page when the server is lost', async () => {
+    const ending = await runServer({ logLevel: 'error' });
+    const { browser } = await started('-E', ending.url!);
+    const code = closeCode(await browser.connect(await browser.ticket()));
+    await ending.close();
+    expect(await code).toBe(1001);
+  });
+
+  test.each([
+    ['--port', 'x', "--port: 'x' is not a port"],
+    ['-E', 'unknown', "unknown environment 'unknown'"],
+    ['--link', '-Elocal', '--link needs a ws:// or wss:// server'],
+  ])('refuses %s %s', async (flag, value, problem) => {
+    const { code, stderr } = await user.run(['console', flag, value]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
+  });
+});
+
+describe('--link', () => {
+  test('prints a link to the console of a server', async () => {
+    const { code, stdout } = await user.run(['console', '--link', '--read-only', '-E', open.url!]);
+    expect(code).toBe(0);
+    const browser = await ConsoleBrowser.open(stdout.trim());
+    expect((await browser.get('session')).json).toMatchObject({ readOnly: true });
+  });
+
+  test('says what to do when the server has no console', async () => {
+    const { code, stderr } = await user.run(['console', '--link', '-E', 'guarded']);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("has no console; start it with 'exec-server serve --console'");
+  });
+});
+
+test('serve --console prints a link on stderr, and only its URL on stdout', async () => {
+  const run = user.start(['serve', '--console']);
+  onTestFinished(() => void run.child.kill('SIGKILL'));
+  const url = await firstLine(run);
+  let stderr = '';
+  for await (const piece of run.child.stderr) {
+    stderr += piece;
+    if (stderr.includes('another one')) break;
+  }
+  const [, link] = /^Console: (\S+)$/m.exec(stderr) ?? [];
+  expect(link).toMatch(`${url.replace('ws:', 'http:')}/console/#code=`);
+  expect(stderr).toContain(`'exec-server console --link -E ${url}'`);
+  await ConsoleBrowser.open(link!);
+});

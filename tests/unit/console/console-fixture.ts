@@ -1,0 +1,74 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach } from 'vitest';
+import { Console, type ConsoleOptions } from '../../../src/console/console.ts';
+import { ConsoleServer } from '../../../src/console/console-server.ts';
+import { createLogger } from '../../../src/observability/log.ts';
+import type { Transport } from '../../../src/transport/transport.ts';
+import { ConsoleBrowser } from '../../support/console-browser.ts';
+
+type Grant = { revoked: boolean };
+
+/** A page with one asset, and a file that is none. */
+export const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
+mkdirSync(join(folder, 'assets'));
+writeFileSync(join(folder, 'index.html'), '<meta property="csp-nonce" nonce="__STYLE_NONCE__">');
+writeFileSync(join(folder, 'assets', 'console-1.js'), 'main();'.repeat(100));
+writeFileSync(join(folder, 'secret.txt'), 'secret');
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Answers each message with the same text. */
+export function echo(transport: Transport): Promise<void> {
+  return new Promise((resolve) => {
+    transport.open({
+      message: (text) => void transport.send(text),
+      undecodable: () => {},
+      drained: () => {},
+      ended: () => {},
+      closed: () => resolve(),
+    });
+  });
+}
+
+/** Serves a console with two environments, whose connections echo. */
+export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
+  const clock = { nowMs: Date.now() };
+  const log = createLogger('error', () => {});
+  const closedLinks: string[] = [];
+  const console = new Console<Grant>(
+    {
+      version: '1.2.3',
+      tls: false,
+      pageFolder: folder,
+      log,
+      environments: [
+        { name: 'one', label: 'One', default: true },
+        { name: 'two', label: 'Two', default: false },
+      ],
+      scopesOf: () => ({ exec: true, observe: true, files: 'write', net: true, metrics: false }),
+      isReadOnly: () => false,
+      expiryOf: () => null,
+      isGranted: ({ revoked }) => !revoked,
+      connect: async (_, name) => ({
+        serve: (transport) => echo(transport),
+        close: () => closedLinks.push(name),
+      }),
+      machine: async (_, name) => (name === 'one' ? { hostname: 'here' } : null),
+      authorize: null,
+      ...options,
+    },
+    { now: () => clock.nowMs },
+  );
+  const server = new ConsoleServer(console, 0, log);
+  const origin = await server.listen();
+  cleanups.push(() => server.close());
+  const grant = { revoked: false };
+  const signedIn = () => ConsoleBrowser.open(`${origin}/console/#code=${console.issueCode(grant)}`);
+  return { console, clock, origin, closedLinks, grant, signedIn, stranger: new ConsoleBrowser(origin) };
+}

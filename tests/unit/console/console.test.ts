@@ -1,0 +1,246 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { MAX_CODES } from '../../../src/console/limits.ts';
+import { ConsoleBrowser } from '../../support/console-browser.ts';
+import { folder, start } from './console-fixture.ts';
+
+describe('the page', () => {
+  test('is served with a policy that forbids inline scripts, framing and other hosts', async () => {
+    const { stranger, origin } = await start();
+    const { status, headers, text } = await stranger.get('');
+    const policy = String(headers['content-security-policy']);
+    const [, nonce] = /'nonce-([\w-]{43})'/.exec(policy) ?? [];
+    const socket = origin.replace('http:', '');
+    expect(status).toBe(200);
+    expect(policy.replace(nonce!, 'N').split('; ')).toEqual([
+      "default-src 'none'",
+      "script-src 'self' 'wasm-unsafe-eval'",
+      "style-src 'self' 'nonce-N'",
+      "img-src 'self' data: blob:",
+      "font-src 'self'",
+      `connect-src 'self' ws:${socket} wss:${socket}`,
+      "manifest-src 'self'",
+      "frame-ancestors 'none'",
+      "base-uri 'none'",
+      "form-action 'none'",
+    ]);
+    expect(text).toBe(`<meta property="csp-nonce" nonce="${nonce}">`);
+    expect((await stranger.get('')).text).not.toBe(text);
+  });
+
+  test.each(['', 'session', 'nothing'])(
+    'forbids framing, sniffing and sharing: /console/%s',
+    async (path) => {
+      const { stranger } = await start();
+      expect((await stranger.get(path)).headers).toMatchObject({
+        'cache-control': 'no-store',
+        'content-security-policy': expect.stringContaining("frame-ancestors 'none'"),
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+        'permissions-policy': expect.stringContaining('camera=()'),
+        'referrer-policy': 'no-referrer',
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+      });
+    },
+  );
+
+  test('has assets that browsers may keep, compressed where they accept it', async () => {
+    const { stranger } = await start();
+    const plain = await stranger.get('assets/console-1.js');
+    const compressed = await stranger.get('assets/console-1.js', { 'accept-encoding': 'gzip' });
+    expect(plain).toMatchObject({ status: 200, text: 'main();'.repeat(100) });
+    expect(plain.headers).toMatchObject({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'private, max-age=31536000, immutable',
+    });
+    expect(compressed.headers).toMatchObject({ 'content-encoding': 'gzip' });
+    expect(Number(compressed.headers['content-length'])).toBeLessThan(200);
+  });
+
+  test.each([
+    'assets/../secret.txt',
+    'assets/..%2fsecret.txt',
+    'assets//console-1.js',
+    'assets/',
+    'secret.txt',
+    'index.html',
+    'assets/__proto__',
+  ])('serves nothing but its files: %s', async (path) => {
+    const { stranger } = await start();
+    expect((await stranger.get(path)).status).toBe(404);
+  });
+
+  test('redirects /console to /console/', async () => {
+    const { origin } = await start();
+    const answer = await fetch(`${origin}/console`, { redirect: 'manual' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([308, '/console/']);
+  });
+
+  test('says so when it was not built', async () => {
+    const { stranger } = await start({ pageFolder: join(folder, 'missing') });
+    expect(await stranger.get('')).toMatchObject({ status: 503, json: { error: 'failed' } });
+  });
+});
+
+describe('signing in', () => {
+  test('gives a cookie that scripts cannot read, and a key that other ports do not get', async () => {
+    const { console, grant, stranger, origin } = await start();
+    const { status, headers, json } = await stranger.signIn(console.issueCode(grant));
+    const { port } = new URL(origin);
+    expect(status).toBe(200);
+    expect(Object.keys(json)).toEqual(['key']);
+    expect(headers['set-cookie']).toEqual([
+      expect.stringMatching(
+        `^exec-server-console-${port}=[\\w-]{43}; Path=/console; HttpOnly; SameSite=Strict; Max-Age=43200$`,
+      ),
+    ]);
+    expect((await stranger.get('session')).json).toMatchObject({
+      version: '1.2.3',
+      readOnly: false,
+      scopes: { exec: true, files: 'write' },
+      environments: [{ name: 'one', default: true }, { name: 'two' }],
+    });
+  });
+
+  test('over TLS the cookie is for TLS only', async () => {
+    const { console, grant, stranger, origin } = await start();
+    const secure = origin.replace('http:', 'https:');
+    const code = console.issueCode(grant);
+    const { headers } = await stranger.post('sign-in', { code }, { origin: secure });
+    expect(headers['set-cookie']).toEqual([
+      expect.stringMatching(/^__Secure-exec-server-console-\d+=.*; Secure$/),
+    ]);
+  });
+
+  test('works once with a code', async () => {
+    const { console, grant, stranger } = await start();
+    const code = console.issueCode(grant);
+    expect((await stranger.signIn(code)).status).toBe(200);
+    expect(await new ConsoleBrowser(stranger.origin).signIn(code)).toMatchObject({
+      status: 401,
+      json: { error: 'badCode' },
+    });
+  });
+
+  test.each([[''], ['x'], [7], [null], [{}]])('is refused with the code %j', async (code) => {
+    const { stranger } = await start();
+    expect(await stranger.post('sign-in', { code })).toMatchObject({
+      status: 401,
+      json: { error: 'badCode' },
+    });
+  });
+
+  test('is refused with a code that newer ones have replaced, and with one whose grant was withdrawn', async () => {
+    const { console, grant, stranger } = await start();
+    const old = console.issueCode(grant);
+    for (let issued = 0; issued < MAX_CODES; issued++) console.issueCode(grant);
+    expect((await stranger.signIn(old)).status).toBe(401);
+    const withdrawn = console.issueCode({ revoked: true });
+    expect((await stranger.signIn(withdrawn)).status).toBe(401);
+  });
+
+  test.each([
+    [400, 'no JSON', '{', 'application/json'],
+    [400, 'a list', '[]', 'application/json'],
+    [413, 'too much', `{"code":"${'x'.repeat(5_000)}"}`, 'application/json'],
+    [415, 'a form', 'code=x', 'application/x-www-form-urlencoded'],
+    [415, 'text', '{}', 'text/plain'],
+    [415, 'no type', '{}', ''],
+  ])('answers %i to a body that is %s', async (status, _, body, type) => {
+    const { stranger, origin } = await start();
+    const answer = await stranger.send('POST', 'sign-in', body, { origin, 'content-type': type });
+    expect(answer.status).toBe(status);
+  });
+});
+
+describe('requests of others', () => {
+  test.each(['http://evil.example', 'null', 'http://127.0.0.1:1', 'http://localhost', ''])(
+    'POST requests with the Origin %j are refused and change nothing',
+    async (origin) => {
+      const { console, grant, signedIn } = await start();
+      const browser = await signedIn();
+      const code = console.issueCode(grant);
+      for (const [path, body] of [
+        ['sign-in', { code }],
+        ['ticket', {}],
+        ['sign-out', {}],
+      ] as const) {
+        expect(await browser.post(path, body, { origin })).toMatchObject({
+          status: 403,
+          json: { error: 'forbidden' },
+        });
+      }
+      expect((await browser.get('session')).status).toBe(200);
+      expect((await browser.signIn(code)).status).toBe(200);
+    },
+  );
+
+  test.each(['', 'session', 'machine', 'assets/console-1.js'])(
+    'GET /console/%s with a foreign Origin is refused, and no answer allows one',
+    async (path) => {
+      const { signedIn } = await start();
+      const { status, headers } = await (await signedIn()).get(path, { origin: 'http://evil.example' });
+      expect(status).toBe(403);
+      expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+    },
+  );
+
+  test.each(['evil.example', 'evil.example:80', '127.0.0.1.evil.example', 'localhost.evil.example'])(
+    'the Host %j is refused (DNS rebinding)',
+    async (host) => {
+      const { signedIn } = await start();
+      const browser = await signedIn();
+      expect((await browser.get('session', { host })).status).toBe(421);
+      const origin = `http://${host}`;
+      expect((await browser.post('ticket', {}, { host, origin })).status).toBe(421);
+      const ticket = await browser.ticket();
+      await expect(browser.connect(ticket, { host, origin })).rejects.toThrow('421');
+    },
+  );
+
+  test('a browser behind an ssh tunnel has another port', async () => {
+    const { console, grant, stranger } = await start();
+    const headers = { host: 'localhost:9999', origin: 'http://localhost:9999' };
+    expect((await stranger.post('sign-in', { code: console.issueCode(grant) }, headers)).status).toBe(200);
+  });
+
+  test('the cookie alone is not enough', async () => {
+    const { signedIn } = await start();
+    const browser = await signedIn();
+    const other = await signedIn();
+    for (const key of ['', 'x', other.key!]) {
+      const headers = { 'x-console-key': key };
+      expect(await browser.get('session', headers)).toMatchObject({
+        status: 401,
+        json: { error: 'signedOut' },
+      });
+      expect((await browser.post('ticket', {}, headers)).status).toBe(401);
+      expect((await browser.post('sign-out', {}, headers)).status).toBe(401);
+    }
+    expect((await browser.get('session')).status).toBe(200);
+  });
+
+  test('codes are not given to web clients, and not at all where the console has no tokens', async () => {
+    const { stranger } = await start();
+    expect((await stranger.post('code', {}, { origin: '' })).status).toBe(404);
+    const given = await start({ authorize: async () => ({ revoked: false }) });
+    expect((await given.stranger.post('code')).status).toBe(403);
+    expect((await given.stranger.get('code')).status).toBe(405);
+    const { json } = await given.stranger.post('code', {}, { origin: '' });
+    expect((await given.stranger.signIn(json.code as string)).status).toBe(200);
+  });
+
+  test.each([
+    ['PUT', 'sign-in'],
+    ['GET', 'sign-in'],
+    ['GET', 'ticket'],
+    ['GET', 'sign-out'],
+    ['POST', 'session'],
+    ['OPTIONS', 'ticket'],
+    ['DELETE', ''],
+  ])('%s /console/%s is refused', async (method, path) => {
+    const { signedIn, origin } = await start();
+    expect((await (await signedIn()).send(method, path, undefined, { origin })).status).toBe(405);
+  });
+});
