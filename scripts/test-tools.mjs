@@ -17,6 +17,7 @@ const TOOLS = {
   tmux: 'tmux',
   vim: 'vim',
   'redis-server': 'redis-server',
+  chromium: 'chromium',
 };
 
 const missing = Object.keys(TOOLS).filter((program) => !onPath(program));

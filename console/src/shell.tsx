@@ -49,7 +49,9 @@ export function Shell({
     (client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording === true;
 
   useEffect(() => {
-    if (place.environment !== name) go({ ...place, environment: name }, { replace: true });
+    // The address may have changed since the page was rendered.
+    const current = route.value;
+    if (current.environment !== name) go({ ...current, environment: name }, { replace: true });
   }, [place, name]);
   useEffect(() => {
     if (status.kind === 'over') onEnd({ code: status.code, message: status.message });

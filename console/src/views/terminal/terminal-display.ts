@@ -35,7 +35,7 @@ export class TerminalDisplay implements ProcessDisplay {
   readonly #queue: WriteQueue;
   readonly #element = document.createElement('div');
   readonly #stops: (() => void)[] = [];
-  #search: SearchAddon | null = null;
+  #search: Promise<SearchAddon> | null = null;
   #opened = false;
   #resizeTimer: ReturnType<typeof setTimeout> | undefined;
   #sentSize = '';
@@ -156,11 +156,12 @@ export class TerminalDisplay implements ProcessDisplay {
   }
 
   /** The search addon, loaded on first use. */
-  async search(): Promise<SearchAddon> {
-    if (this.#search !== null) return this.#search;
-    const { SearchAddon: Addon } = await import('@xterm/addon-search');
-    this.#search = new Addon();
-    this.terminal.loadAddon(this.#search);
+  search(): Promise<SearchAddon> {
+    this.#search ??= import('@xterm/addon-search').then(({ SearchAddon: Addon }) => {
+      const addon = new Addon();
+      this.terminal.loadAddon(addon);
+      return addon;
+    });
     return this.#search;
   }
 

@@ -1,0 +1,253 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { connect, type ExecServerClient } from '../../src/client/index.ts';
+import { type RunningServer, runServer } from '../../src/server/serve.ts';
+import { hasChromium, TestBrowser } from '../support/chromium.ts';
+import {
+  consoleLink,
+  goTo,
+  hasRole,
+  isOnline,
+  openConsole,
+  seesText,
+  typeKeys,
+} from '../support/console-page.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
+let server: RunningServer;
+let client: ExecServerClient;
+let browser: TestBrowser;
+/** The page of a user who may do everything. */
+let page: Page;
+
+beforeAll(async () => {
+  if (!hasChromium) return;
+  server = await runServer({ console: true, logLevel: 'error' });
+  client = await connect(server.url!);
+  browser = await TestBrowser.launch();
+  page = await openConsole(browser, server);
+});
+beforeEach(async () => {
+  await page?.evaluate(() => {
+    location.hash = '#/';
+  });
+});
+afterAll(async () => {
+  await browser?.close();
+  await client?.close();
+  await server?.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Polls until the assertion holds. */
+const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+
+const startField = (page: Page) => page.getByLabel('Command to start');
+
+test('the first view has at most 200 KB, the terminal included', () => {
+  const assets = join(import.meta.dirname, '../../dist/console-page/assets');
+  const later = /^(addon-search|player|icon)-/;
+  const first = readdirSync(assets).filter((name) => !later.test(name));
+  const bytes = first.reduce((sum, name) => sum + gzipSync(readFileSync(join(assets, name))).length, 0);
+  expect(first.length).toBeGreaterThanOrEqual(3);
+  expect(bytes).toBeLessThan(200 * 1024);
+});
+
+describe.skipIf(!hasChromium)('the page of the console', () => {
+  test('signs in with a link that works once', async () => {
+    const link = await consoleLink(server);
+    const first = await browser.open(link);
+    await isOnline(first);
+    expect(first.url()).not.toContain('code=');
+    const second = await browser.open(link);
+    await second.getByText('This link does not work any more').waitFor();
+    await Promise.all([first.context().close(), second.context().close()]);
+  });
+
+  test('starts a command on a terminal, which this browser still drives after a reload', async () => {
+    await page.keyboard.press('n');
+    await page.keyboard.type('echo hello-$((6*7)); read -r line; exit 3');
+    await page.keyboard.press('Enter');
+    await seesText(page, 'hello-42');
+    await hasRole(page, 'driver');
+    await page.reload();
+    await hasRole(page, 'driver');
+    await seesText(page, 'hello-42');
+    await typeKeys(page, '\n');
+    await page.getByText('Exit 3').first().waitFor();
+  });
+
+  test('starts a command with options, tells its streams apart, and sends it input', async () => {
+    await startField(page).fill('echo to-$WHERE; echo problem >&2; read -r line; echo "got $line in $PWD"');
+    await page.getByLabel('Options').click();
+    await page.getByRole('button', { name: 'Pipes' }).click();
+    await page.getByLabel('Name').fill('job');
+    await page.getByRole('textbox', { name: 'Directory' }).fill(folder);
+    await page.getByLabel('Environment', { exact: true }).fill('WHERE=stdout');
+    await page.getByLabel('Keep stdin open').check();
+    await page.getByRole('button', { name: 'Start' }).click();
+    await page.locator('.line.stdout', { hasText: 'to-stdout' }).waitFor();
+    await page.locator('.line.stderr', { hasText: 'problem' }).waitFor();
+    await page.getByRole('button', { name: 'stderr', exact: true }).click();
+    await page.locator('.line.stdout').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'All', exact: true }).click();
+    await page.getByLabel('A line for stdin').fill('words');
+    await page.keyboard.press('Enter');
+    await page.locator('.line', { hasText: `got words in ${folder}` }).waitFor();
+    await page.getByText('Exit 0').first().waitFor();
+  });
+
+  test('says why a command was not started', async () => {
+    await startField(page).fill('true');
+    await page.getByLabel('Options').click();
+    await page.getByRole('textbox', { name: 'Directory' }).fill('/no/such/folder');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').filter({ hasText: 'The command was not started' }).waitFor();
+    expect(await startField(page).inputValue()).toBe('true');
+  });
+
+  test('lists, filters and ends processes with the keyboard alone', async () => {
+    await client.spawn(['sleep', '1234'], { detached: true, name: 'sleeper' });
+    await Promise.all(Array.from({ length: 150 }, () => client.run(['true'], { detached: true })));
+    await page.keyboard.press('/');
+    await page.keyboard.type('true');
+    const grid = page.getByRole('grid', { name: 'Processes' });
+    await eventually(async () => Number(await grid.getAttribute('aria-rowcount'))).toBeGreaterThanOrEqual(
+      150,
+    );
+    // Only rows near the visible part exist.
+    expect(await page.getByRole('row').count()).toBeLessThan(80);
+    await page.getByLabel('Filter processes').fill('sleep 1234');
+    await eventually(() => grid.getAttribute('aria-rowcount')).toBe('1');
+    await grid.focus();
+    await page.keyboard.press('Delete');
+    await page.getByRole('heading', { name: 'End sleeper?' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('row', { name: 'SIGTERM' }).waitFor();
+    await page.keyboard.press('Escape');
+    await grid.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('It printed nothing').waitFor();
+  });
+
+  test('shows, edits, uploads and downloads files, and finds a conflict', async () => {
+    const path = join(folder, 'notes.md');
+    writeFileSync(path, 'one\ntwo\n');
+    await goTo(page, `files/${folder}`);
+    await page.getByRole('listitem').filter({ hasText: 'notes.md' }).click();
+    await page.locator('.file-text', { hasText: 'two' }).waitFor();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByLabel('Content of notes.md').fill('mine\n');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => readFileSync(path, 'utf8')).toBe('mine\n');
+
+    await page.getByRole('button', { name: 'Edit' }).click();
+    writeFileSync(path, 'theirs\n');
+    await page.getByLabel('Content of notes.md').fill('mine again\n');
+    await page.keyboard.press('Control+s');
+    await page.getByText('was changed on the machine').waitFor();
+    expect(readFileSync(path, 'utf8')).toBe('theirs\n');
+    await page.getByRole('button', { name: 'Replace' }).click();
+    await eventually(() => readFileSync(path, 'utf8')).toBe('mine again\n');
+
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('notes.md');
+    expect(readFileSync(await download.path(), 'utf8')).toBe('mine again\n');
+
+    await goTo(page, `files/${folder}`);
+    const content = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => index % 251));
+    await page.getByLabel('Files to upload').setInputFiles([
+      { name: 'data.bin', mimeType: 'application/octet-stream', buffer: content },
+      { name: '..', mimeType: 'text/plain', buffer: Buffer.from('trick') },
+    ]);
+    await eventually(() => readdirSync(folder)).toContain('data.bin');
+    expect(readFileSync(join(folder, 'data.bin')).equals(content)).toBe(true);
+    await page.getByRole('alert').filter({ hasText: 'was not uploaded' }).waitFor();
+  });
+
+  test('shows the machine', async () => {
+    await goTo(page, 'machine');
+    await page.getByRole('region', { name: 'System' }).getByText(process.version).waitFor();
+    await page.getByRole('button', { name: /^Show all \d+ limits$/ }).click();
+    await page.locator('.limits dt').nth(20).waitFor();
+  });
+
+  test('a link for watching can start, type, end, write and take over nothing', async () => {
+    const shell = await client.spawn(['cat'], { detached: true, tty: true, name: 'watched' });
+    const viewer = await openConsole(browser, server, { readOnly: true });
+    await viewer.getByText('View only').waitFor();
+    expect(await startField(viewer).count()).toBe(0);
+    await goTo(viewer, `processes/${shell.ref}`);
+    await hasRole(viewer, 'viewer');
+    await shell.write('shown-text\n');
+    await seesText(viewer, 'shown-text');
+    await typeKeys(viewer, 'intruder\n');
+    await shell.write('last-text\n');
+    await seesText(viewer, 'last-text');
+    expect(await viewer.locator('.xterm-rows').textContent()).not.toContain('intruder');
+    expect(await viewer.getByRole('button', { name: /Take over|End process/ }).count()).toBe(0);
+    await goTo(viewer, `files/${folder}`);
+    await viewer.locator('.entries').waitFor();
+    expect(await viewer.getByRole('button', { name: /Upload|New folder|Delete|Edit/ }).count()).toBe(0);
+    await viewer.context().close();
+    await shell.terminate();
+  });
+
+  test('signing out ends every tab of the browser', async () => {
+    const own = await openConsole(browser, server);
+    const tab = await own.context().newPage();
+    await tab.goto(own.url());
+    await isOnline(tab);
+    await own.getByRole('button', { name: 'Sign out' }).click();
+    await own.getByText('You are signed out').waitFor();
+    await tab.getByText('You are signed out').waitFor();
+    await own.reload();
+    await own.getByText('You are signed out').waitFor();
+    await own.context().close();
+  });
+
+  test.each([
+    ['expired', 'Your session has expired'],
+    ['kicked', 'Your session was ended'],
+  ])('a session that is %s has its own message', async (error, text) => {
+    const own = await openConsole(browser, server);
+    await own.route('**/console/ticket', (route) =>
+      route.fulfill({ status: 401, json: { error, message: 'over' } }),
+    );
+    browser.proxy.cut();
+    browser.proxy.restore();
+    await own.getByText(text).waitFor();
+    await own.context().close();
+  });
+
+  test('a server that does not answer has its own message, and the page tries again by itself', async () => {
+    await page.route('**/console/session', (route) => route.abort());
+    await page.reload();
+    await page.getByRole('heading', { name: 'The server does not answer' }).waitFor();
+    await page.unroute('**/console/session');
+    await isOnline(page);
+  });
+
+  test('colours follow the system until the user chooses', async () => {
+    const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await eventually(theme).toBe('dark');
+    await page.getByRole('button', { name: 'Colours: as the system' }).click();
+    await eventually(theme).toBe('light');
+    await page.reload();
+    await isOnline(page);
+    expect(await theme()).toBe('light');
+  });
+
+  test('no page has reported a defect or asked another host', () => {
+    expect(browser.defects).toEqual([]);
+    expect([...browser.hosts]).toEqual([new URL(server.url!).host]);
+  });
+});

@@ -1,0 +1,186 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { connect, type ExecServerClient } from '../../src/client/index.ts';
+import { type RunningServer, runServer } from '../../src/server/serve.ts';
+import { hasChromium, TestBrowser } from '../support/chromium.ts';
+import {
+  clickText,
+  goTo,
+  hasRole,
+  isOnline,
+  openConsole,
+  screenOf,
+  seesText,
+  typeKeys,
+} from '../support/console-page.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'console-terminal-'));
+let server: RunningServer;
+let client: ExecServerClient;
+let browser: TestBrowser;
+
+beforeAll(async () => {
+  if (!hasChromium) return;
+  server = await runServer({ console: true, logLevel: 'error' });
+  client = await connect(server.url!);
+  browser = await TestBrowser.launch();
+});
+afterAll(async () => {
+  await browser?.close();
+  await client?.close();
+  await server?.close();
+  rmSync(folder, { recursive: true });
+});
+afterEach(() => {
+  browser?.proxy.restore();
+});
+
+/** Polls until the assertion holds. */
+const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+
+/** Starts a program on a terminal that no client drives. Returns its reference. */
+async function terminal(...argv: string[]): Promise<string> {
+  const starter = await connect({ url: server.url!, detachedSessionTtlMs: 0 });
+  const { ref } = await starter.spawn(argv, { tty: true, detached: true, cwd: folder });
+  await starter.close();
+  return ref!;
+}
+
+describe.skipIf(!hasChromium)('a terminal in the console', () => {
+  test('is watched from a second browser, taken over, typed into and resized', async () => {
+    const ref = await terminal('bash', '--norc');
+    const first = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(first, 'driver');
+    await typeKeys(first, 'echo from-$((40+2))\n');
+    await seesText(first, 'from-42');
+
+    const second = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(second, 'viewer');
+    await seesText(second, 'from-42');
+    await first.locator('.watchers', { hasText: '1' }).waitFor();
+    await typeKeys(second, 'echo ignored-$((1+1))\n');
+
+    await second.getByRole('button', { name: 'Take over' }).click();
+    await hasRole(second, 'driver');
+    await first.getByText('Another client has taken over').waitFor();
+    await hasRole(first, 'viewer');
+    await typeKeys(second, 'echo second-$((50+5))\n');
+    await seesText(first, 'second-55');
+    expect(await screenOf(first)).not.toContain('ignored-2');
+
+    await second.setViewportSize({ width: 560, height: 500 });
+    const columns = async () => (await client.processes.get(ref)).size!.cols;
+    await eventually(columns).toBeLessThan(80);
+    await typeKeys(second, 'tput cols > size\n');
+    await eventually(() => readFileSync(join(folder, 'size'), 'utf8')).toBe(`${await columns()}\n`);
+    await Promise.all([first.context().close(), second.context().close()]);
+  });
+
+  test('shows the true screen of vim after the page is loaded again', async () => {
+    const ref = await terminal('vim', '-u', 'NONE', '-N', 'notes.txt');
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(page, 'driver');
+    await seesText(page, '~');
+    await typeKeys(page, 'ifirst line\nsecond-line');
+    await seesText(page, 'second-line');
+    const before = await screenOf(page);
+
+    await page.reload();
+    await hasRole(page, 'driver');
+    await seesText(page, 'second-line');
+    expect(await screenOf(page)).toBe(before);
+    await typeKeys(page, ' goes-on\u001b:wq\n');
+    await page.getByText('Exit 0').first().waitFor();
+    expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe('first line\nsecond-line goes-on\n');
+    await page.context().close();
+  });
+
+  test('goes on after a lost connection, and says meanwhile that programs keep running', async () => {
+    const ref = await terminal('bash', '--norc');
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(page, 'driver');
+    await typeKeys(page, 'read -r; echo back-$((90+9))\n');
+    await seesText(page, 'read');
+
+    browser.proxy.cut();
+    await page.getByText('Programs keep running').waitFor();
+    await page.locator('[data-connection=recovering]').waitFor();
+    browser.proxy.restore();
+    await isOnline(page);
+    await page.locator('.banner').waitFor({ state: 'detached' });
+    await typeKeys(page, '\n');
+    await seesText(page, 'back-99');
+    await page.context().close();
+  });
+
+  test('keeps escape sequences away from the page', async () => {
+    const script = [
+      String.raw`printf '\033]0;<img src=x onerror=alert(1)>\007'`,
+      String.raw`printf '\033]8;;https://target.example/path\033\\innocent-text\033]8;;\033\\ '`,
+      String.raw`printf '\033]8;;javascript:alert(1)\033\\script-text\033]8;;\033\\\n'`,
+      String.raw`printf '\033]52;c;%s\007' "$(printf stolen | base64)"`,
+      String.raw`printf '\033]52;c;?\007<b id=injected>bold</b>\n'`,
+      'read -r line',
+    ].join('; ');
+    const ref = await terminal('sh', '-c', script);
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await seesText(page, 'script-text');
+    const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+    const opened: string[] = [];
+    page.context().on('page', (other) => opened.push(other.url()));
+
+    // The title is text.
+    expect(await page.locator('.terminal-title').textContent()).toBe('<img src=x onerror=alert(1)>');
+    expect(await page.locator('#injected, .terminal-title img').count()).toBe(0);
+    // A write to the clipboard waits for a click.
+    await page.getByText('wants to copy 6 characters').waitFor();
+    expect(await clipboard()).not.toBe('stolen');
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await eventually(clipboard).toBe('stolen');
+    // A link shows where it leads, before it is opened.
+    await clickText(page, 'innocent-text');
+    await page.getByText('https://target.example/path').first().waitFor();
+    expect(opened).toEqual([]);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await clickText(page, 'script-text');
+    expect(await page.getByText('This link leads to').count()).toBe(0);
+    expect(opened).toEqual([]);
+    await page.context().close();
+  });
+
+  test('is searched, and shows all of a large output', async () => {
+    const ref = await terminal('sh', '-c', 'seq 1 400000; echo needle-at-the-end; read -r line');
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await seesText(page, 'needle-at-the-end');
+    await typeKeys(page, '');
+    await page.keyboard.press('Control+Shift+F');
+    await page.getByLabel('Text to find').fill('399998');
+    await page.getByText('1 of 1').waitFor();
+    await page.keyboard.press('Escape');
+    await page.context().close();
+  });
+
+  test('has keys that phones lack', async () => {
+    const ref = await terminal('bash', '--norc');
+    const page = await openConsole(browser, server);
+    await page.setViewportSize({ width: 360, height: 740 });
+    await goTo(page, `processes/${ref}`);
+    await hasRole(page, 'driver');
+    await typeKeys(page, 'cat\n');
+    await page.getByRole('button', { name: 'Ctrl for the next key' }).click();
+    await typeKeys(page, 'c');
+    await seesText(page, /\^C/);
+    await page.getByRole('button', { name: 'Up', exact: true }).click();
+    await seesText(page, /cat(.|\n)*cat/);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
+    await page.context().close();
+  });
+
+  test('no page has reported a defect or asked another host', () => {
+    expect(browser.defects).toEqual([]);
+    expect([...browser.hosts]).toEqual([new URL(server.url!).host]);
+  });
+});

@@ -1,0 +1,68 @@
+import type { Page } from 'playwright-core';
+import type { RunningServer } from '../../src/server/serve.ts';
+import type { TestBrowser } from './chromium.ts';
+import { ConsoleBrowser } from './console-browser.ts';
+
+/** Opens the console of a server, signed in. */
+export async function openConsole(
+  browser: TestBrowser,
+  server: RunningServer,
+  { readOnly = false, hash = '' } = {},
+): Promise<Page> {
+  const page = await browser.open(await consoleLink(server, readOnly), { acceptDownloads: true });
+  await isOnline(page);
+  if (hash !== '') await goTo(page, hash);
+  return page;
+}
+
+/** A link to the console of a server without tokens. */
+export async function consoleLink(server: RunningServer, readOnly = false): Promise<string> {
+  const origin = server.url!.replace('ws:', 'http:');
+  const { json } = await new ConsoleBrowser(origin).post('code', { readOnly }, { origin: '' });
+  return `${origin}/console/#code=${json.code}`;
+}
+
+export async function isOnline(page: Page): Promise<void> {
+  await page.locator('[data-connection=online]').waitFor();
+}
+
+/** Goes to a view of the environment that is shown. */
+export async function goTo(page: Page, place: string): Promise<void> {
+  await page.evaluate((to) => {
+    location.hash = `#/${location.hash.split('/')[1]}/${to}`;
+  }, place);
+}
+
+/** Waits until the terminal shows a text without spaces. */
+export async function seesText(page: Page, text: string | RegExp): Promise<void> {
+  await page.locator('.xterm-rows', { hasText: text }).waitFor();
+}
+
+/** The lines of the terminal, as they are shown. */
+export async function screenOf(page: Page): Promise<string> {
+  const lines = await page.locator('.xterm-rows > div').allTextContents();
+  return lines
+    .map((line) => line.replaceAll('\u00a0', ' ').trimEnd())
+    .join('\n')
+    .trimEnd();
+}
+
+/** Waits until this page drives the process, or watches it. */
+export async function hasRole(page: Page, role: 'driver' | 'viewer'): Promise<void> {
+  await page.locator(`[data-role=${role}]`).waitFor();
+}
+
+/** Clicks on a text in the terminal. The letters themselves receive no clicks. */
+export async function clickText(page: Page, text: string): Promise<void> {
+  const box = await page.locator('.xterm-rows span', { hasText: text }).first().boundingBox();
+  await page.mouse.move(box!.x + 10, box!.y + box!.height / 2);
+  await page.mouse.move(box!.x + 12, box!.y + box!.height / 2);
+  await page.mouse.down();
+  await page.mouse.up();
+}
+
+/** Types into the terminal. */
+export async function typeKeys(page: Page, text: string): Promise<void> {
+  await page.locator('.terminal-host textarea').focus();
+  await page.keyboard.type(text);
+}
