@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { dark, preferences, setPreference, type Theme } from './base/preferences.ts';
-import { go, hrefOf, route, type View } from './base/route.ts';
+import { go, hrefOf, parseRoute, route, type View } from './base/route.ts';
 import { useStore } from './base/store.ts';
 import { ConnectionBanner, ConnectionPill } from './connection/connection-status.tsx';
 import { Workspace } from './connection/workspace.ts';
@@ -49,8 +49,8 @@ export function Shell({
     (client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording === true;
 
   useEffect(() => {
-    // The address may have changed since the page was rendered.
-    const current = route.value;
+    // The address may have changed since, and its event may still be on the way.
+    const current = parseRoute(location.hash);
     if (current.environment !== name) go({ ...current, environment: name }, { replace: true });
   }, [place, name]);
   useEffect(() => {

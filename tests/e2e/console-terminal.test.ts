@@ -117,6 +117,7 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
 
   test('keeps escape sequences away from the page', async () => {
     const script = [
+      'echo ready; read -r line',
       String.raw`printf '\033]0;<img src=x onerror=alert(1)>\007'`,
       String.raw`printf '\033]8;;https://target.example/path\033\\innocent-text\033]8;;\033\\ '`,
       String.raw`printf '\033]8;;javascript:alert(1)\033\\script-text\033]8;;\033\\\n'`,
@@ -127,6 +128,9 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     const ref = await terminal('sh', '-c', script);
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await hasRole(page, 'driver');
+    await seesText(page, 'ready');
+    await typeKeys(page, '\n');
     await seesText(page, 'script-text');
     const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
     const opened: string[] = [];

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { formatBytes, formatCommand, formatDuration, formatTime } from '../../base/format.ts';
 import { go, hrefOf, route } from '../../base/route.ts';
 import { useStore } from '../../base/store.ts';
@@ -123,11 +123,15 @@ function Tab({
   isCurrent: boolean;
   onClose: () => void;
 }): JSX.Element {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (isCurrent) element.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [isCurrent]);
   const { info } = useStore(tab.state);
   const label = info === null ? tab.ref : (info.name ?? formatCommand(info.argv));
   const kind = info === null ? 'done' : statusOf(info).kind;
   return (
-    <div class={isCurrent ? 'tab current' : 'tab'}>
+    <div ref={element} class={isCurrent ? 'tab current' : 'tab'}>
       <a role="tab" aria-selected={isCurrent} href={hrefOf({ ...route.value, item: tab.ref })} title={label}>
         <span class={`dot ${kind}`} />
         <span class="ellipsis">{label}</span>

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from '../../ui/icons.tsx';
 import type { TerminalDisplay } from './terminal-display.ts';
 
@@ -36,7 +36,8 @@ export function SearchBar({
     if (!found) setResult('No match');
   };
 
-  useEffect(() => {
+  // Before the first key: a search reports its result only once.
+  useLayoutEffect(() => {
     field.current?.focus();
     let stop: { dispose(): void } | null = null;
     let closed = false;
