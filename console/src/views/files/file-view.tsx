@@ -128,9 +128,14 @@ export function FileView({
               </button>
             )}
             {workspace.mayWriteFiles && content?.text != null && (
-              <button type="button" class="button small" onClick={() => setDraft(content.text)}>
+              <button
+                type="button"
+                class="button small"
+                aria-label="Edit"
+                onClick={() => setDraft(content.text)}
+              >
                 <Icon name="edit" size={14} />
-                Edit
+                <span class="button-label">Edit</span>
               </button>
             )}
             <button

@@ -99,13 +99,23 @@ export function FolderView({
         <span class="spring" />
         {mayWrite && (
           <>
-            <button type="button" class="button small" onClick={() => setNaming(true)}>
+            <button
+              type="button"
+              class="button small"
+              aria-label="New folder"
+              onClick={() => setNaming(true)}
+            >
               <Icon name="plus" size={14} />
-              New folder
+              <span class="button-label">New folder</span>
             </button>
-            <button type="button" class="button small" onClick={() => picker.current?.click()}>
+            <button
+              type="button"
+              class="button small"
+              aria-label="Upload"
+              onClick={() => picker.current?.click()}
+            >
               <Icon name="upload" size={14} />
-              Upload
+              <span class="button-label">Upload</span>
             </button>
             <input
               ref={picker}

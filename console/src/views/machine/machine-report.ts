@@ -63,7 +63,10 @@ export function metricRows(metrics: Readonly<Record<string, unknown>>): readonly
 }
 
 function metricRow(name: string, value: unknown): ReportRow {
-  const words = name.replaceAll(/([A-Z])/g, ' $1').toLowerCase().replace('processes processes', 'processes');
+  const words = name
+    .replaceAll(/([A-Z])/g, ' $1')
+    .toLowerCase()
+    .replace('processes processes', 'processes');
   const label = `${words[0]!.toUpperCase()}${words.slice(1)}`;
   if (typeof value !== 'number') return { name: label, value: String(value) };
   return { name: label, value: words.endsWith(' bytes') ? formatBytes(value) : value.toLocaleString() };
@@ -87,6 +90,8 @@ export function auditRow(record: Readonly<Record<string, unknown>>): AuditRow {
     time: date === null || Number.isNaN(date.getTime()) ? '' : formatTime(date),
     subject: typeof record.subject === 'string' ? record.subject : '',
     event: String(record.event ?? ''),
-    detail: details.map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`).join('  '),
+    detail: details
+      .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+      .join('  '),
   };
 }

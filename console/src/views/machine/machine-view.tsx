@@ -21,11 +21,11 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
   const client = useStore(workspace.connection.client);
   const [report, setReport] = useState<MachineReport | null>(null);
   const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
+  const [busy, setBusy] = useState(true);
   const load = async () => {
     setBusy(true);
     try {
-      setReport((await fetchMachine(workspace.connection.name)) as MachineReport);
+      setReport((await fetchMachine(workspace.connection.name)) as MachineReport | null);
       setError(null);
     } catch (failure) {
       setError(describeError(failure));
@@ -47,10 +47,23 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
       </header>
       {error !== null && <ErrorNotice text={`The machine cannot be examined. ${error}`} />}
       {report === null ? (
-        error === null && <div class="card placeholder" aria-busy="true" />
+        error === null &&
+        (busy ? (
+          <div class="card placeholder" aria-busy="true" />
+        ) : (
+          <Empty icon="machine" title="Nothing is known about this machine">
+            <p>
+              Its server is reached through another one. Run <code>exec-server doctor</code> on the machine
+              itself.
+            </p>
+          </Empty>
+        ))
       ) : (
         <div class="cards">
-          <Facts title="System" rows={systemRows(report, directory && decodeURI(new URL(directory).pathname))} />
+          <Facts
+            title="System"
+            rows={systemRows(report, directory && decodeURI(new URL(directory).pathname))}
+          />
           {report.metrics !== null && <Facts title="Server" rows={metricRows(report.metrics)} />}
           <Checks checks={report.checks} />
           <Limits limits={report.limits} />
@@ -154,7 +167,8 @@ function Audit({ audit }: { audit: MachineReport['audit'] }): JSX.Element {
       {audit === null || audit.length === 0 ? (
         <Empty icon="processes" title="No audit records">
           <p>
-            Start the server with <code>--audit-log FILE</code> to see here who did what. A link for watching does not show them.
+            Start the server with <code>--audit-log FILE</code> to see here who did what. A link for watching
+            does not show them.
           </p>
         </Empty>
       ) : (
