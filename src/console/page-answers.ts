@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { once } from '../base/once.ts';
 import { type Answer, fail } from './answers.ts';
-import { newSecret } from './one-time-secrets.ts';
 import type { OwnOrigin } from './own-origin.ts';
-import { type PageFiles, readPageFiles, STYLE_NONCE_PLACEHOLDER } from './page-files.ts';
+import { type PageFiles, readPageFiles } from './page-files.ts';
 import { CONSOLE_PATH } from './paths.ts';
 import { pagePolicy } from './security-headers.ts';
 
@@ -52,14 +51,13 @@ export class PageAnswers {
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
 function page({ html }: PageFiles, { host, secure }: OwnOrigin): Answer {
-  const nonce = newSecret();
   return {
     status: 200,
-    body: html.replaceAll(STYLE_NONCE_PLACEHOLDER, nonce),
+    body: html,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       // A request for a page does not say whether a proxy in front of a listener without TLS has TLS.
-      ...pagePolicy(nonce, [...(secure ? [] : [`ws://${host}`]), `wss://${host}`]),
+      ...pagePolicy([...(secure ? [] : [`ws://${host}`]), `wss://${host}`]),
     },
   };
 }
