@@ -271,7 +271,7 @@ describe('a large file', () => {
       if (signal === 'SIGINT') {
         expect(outcome.code).toBe(130);
         expect(outcome.stderr).toMatch(
-          /interrupted; run the same command to continue with the part .*\.part\n$/,
+          /interrupted; files that were copied are complete; run the same command to continue with the part .*\.part\n$/,
         );
       }
       await waitFor('the part', () => readdirSync(at('there')).every((name) => name.endsWith('.part')));

@@ -50,6 +50,7 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
     if (!readerGone.signal.aborted) throw error;
   }
   await output.flush();
+  if (output.failure !== null) throw output.failure;
   if (readerGone.signal.aborted) return { text: '', exitCode: READER_GONE };
   return { text: '', exitCode: log.isIncomplete ? INCOMPLETE : 0 };
 }

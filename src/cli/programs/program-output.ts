@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
@@ -12,8 +13,10 @@ export interface ProgramExit {
 
 /** Shows what happens with a program. */
 export interface ProgramOutput {
-  /** Resolves when the reader of stdout or stderr is gone. */
+  /** Resolves when the reader of stdout or stderr is gone, or when they cannot be written: see {@link failure}. */
   readonly readerGone: Promise<void>;
+  /** Why stdout or stderr cannot be written; null when their readers are there or have ended. */
+  readonly failure: RunError | null;
   started(ref: string | null, name: string | null): void;
   /** Resolves when more output may be written: a slow reader is waited for. The time is shown if there is one. */
   write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void>;
@@ -30,6 +33,7 @@ export interface ProgramOutput {
 /** Writes to stdout and stderr, and waits for slow readers. A reader that is gone is no error. */
 export class StandardStreams {
   readonly readerGone: Promise<void>;
+  failure: RunError | null = null;
   readonly #stdout: Writable;
   readonly #stderr: Writable;
   readonly #gone = new Set<Writable>();
@@ -42,8 +46,9 @@ export class StandardStreams {
       this.#reportGone = resolve;
     });
     for (const stream of [stdout, stderr]) {
-      stream.on('error', (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+      stream.on('error', (error) => {
+        if (!isReaderGone(error))
+          this.failure ??= cannotWrite(stream === stdout ? 'stdout' : 'stderr', error);
         this.#lose(stream);
       });
     }
@@ -93,6 +98,10 @@ export class PlainOutput implements ProgramOutput {
     return this.#streams.readerGone;
   }
 
+  get failure(): RunError | null {
+    return this.#streams.failure;
+  }
+
   started(): void {}
 
   write(stream: OutputStream, _seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {
@@ -138,6 +147,10 @@ export class JsonOutput implements ProgramOutput {
 
   get readerGone(): Promise<void> {
     return this.#streams.readerGone;
+  }
+
+  get failure(): RunError | null {
+    return this.#streams.failure;
   }
 
   started(ref: string | null, name: string | null): void {

@@ -109,6 +109,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     timeout: flags.timeout ?? null,
     isOnTerminal,
     json: flags.json === true,
+    failure: output.failure,
   });
 }
 
