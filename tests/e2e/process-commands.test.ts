@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -383,6 +384,16 @@ test.concurrent.each<[string, string[], number, RegExp]>([
   const { stderr, ...outcome } = await user.run(args);
   expect(outcome).toEqual({ code, signal: null, stdout: '' });
   expect(stderr).toMatch(message);
+});
+
+test('a result that cannot be written is a failure', async () => {
+  const { status, stderr } = spawnSync('sh', ['-c', `${process.execPath} ${CLI} ps > /dev/full`], {
+    ...{ encoding: 'utf8', env: { ...process.env, HOME: user.workspace.path, ...user.env } },
+  });
+  expect([status, stderr]).toEqual([
+    125,
+    expect.stringMatching(/^exec-server: cannot write to stdout: ENOSPC/),
+  ]);
 });
 
 test('prints failures as JSON', async () => {

@@ -18,6 +18,8 @@ interface TargetFlags {
   readonly environment: string | null;
   /** The value of --token-file. */
   readonly tokenFile: string | null;
+  /** What names the environment, for errors, if it is not -E. */
+  readonly source?: string;
 }
 
 /** Where a command looks for the environment. */
@@ -52,7 +54,7 @@ export interface Target {
  */
 export async function findTarget(flags: TargetFlags, sources: TargetSources): Promise<Target> {
   const { env } = sources;
-  if (flags.environment !== null) return named(flags.environment, '-E', flags, sources);
+  if (flags.environment !== null) return named(flags.environment, flags.source ?? '-E', flags, sources);
   if (env.EXEC_SERVER_URL) return named(env.EXEC_SERVER_URL, 'EXEC_SERVER_URL', flags, sources);
   const { selectionFor } = await import('./selection.ts');
   const selection = selectionFor(sources.directory, env);
