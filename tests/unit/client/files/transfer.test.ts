@@ -8,10 +8,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ExecutorFileSystem } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
-import { NodeFiles } from '../../../../src/client/files/node-files.ts';
 import { Transfer } from '../../../../src/client/files/transfer/transfer.ts';
 import type { TransferProgress } from '../../../../src/client/files/transfer-result.ts';
 import {
@@ -19,25 +18,12 @@ import {
   TRANSFER_LISTED_PATHS,
   TRANSFER_RETRIES,
 } from '../../../../src/client/limits.ts';
-import { LocalEnvironment } from '../../../../src/environment/local-environment.ts';
 import { descriptorsOf } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { Scratch } from '../../files/local/scratch.ts';
+import { transferFixture, unsupported } from './transfer-fixture.ts';
 
-const environment = new LocalEnvironment();
-afterAll(() => environment.dispose());
-const scratch = new Scratch();
-const at = (name: string): string => scratch.at(name);
-const real = environment.fileSystem;
+const { at, real, filesWith, environment } = transferFixture();
 
-/** The files of this machine, with some operations replaced. */
-function filesWith(operations: Partial<ExecutorFileSystem>): NodeFiles {
-  return new NodeFiles({ fileSystem: { ...real, ...operations }, defaultDirectory: async () => null });
-}
-
-const unsupported = async () => {
-  throw new ClientError('unsupported', 'the server cannot do that');
-};
 const inPlaceOnly: ExecutorFileSystem['replaceFile'] = (path, content, options) =>
   options?.atomic === false ? real.replaceFile(path, content, options) : unsupported();
 
