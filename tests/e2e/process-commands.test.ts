@@ -397,6 +397,15 @@ test('a result that cannot be written is a failure', async () => {
 });
 
 test('prints failures as JSON', async () => {
+  const lost = await user.run(['ps', '--json', '-E', 'ws://127.0.0.1:1']);
+  expect([lost.code, JSON.parse(lost.stderr)]).toEqual([
+    125,
+    {
+      code: 'connectFailed',
+      message: 'cannot reach ws://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+      hint: 'check the address and that the server is running',
+    },
+  ]);
   const { code, stderr } = await user.run(['wait', '--json', 'nothing']);
   expect([code, JSON.parse(stderr)]).toEqual([
     125,
