@@ -189,13 +189,8 @@ export class ClientCore {
     return this.#capabilities;
   }
 
-  /** Whether a base64 parameter may be a Uint8Array. The connection encodes it where the server does not run in this process. */
+  /** Whether a base64 parameter may be a Uint8Array. The connection encodes it where it does not carry bytes. */
   readonly takesBytes = true;
-
-  /** Whether the server runs in this process, so that bytes need no base64. */
-  get carriesBytes(): boolean {
-    return this.#link?.carriesBytes ?? false;
-  }
 
   /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: (state: ClientState, failure: ClientError | null) => void): () => void {

@@ -9,10 +9,7 @@ export function bytesParam(bytes: Uint8Array, { takesBytes = false }: { takesByt
   return takesBytes ? (new Uint8Array(bytes) as unknown as string) : encodeBase64(bytes);
 }
 
-/**
- * Returns the bytes of a base64 member of a message; null when it is invalid. When both ends are in one process,
- * the member is already bytes.
- */
+/** Returns the bytes of a base64 member of a message; null when it is invalid. In a binary message the member is already bytes. */
 export function receivedBytes(member: unknown): Uint8Array | null {
   if (member instanceof Uint8Array) return member;
   return typeof member === 'string' ? decodeBase64(member) : null;

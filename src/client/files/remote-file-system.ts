@@ -32,8 +32,6 @@ import { trimSandbox } from './sandbox-context.ts';
 /** The part of a client that a remote file system needs. */
 export interface FileSystemClient extends WatchClient {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
-  /** Whether the server gets a Uint8Array itself, because it runs in this process. Default: false. */
-  readonly carriesBytes?: boolean;
   /** Whether a base64 parameter may be a Uint8Array. Default: false. */
   readonly takesBytes?: boolean;
 }
@@ -230,12 +228,10 @@ export class RemoteFileSystem implements ExecutorFileSystem {
         const source = typeof content === 'function' ? await content(part) : { offset: 0, content };
         let { offset } = source;
         const writes: Promise<void>[] = [];
-        // A server in this process gets the block itself, which is valid only until the next one is requested.
-        const maxWrites = this.#client.carriesBytes ? 1 : FILE_BLOCKS_IN_FLIGHT;
         for await (const block of blocksOf(source.content, options.signal)) {
           writes.push(handled(file.write(offset, block)));
           offset += block.length;
-          if (writes.length === maxWrites) await writes.shift();
+          if (writes.length === FILE_BLOCKS_IN_FLIGHT) await writes.shift();
         }
         await Promise.all(writes);
       } catch (error) {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeTextFrames } from '../../../src/transport/text-frame-encoder.ts';
+import { encodeTextFrames } from '../../../src/transport/frame-encoder.ts';
 
 /** Parses the bytes with the websocket library. */
 function decode(bytes: Buffer): string[] {
