@@ -19,6 +19,8 @@ export class RemoteFile {
   readonly #mode: OpenMode;
   readonly #options: CallOptions;
   readonly #handleId = randomHex();
+  /** Memory of blocks that the server has answered. Allocating and collecting a megabyte for each block takes longer than filling it. */
+  readonly #spareBlocks: Uint8Array[] = [];
 
   constructor(client: FileSystemClient, path: string, mode: OpenMode, options: CallOptions) {
     this.#client = client;
@@ -51,8 +53,17 @@ export class RemoteFile {
     return { bytes, eof };
   }
 
+  /** The caller may reuse the bytes. */
   async write(offset: number, bytes: Uint8Array): Promise<void> {
-    await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
+    if (!this.#client.takesBytes || bytes.length < FILE_BLOCK_BYTES) {
+      await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
+      return;
+    }
+    const block = this.#spareBlocks.pop() ?? new Uint8Array(FILE_BLOCK_BYTES);
+    block.set(bytes);
+    await this.#call('fs/writeBlock', { offset, chunk: block as unknown as string });
+    // Not after an error: the block may still wait to be sent.
+    this.#spareBlocks.push(block);
   }
 
   /** Closes the file. An atomic replacement takes effect. */
