@@ -296,7 +296,7 @@ export class RpcConnection {
       const field = this.#bytesField('notifications', message.method, message.params);
       return { ...message, params: { ...(message.params as object), [field]: bytes } };
     }
-    if (message.kind === 'error') throw new MalformedMessageError('an error is no binary message');
+    if (message.kind === 'error') throw new MalformedMessageError('an error is not sent as a binary message');
     const method = this.#calls.methodOf(message.id);
     // The answer to a call that was given up is ignored.
     if (method === null) return message;
@@ -313,7 +313,7 @@ export class RpcConnection {
   ): string {
     const field = bytesMemberOf(kind, method);
     if (field === null) {
-      throw new MalformedMessageError(`\`${printable(method)}\` is no binary message among ${kind}`, id);
+      throw new MalformedMessageError(`no bytes belong to ${kind} of \`${printable(method)}\``, id);
     }
     const isObject = typeof members === 'object' && members !== null && Object.hasOwn(members, field);
     if (isObject && (members as Record<string, unknown>)[field] === '') return field;
