@@ -7,6 +7,7 @@ import type {
 } from '../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
 import { Activity } from './connection/activity.ts';
+import { withBase64 } from './connection/bytes.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
@@ -220,6 +221,15 @@ export class ClientCore {
     params: CallParamsOf<M>,
     options: CallOptions = {},
   ): Promise<ResultOf<M>> {
+    return withBase64('results', method, await this.callForBytes(method, params, options)) as ResultOf<M>;
+  }
+
+  /** Like {@link call}, for a caller that takes the large base64 member of a result also as a Uint8Array. */
+  async callForBytes<M extends Method>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<M>> {
     const rules = rulesOf(method, params);
     const timeoutMs = options.timeoutMs ?? rules.timeoutMs;
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
@@ -318,7 +328,8 @@ export class ClientCore {
   #notified(method: string, params: unknown): boolean {
     if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
     const routed = this.#route(method, params);
-    if (routed === 'unknown') this.#notifications.emit(method, params);
+    if (routed === 'unknown')
+      this.#notifications.emit(method, () => withBase64('notifications', method, params));
     return routed !== 'unreadable';
   }
 

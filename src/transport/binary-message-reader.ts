@@ -7,7 +7,6 @@ import {
   TEXT_LENGTH_BYTES,
 } from './binary-message.ts';
 import { GrowableBuffer } from './growable-buffer.ts';
-import { BINARY_TEXT_MAX_BYTES } from './limits.ts';
 import type { BytesMessage, LargeMessage } from './transport.ts';
 
 /** Where the parts of a binary message go. */
@@ -32,7 +31,12 @@ export class BinaryMessageReader implements LargeMessage {
 
   add(piece: Uint8Array): void {
     let rest = piece;
-    while (rest.length > 0 && this.#problem === null && this.#bytes === null) rest = this.#addHead(rest);
+    try {
+      while (rest.length > 0 && this.#problem === null && this.#bytes === null) rest = this.#addHead(rest);
+    } catch (error) {
+      if (!(error instanceof BinaryMessageError)) throw error;
+      this.#problem = error.message;
+    }
     if (this.#problem === null) this.#bytes?.add(rest);
   }
 
@@ -44,10 +48,10 @@ export class BinaryMessageReader implements LargeMessage {
   end(): void {
     const bytes = this.#bytes;
     try {
-      if (this.#problem === null && bytes === null) throw new BinaryMessageError(ENDS_IN_TEXT);
-      if (this.#problem !== null) throw new BinaryMessageError(this.#problem);
+      if (this.#problem !== null || bytes === null)
+        throw new BinaryMessageError(this.#problem ?? ENDS_IN_TEXT);
       const text = decodeBinaryText(this.#head.bytes.subarray(TEXT_LENGTH_BYTES));
-      this.#events.bytesMessage({ text, bytes: bytes!.bytes, release: () => bytes!.release() });
+      this.#events.bytesMessage({ text, bytes: bytes.bytes, release: () => bytes.release() });
     } catch (error) {
       if (!(error instanceof BinaryMessageError)) throw error;
       bytes?.release();
@@ -57,17 +61,14 @@ export class BinaryMessageReader implements LargeMessage {
     }
   }
 
-  /** Adds bytes up to the end of the length, and then up to that of the JSON. Returns the rest. */
+  /** Adds bytes up to the end of the length, and then up to that of the JSON. Returns the rest. Throws BinaryMessageError. */
   #addHead(piece: Uint8Array): Uint8Array {
-    const end = this.#headEnd();
-    const part = piece.subarray(0, end - this.#head.length);
+    const part = piece.subarray(0, this.#headEnd() - this.#head.length);
     this.#head.add(part);
-    const isLengthKnown = this.#head.length >= TEXT_LENGTH_BYTES;
-    if (isLengthKnown && this.#headEnd() > BINARY_TEXT_MAX_BYTES) {
-      this.#problem = `the JSON of a binary message has more than ${BINARY_TEXT_MAX_BYTES} bytes`;
-    } else if (isLengthKnown && this.#head.length === this.#headEnd()) {
-      this.#bytes = new GrowableBuffer(Math.max(0, this.#expectedBytes - this.#head.length));
-    }
+    const { length } = this.#head;
+    // Without JSON the head ends with its length.
+    if (length >= TEXT_LENGTH_BYTES && length === this.#headEnd())
+      this.#bytes = new GrowableBuffer(Math.max(0, this.#expectedBytes - length));
     return piece.subarray(part.length);
   }
 

@@ -1,3 +1,4 @@
+import { BINARY_TEXT_MAX_BYTES } from './limits.ts';
 import type { BytesMessage } from './transport.ts';
 
 // A binary message is one binary frame: the length of the JSON in four bytes, most significant first, the JSON, and the bytes of its large
@@ -32,7 +33,11 @@ export function splitBinaryMessage(payload: Uint8Array): BytesMessage {
 /** Reads the length of the JSON. Throws BinaryMessageError. */
 export function readTextLength(payload: Uint8Array): number {
   if (payload.length < TEXT_LENGTH_BYTES) throw new BinaryMessageError(ENDS_IN_TEXT);
-  return new DataView(payload.buffer, payload.byteOffset).getUint32(0);
+  const length = new DataView(payload.buffer, payload.byteOffset).getUint32(0);
+  if (length > BINARY_TEXT_MAX_BYTES) {
+    throw new BinaryMessageError(`the JSON of a binary message has more than ${BINARY_TEXT_MAX_BYTES} bytes`);
+  }
+  return length;
 }
 
 /** Decodes the JSON. Throws BinaryMessageError. */

@@ -1,5 +1,10 @@
+import {
+  BinaryMessageError,
+  encodeBinaryHead,
+  isBinaryMessage,
+  splitBinaryMessage,
+} from './binary-message.ts';
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
-import { BinaryMessageError, encodeBinaryHead, isBinaryMessage, splitBinaryMessage } from './binary-message.ts';
 import {
   type BytesMessage,
   CloseCode,

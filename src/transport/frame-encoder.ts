@@ -1,6 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import { FixedBufferPool } from './buffer-pool.ts';
-import { MASKED_FRAME_MIN_POOLED_BYTES, MASKED_FRAME_POOL_SIZE, MASKED_FRAME_POOLED_BYTES } from './limits.ts';
+import {
+  MASKED_FRAME_MIN_POOLED_BYTES,
+  MASKED_FRAME_POOL_SIZE,
+  MASKED_FRAME_POOLED_BYTES,
+} from './limits.ts';
 import { unmask } from './unmask.ts';
 
 /** The kind of a frame: a whole message or the first part of one, or a later part. */
@@ -70,7 +74,13 @@ export function encodeMaskedFrame(kind: FrameKind, parts: readonly (string | Uin
 }
 
 /** Copies and masks a little at a time, so that the bytes are still in the processor's cache. Returns the next position. */
-function copyMasked(part: Uint8Array, memory: Buffer, start: number, key: Uint8Array, position: number): number {
+function copyMasked(
+  part: Uint8Array,
+  memory: Buffer,
+  start: number,
+  key: Uint8Array,
+  position: number,
+): number {
   for (let from = 0; from < part.length; from += MASKED_STEP_BYTES) {
     const step = part.subarray(from, from + MASKED_STEP_BYTES);
     memory.set(step, start + from);
@@ -123,7 +133,12 @@ function headerLength(length: number): number {
 }
 
 /** Returns the position after the header. */
-function writeHeader(frames: Buffer, at: number, { isBinary, isFirst, isLast }: FrameKind, length: number): number {
+function writeHeader(
+  frames: Buffer,
+  at: number,
+  { isBinary, isFirst, isLast }: FrameKind,
+  length: number,
+): number {
   const opcode = isFirst ? (isBinary ? BINARY : TEXT) : CONTINUATION;
   frames[at] = (isLast ? FINAL_BIT : 0) | opcode;
   if (length < LENGTH_IN_2_BYTES) {

@@ -38,7 +38,8 @@ export class MemoryTransport implements Transport {
     if (!carriesBytes) return;
     this.maxUnansweredRequests = MEMORY_UNANSWERED_REQUESTS;
     this.sendBytes = ({ text, bytes }, released) => {
-      if (!this.#closed) this.peer.#deliver({ text, bytes: released === undefined ? bytes : Buffer.from(bytes) });
+      if (!this.#closed)
+        this.peer.#deliver({ text, bytes: released === undefined ? bytes : Buffer.from(bytes) });
       released?.();
       return !this.#congested;
     };

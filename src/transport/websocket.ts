@@ -3,14 +3,21 @@ import type { IncomingMessage } from 'node:http';
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import { BinaryMessageReader, LargeBinaryFrame } from './binary-message-reader.ts';
 import {
   BinaryMessageError,
   encodeBinaryHead,
   isBinaryMessage,
   splitBinaryMessage,
 } from './binary-message.ts';
-import { encodeMaskedFrame, encodeTextFrames, type FrameKind, frameHeader, WHOLE_BINARY, WHOLE_TEXT } from './frame-encoder.ts';
+import { BinaryMessageReader, LargeBinaryFrame } from './binary-message-reader.ts';
+import {
+  encodeMaskedFrame,
+  encodeTextFrames,
+  type FrameKind,
+  frameHeader,
+  WHOLE_BINARY,
+  WHOLE_TEXT,
+} from './frame-encoder.ts';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
 import { BufferedMessage } from './growable-buffer.ts';
 import { Keepalive, type KeepaliveOptions } from './keepalive.ts';

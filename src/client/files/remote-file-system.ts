@@ -25,7 +25,7 @@ import { serverErrorKind } from '../connection/error-kinds.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../limits.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
-import { checkedResult, decoded, type OpenMode, type OpenOptions, RemoteFile } from './remote-file.ts';
+import { callForBytes, decoded, type OpenMode, type OpenOptions, RemoteFile } from './remote-file.ts';
 import { type WatchClient, watchRemotely } from './remote-file-watch.ts';
 import { trimSandbox } from './sandbox-context.ts';
 
@@ -34,6 +34,8 @@ export interface FileSystemClient extends WatchClient {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
   /** Whether a base64 parameter may be a Uint8Array. Default: false. */
   readonly takesBytes?: boolean;
+  /** Like `call`. The large base64 member of a result may be a Uint8Array. */
+  readonly callForBytes?: WatchClient['call'];
 }
 
 /** The files of a server, through its `fs/*` methods. */
@@ -296,7 +298,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     const { signal, timeoutMs } = options;
     const full = { ...params, ...sandboxParam(options) };
     try {
-      return checkedResult(await this.#client.call(method, full, { signal, timeoutMs }), method);
+      return await callForBytes(this.#client, method, full, { signal, timeoutMs });
     } catch (error) {
       throw asFileError(error);
     }

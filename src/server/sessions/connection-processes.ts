@@ -10,10 +10,10 @@ import {
   printable,
 } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import type { Access } from '../auth/access.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
 import type { ConnectionRecords } from '../records/records.ts';
-import type { BytesMessage } from '../../transport/transport.ts';
 import type { Follower, FollowerSink } from './follower.ts';
 import type { ProcessDirectory, Reader } from './process-directory.ts';
 import type { EventSink } from './process-events.ts';

@@ -7,7 +7,9 @@ import { METHODS, NOTIFICATIONS } from '../../../src/protocol/registry.ts';
 function base64Members(schema: z.ZodMiniType): string[] {
   const { properties = {} } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return Object.entries(properties)
-    .filter(([name, member]) => /^(?:chunk|\w+Base64)$/.test(name) && JSON.stringify(member).includes('"string"'))
+    .filter(
+      ([name, member]) => /^(?:chunk|\w+Base64)$/.test(name) && JSON.stringify(member).includes('"string"'),
+    )
     .map(([name]) => name);
 }
 
@@ -15,7 +17,9 @@ function base64Members(schema: z.ZodMiniType): string[] {
 function found(schemas: readonly (readonly [string, z.ZodMiniType])[]): Record<string, string> {
   const members = schemas.map(([name, schema]) => [name, base64Members(schema)] as const);
   for (const [name, { length }] of members) expect(length, name).toBeLessThan(2);
-  return Object.fromEntries(members.flatMap(([name, [member]]) => (member === undefined ? [] : [[name, member]])));
+  return Object.fromEntries(
+    members.flatMap(([name, [member]]) => (member === undefined ? [] : [[name, member]])),
+  );
 }
 
 test('lists the base64 member of every message that has one', () => {

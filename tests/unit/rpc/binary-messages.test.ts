@@ -51,7 +51,10 @@ test('a request has the bytes beside its params', async () => {
   void client.call('fs/writeBlock', { chunk: LARGE, offset: 1 }).catch(() => {});
   await nextTurn();
   const [request] = serverEvents.requests;
-  expect(request).toMatchObject({ params: { chunk: '', offset: 1 }, bulk: { field: 'chunk', problem: null } });
+  expect(request).toMatchObject({
+    params: { chunk: '', offset: 1 },
+    bulk: { field: 'chunk', problem: null },
+  });
   expect(Buffer.from(request!.bulk!.bytes).equals(LARGE)).toBe(true);
   expect(request!.bulk!.text()).toBe(LARGE.toString('base64'));
   expect(request!.bytes).toBeGreaterThan('{"id":1,"method":"fs/writeBlock"}'.length + LARGE.length);
@@ -114,7 +117,11 @@ test.each([
     '7',
   ],
   ['{"id":7,"method":"constructor","params":{}}', 'no bytes belong to requests of `constructor`', '7'],
-  ['{"id":7,"method":"fs/writeBlock","params":{}}', '`chunk` of a binary message must be an empty string', '7'],
+  [
+    '{"id":7,"method":"fs/writeBlock","params":{}}',
+    '`chunk` of a binary message must be an empty string',
+    '7',
+  ],
   ['{"id":7,"method":"fs/writeBlock"}', '`chunk` of a binary message must be an empty string', '7'],
   [
     '{"id":7,"method":"fs/writeBlock","params":{"chunk":"YQ=="}}',
@@ -129,7 +136,9 @@ test.each([
   ours.sendBytes?.({ text, bytes: LARGE });
   await nextTurn();
   await nextTurn();
-  expect(clientEvents.unexpected).toMatchObject([{ id, error: { code: -32600, message: expect.stringContaining(reason) } }]);
+  expect(clientEvents.unexpected).toMatchObject([
+    { id, error: { code: -32600, message: expect.stringContaining(reason) } },
+  ]);
   expect([...serverEvents.requests, ...serverEvents.notifications]).toEqual([]);
   client.abandon({ code: 1000, reason: '' });
 });

@@ -10,7 +10,10 @@ import { BinaryMessageReader } from '../../../src/transport/binary-message-reade
 import { BINARY_TEXT_MAX_BYTES } from '../../../src/transport/limits.ts';
 
 /** Reads a payload that arrives in these pieces. Returns what arrived, or why nothing did. */
-function read(pieces: readonly Uint8Array[], expectedBytes?: number): { text: string; bytes: Buffer } | string {
+function read(
+  pieces: readonly Uint8Array[],
+  expectedBytes?: number,
+): { text: string; bytes: Buffer } | string {
   let outcome: { text: string; bytes: Buffer } | string | null = null;
   const total = pieces.reduce((sum, { length }) => sum + length, 0);
   const reader = new BinaryMessageReader(expectedBytes ?? total, {
@@ -64,14 +67,16 @@ test.each([
   expect(() => splitBinaryMessage(payload)).toThrow(BinaryMessageError);
 });
 
-test('refuses a JSON that is too long as soon as its length is known, and keeps none of it', () => {
+test('refuses a JSON that is too long, however much of it follows', () => {
   const head = Buffer.alloc(4);
-  head.writeUInt32BE(BINARY_TEXT_MAX_BYTES);
-  expect(read([head, Buffer.alloc(BINARY_TEXT_MAX_BYTES)])).toContain(
-    `more than ${BINARY_TEXT_MAX_BYTES} bytes`,
-  );
+  head.writeUInt32BE(BINARY_TEXT_MAX_BYTES + 1);
+  const reason = `more than ${BINARY_TEXT_MAX_BYTES} bytes`;
+  for (const rest of [0, 10, BINARY_TEXT_MAX_BYTES + 1])
+    expect(read([head, Buffer.alloc(rest)])).toContain(reason);
+  expect(() => splitBinaryMessage(head)).toThrow(reason);
 });
 
 test('text is no binary message', () => {
-  for (const text of ['', '{}', ' {}', '[', '\ufeff{}']) expect(isBinaryMessage(Buffer.from(text))).toBe(false);
+  for (const text of ['', '{}', ' {}', '[', '\ufeff{}'])
+    expect(isBinaryMessage(Buffer.from(text))).toBe(false);
 });

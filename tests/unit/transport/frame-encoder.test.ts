@@ -46,7 +46,9 @@ function received(...frames: Buffer[]): { text: string; isBinary: boolean }[] {
     Receiver: new (options: object) => Writable;
   };
   const receiver = new Receiver({ isServer: true });
-  receiver.on('message', (data: Buffer, isBinary: boolean) => messages.push({ text: data.toString(), isBinary }));
+  receiver.on('message', (data: Buffer, isBinary: boolean) =>
+    messages.push({ text: data.toString(), isBinary }),
+  );
   for (const frame of frames) receiver.write(Buffer.from(frame));
   return messages;
 }
