@@ -7,6 +7,8 @@ import type { BytesMessage } from './transport.ts';
 /** Bytes before the JSON. */
 export const TEXT_LENGTH_BYTES = 4;
 const FIRST_BYTE = 0;
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Whether the payload of a binary frame, or its beginning, is a binary message. Otherwise it is text. */
 export function isBinaryMessage(payload: Uint8Array): boolean {
@@ -15,7 +17,7 @@ export function isBinaryMessage(payload: Uint8Array): boolean {
 
 /** Returns what comes before the bytes. */
 export function encodeBinaryHead(text: string): Uint8Array {
-  const encoded = new TextEncoder().encode(text);
+  const encoded = ENCODER.encode(text);
   const head = new Uint8Array(TEXT_LENGTH_BYTES + encoded.length);
   new DataView(head.buffer).setUint32(0, encoded.length);
   head.set(encoded, TEXT_LENGTH_BYTES);
@@ -43,7 +45,7 @@ export function readTextLength(payload: Uint8Array): number {
 /** Decodes the JSON. Throws BinaryMessageError. */
 export function decodeBinaryText(text: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(text);
+    return DECODER.decode(text);
   } catch {
     throw new BinaryMessageError('the JSON of a binary message is not valid UTF-8');
   }

@@ -1,5 +1,7 @@
+import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import { FILE_OUTPUT_BYTES } from './limits.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
@@ -34,47 +36,78 @@ export class StandardStreams {
   readonly #stderr: Writable;
   readonly #gone = new Set<Writable>();
   #reportGone = () => {};
+  /** Whether stdout is a file, which is written in the background. */
+  readonly #isFile: boolean;
+  /** Why the file could not be written. */
+  #failure: Error | null = null;
 
   constructor(stdout: Writable, stderr: Writable) {
-    this.#stdout = stdout;
+    this.#stdout = inBackground(stdout);
     this.#stderr = stderr;
+    this.#isFile = this.#stdout !== stdout;
     this.readerGone = new Promise((resolve) => {
       this.#reportGone = resolve;
     });
-    for (const stream of [stdout, stderr]) {
+    for (const stream of [this.#stdout, stderr]) {
       stream.on('error', (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
-        this.#lose(stream);
+        if (this.#isFile && stream === this.#stdout) this.#failure ??= error;
+        else if (error.code === 'EPIPE' || error.code === 'EIO') this.#lose(stream);
+        else throw error;
       });
     }
   }
 
   toStdout(data: Uint8Array | string): Promise<void> {
-    return this.#write(this.#stdout, data);
+    return handled(this.#write(this.#stdout, data));
   }
 
   toStderr(data: Uint8Array | string): Promise<void> {
-    return this.#write(this.#stderr, data);
+    return handled(this.#toStderr(data));
   }
 
+  /** Rejects when something could not be written to a file. */
   async flush(): Promise<void> {
-    const flushed = (stream: Writable) =>
-      new Promise<void>((resolve) => void stream.write('', () => resolve()));
-    await Promise.all([this.#stdout, this.#stderr].filter((one) => !this.#gone.has(one)).map(flushed));
+    for (const stream of [this.#stdout, this.#stderr]) await this.#flush(stream);
   }
 
-  #write(stream: Writable, data: Uint8Array | string): Promise<void> {
-    if (this.#gone.has(stream)) return Promise.resolve();
-    return new Promise((resolve) => {
+  /** Both may be the same file, in which the order counts. */
+  async #toStderr(data: Uint8Array | string): Promise<void> {
+    if (this.#isFile) await this.#flush(this.#stdout);
+    await this.#write(this.#stderr, data);
+  }
+
+  async #write(stream: Writable, data: Uint8Array | string): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#gone.has(stream)) return;
+    await new Promise<void>((resolve) => {
       // Also called when the reader is gone, where `drain` never comes.
       if (stream.write(data, () => resolve())) resolve();
     });
+  }
+
+  async #flush(stream: Writable): Promise<void> {
+    if (this.#gone.has(stream)) return;
+    const error = await new Promise((resolve) => void stream.write('', resolve));
+    if (error && this.#isFile && stream === this.#stdout) throw this.#failure ?? error;
   }
 
   #lose(stream: Writable): void {
     this.#gone.add(stream);
     this.#reportGone();
   }
+}
+
+/** A caller need not wait for a note. Its failure is also that of the next write, and of the flush at the end. */
+function handled(work: Promise<void>): Promise<void> {
+  work.catch(() => {});
+  return work;
+}
+
+/** Node writes to a file while everything else waits. This stream does it in a thread. Other streams are returned unchanged. */
+function inBackground(stream: Writable): Writable {
+  const { fd } = stream as { readonly fd?: number };
+  if (fd === undefined || !fstatSync(fd).isFile()) return stream;
+  return createWriteStream('', { fd, autoClose: false, highWaterMark: FILE_OUTPUT_BYTES });
 }
 
 /** Output as the program wrote it. Notes of this command go to stderr. */
