@@ -52,6 +52,7 @@ export const CAPABILITIES = {
   fsHash: '`fs/hash` exists.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',
+  binaryMessages: '`initialize` can request binary messages.',
   legacyCommandExec: 'The `command/exec` dialect exists.',
 } as const;
 

@@ -95,7 +95,6 @@ export const METHODS = {
   }),
   'process/write': method({
     ...exec,
-    bulk: 'chunk',
     params: process.ProcessWriteParams,
     result: process.ProcessWriteResult,
     summary: 'Queues bytes for stdin. The server delays the result while the child does not keep up.',
@@ -220,7 +219,6 @@ export const METHODS = {
   }),
   'tcp/data': method({
     ...stream,
-    bulk: 'chunk',
     params: tcp.TcpDataParams,
     result: process.EmptyResult,
     summary:
@@ -273,7 +271,6 @@ export const METHODS = {
   'fs/writeFile': method({
     ...filesystem,
     needs: 'files.write',
-    bulk: 'dataBase64',
     params: files.FsWriteFileParams,
     result: files.FsDoneResult,
     summary: 'Writes a whole file in place: it keeps its inode, mode and links.',
@@ -378,7 +375,6 @@ export const METHODS = {
     ...handle,
     needs: 'files.write',
     capability: 'fileWriteStreaming',
-    bulk: 'chunk',
     params: files.FsWriteBlockParams,
     result: files.FsDoneResult,
     summary: 'Writes a block of an open file at its offset.',
@@ -437,7 +433,6 @@ export const METHODS = {
   'http/request': method({
     ...web,
     capability: 'httpHeaderEnvVars',
-    bulk: 'bodyBase64',
     params: http.HttpRequestParams,
     result: http.HttpRequestResult,
     summary: 'Sends an HTTP request from the server. The response body comes with the result, or in chunks.',
@@ -472,7 +467,6 @@ export const METHODS = {
     ...exec,
     origin: 'legacy',
     capability: 'legacyCommandExec',
-    bulk: 'chunk',
     params: legacy.CommandExecWriteParams,
     result: legacy.CommandExecWriteResult,
     summary: 'Writes to the stdin of a terminal process; anything else is an error.',

@@ -47,6 +47,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             "Return the `ref` of a started process, and send `process/attachment` for the session's own processes.",
           ),
+          binaryMessages: doc(
+            z._default(z.boolean(), false),
+            'Send binary messages in both directions, if the transport has binary frames.',
+          ),
         }),
       ),
       'Optional features that the client requests.',
@@ -61,6 +65,10 @@ export const InitializeResult = once(() =>
     droppedProcesses: doc(
       z.optional(z.array(DroppedProcess())),
       'The latest 64 closed processes that the server dropped while they waited for a client. Absent without any, and unless requested.',
+    ),
+    binaryMessages: doc(
+      z.optional(z.boolean()),
+      'True when this connection carries binary messages. Absent unless requested.',
     ),
   }),
 );

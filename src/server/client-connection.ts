@@ -186,7 +186,9 @@ export class ClientConnection {
     try {
       const routed = route(message);
       if (routed.method === 'initialize') {
-        void this.#connection.respond(message.id, this.#initialize(routed.params as ParamsOf<'initialize'>));
+        const result = this.#initialize(routed.params as ParamsOf<'initialize'>);
+        void this.#connection.respond(message.id, result);
+        if (result.binaryMessages) this.#connection.useBytes();
       } else {
         this.#submit(message, routed, this.#handlersFor(routed));
       }
@@ -229,9 +231,13 @@ export class ClientConnection {
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
+    const binaryMessages =
+      (params.capabilities?.binaryMessages ?? false) && this.#connection.hasBinaryMessages;
+    if (binaryMessages) this.#connection.acceptBytes();
     return {
       sessionId: session.id,
       environmentInfo: environmentInfo(),
+      ...(binaryMessages && { binaryMessages }),
       ...(reportsDropped && dropped.length > 0 && { droppedProcesses: [...dropped] }),
     };
   }
@@ -263,7 +269,7 @@ export class ClientConnection {
       client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
       enter: () => quotas.enterSocket(session),
-      ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
+      ...(this.#connection.inProcess && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
     const tcp = new ConnectionTcp(this.#connection, {

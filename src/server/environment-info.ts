@@ -83,6 +83,7 @@ function capabilities(
     processLimits: true,
     lifecycleNotifications: true,
     droppedProcesses: true,
+    binaryMessages: true,
     fsAtomicReplace: true,
     fsResume: true,
     shellSnapshotV2: true,

@@ -1,6 +1,8 @@
+import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
 import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
+import { FILE_OUTPUT_BYTES } from './limits.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
@@ -38,19 +40,18 @@ export class StandardStreams {
   readonly #stderr: Writable;
   readonly #gone = new Set<Writable>();
   #reportGone = () => {};
+  /** Whether stdout is a file, which is written in the background. */
+  readonly #isFile: boolean;
 
   constructor(stdout: Writable, stderr: Writable) {
-    this.#stdout = stdout;
+    this.#stdout = inBackground(stdout);
     this.#stderr = stderr;
+    this.#isFile = this.#stdout !== stdout;
     this.readerGone = new Promise((resolve) => {
       this.#reportGone = resolve;
     });
-    for (const stream of [stdout, stderr]) {
-      stream.on('error', (error) => {
-        if (!isReaderGone(error))
-          this.failure ??= cannotWrite(stream === stdout ? 'stdout' : 'stderr', error);
-        this.#lose(stream);
-      });
+    for (const stream of [this.#stdout, stderr]) {
+      stream.on('error', (error) => this.#fail(stream, error));
     }
   }
 
@@ -58,28 +59,48 @@ export class StandardStreams {
     return this.#write(this.#stdout, data);
   }
 
-  toStderr(data: Uint8Array | string): Promise<void> {
-    return this.#write(this.#stderr, data);
+  async toStderr(data: Uint8Array | string): Promise<void> {
+    // Both may be the same file, in which the order counts.
+    if (this.#isFile) await this.#flush(this.#stdout);
+    await this.#write(this.#stderr, data);
   }
 
   async flush(): Promise<void> {
-    const flushed = (stream: Writable) =>
-      new Promise<void>((resolve) => void stream.write('', () => resolve()));
-    await Promise.all([this.#stdout, this.#stderr].filter((one) => !this.#gone.has(one)).map(flushed));
+    for (const stream of [this.#stdout, this.#stderr]) await this.#flush(stream);
   }
 
-  #write(stream: Writable, data: Uint8Array | string): Promise<void> {
-    if (this.#gone.has(stream)) return Promise.resolve();
-    return new Promise((resolve) => {
+  async #write(stream: Writable, data: Uint8Array | string): Promise<void> {
+    if (this.#gone.has(stream)) return;
+    await new Promise<void>((resolve) => {
       // Also called when the reader is gone, where `drain` never comes.
       if (stream.write(data, () => resolve())) resolve();
     });
+  }
+
+  async #flush(stream: Writable): Promise<void> {
+    if (this.#gone.has(stream)) return;
+    const error = await new Promise<Error | null | undefined>((resolve) => void stream.write('', resolve));
+    if (error) this.#fail(stream, error);
+  }
+
+  #fail(stream: Writable, error: Error): void {
+    const isFile = this.#isFile && stream === this.#stdout;
+    if (isFile || !isReaderGone(error))
+      this.failure ??= cannotWrite(stream === this.#stderr ? 'stderr' : 'stdout', error);
+    this.#lose(stream);
   }
 
   #lose(stream: Writable): void {
     this.#gone.add(stream);
     this.#reportGone();
   }
+}
+
+/** Node writes to a file while everything else waits. This stream does it in a thread. Other streams are returned unchanged. */
+function inBackground(stream: Writable): Writable {
+  const { fd } = stream as { readonly fd?: number };
+  if (fd === undefined || !fstatSync(fd).isFile()) return stream;
+  return createWriteStream('', { fd, autoClose: false, highWaterMark: FILE_OUTPUT_BYTES });
 }
 
 /** Output as the program wrote it. Notes of this command go to stderr. */

@@ -10,6 +10,7 @@ import {
   printable,
 } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import type { Access } from '../auth/access.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
 import type { ConnectionRecords } from '../records/records.ts';
@@ -323,12 +324,12 @@ class AttachedPeer implements FollowerSink {
     return this.#peer.saturated;
   }
 
-  sendBulk(frame: Uint8Array, released?: () => void): void {
-    this.#peer.sendBulk(frame, released);
+  sendBulk(message: Uint8Array | BytesMessage, released?: () => void): void {
+    this.#peer.sendBulk(message, released);
   }
 
-  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
-    return this.#peer.sendBulkBytes?.(text, field, bytes) ?? false;
+  takesBytes(length: number): boolean {
+    return this.#peer.takesBytes?.(length) ?? false;
   }
 }
 
