@@ -464,6 +464,7 @@ describe('client.processes', () => {
       startedAt: new Date(1),
       nextSeq: 1,
       attached: [],
+      recording: null,
     };
     expect(await client.processes.list()).toEqual([
       {
