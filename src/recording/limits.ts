@@ -42,3 +42,6 @@ export const RETENTION_CHECK_MS = 600_000;
 
 /** Headers of recordings that are kept in memory. */
 export const CACHED_HEADERS = 10_000;
+
+/** Files of recordings that are read at the same time for clients. */
+export const CONCURRENT_READS = 2;

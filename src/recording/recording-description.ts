@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { type CastHeader, CastReader } from './asciicast.ts';
 import { HEADER_READ_BYTES, TAIL_READ_BYTES } from './limits.ts';
 import { INCOMPLETE_MARKER } from './recording-file.ts';
@@ -17,11 +17,13 @@ export async function describeFile(
   path: string,
   known: FileDescription | null,
 ): Promise<FileDescription | null> {
+  const status = await stat(path).catch(() => null);
+  if (status === null) return null;
+  if (known?.bytes === status.size) return known;
   const handle = await open(path).catch(() => null);
   if (handle === null) return null;
   try {
     const { size } = await handle.stat();
-    if (known !== null && known.bytes === size) return known;
     const header = known?.header ?? (await readHeader(handle, size));
     return header === null ? null : { header, ...(await readEnd(handle, size)) };
   } finally {

@@ -1,10 +1,11 @@
 import { chmod, mkdir, open, readdir, stat, unlink } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import { Semaphore } from '../base/semaphore.ts';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { Logger } from '../observability/log.ts';
 import type { CastHeader } from './asciicast.ts';
-import { CACHED_HEADERS, CLOSE_TIMEOUT_MS, RETENTION_CHECK_MS } from './limits.ts';
+import { CACHED_HEADERS, CLOSE_TIMEOUT_MS, CONCURRENT_READS, RETENTION_CHECK_MS } from './limits.ts';
 import { type FinishedRecording, Recording, type RecordingState } from './recording.ts';
 import { describeFile, type FileDescription } from './recording-description.ts';
 import { RecordingFile } from './recording-file.ts';
@@ -44,6 +45,8 @@ export class RecordingStore {
   readonly #options: RecordingStoreOptions;
   readonly #live = new Map<string, Recording>();
   readonly #described = new Map<string, FileDescription>();
+  /** Clients that list and read must not occupy all threads of the process. */
+  readonly #readers = new Semaphore(CONCURRENT_READS);
   #ready: Promise<void> | null = null;
   /** Bytes of the recordings that have ended, when they were last counted. */
   #endedBytes = 0;
@@ -114,7 +117,7 @@ export class RecordingStore {
     const path = this.#pathOf(recordingId);
     const live = this.#live.get(recordingId);
     const known = this.#described.get(recordingId);
-    const description = await describeFile(path, known ?? null);
+    const description = await this.#limited(() => describeFile(path, known ?? null));
     if (description === null) {
       this.#described.delete(recordingId);
       return null;
@@ -134,14 +137,16 @@ export class RecordingStore {
   async read({ path, bytes }: StoredRecording, offset: number, maxBytes: number): Promise<Buffer> {
     const length = Math.max(0, Math.min(maxBytes, bytes - offset));
     if (length === 0) return Buffer.alloc(0);
-    const handle = await open(path);
-    try {
-      const buffer = Buffer.allocUnsafe(length);
-      const { bytesRead } = await handle.read(buffer, 0, length, offset);
-      return buffer.subarray(0, bytesRead);
-    } finally {
-      await handle.close();
-    }
+    return this.#limited(async () => {
+      const handle = await open(path);
+      try {
+        const buffer = Buffer.allocUnsafe(length);
+        const { bytesRead } = await handle.read(buffer, 0, length, offset);
+        return buffer.subarray(0, bytesRead);
+      } finally {
+        await handle.close();
+      }
+    });
   }
 
   /** Ends the recordings that are still open. Waits a limited time for the disk. */
@@ -149,6 +154,15 @@ export class RecordingStore {
     clearInterval(this.#timer ?? undefined);
     const ending = [...this.#live.values()].map((recording) => recording.end());
     await withTimeout(Promise.all([...ending, this.#retaining]), CLOSE_TIMEOUT_MS, { unref: true });
+  }
+
+  async #limited<Result>(work: () => Promise<Result>): Promise<Result> {
+    await this.#readers.acquire();
+    try {
+      return await work();
+    } finally {
+      this.#readers.release();
+    }
   }
 
   #pathOf(recordingId: string): string {

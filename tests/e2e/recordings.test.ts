@@ -157,6 +157,15 @@ test('records resizes, attached clients, and input only when it was asked for', 
   expect(shown(events)).toBe('ready\r\ntyped\r\n');
 });
 
+test('marks what a sandbox has denied', async () => {
+  const client = await connect('ann');
+  const sandbox = { type: 'readOnly' } as const;
+  const { ref } = await client.call('process/start', { ...shell('s', 'echo x > /nope'), sandbox });
+  const { recordingId } = await ended(client, ref);
+  const { events } = parse(await read(client, recordingId));
+  expect(codes(events).slice(-2)).toEqual(['m the sandbox denied an operation', 'x 2']);
+});
+
 test('records all programs into the configured directory, also those of old clients', async () => {
   const client = await connect('old');
   await client.call('command/exec', {
@@ -223,7 +232,7 @@ test('refuses `record` where recordings are switched off, and when the file cann
   process.env.XDG_STATE_HOME = state;
   onTestFinished(() => void delete process.env.XDG_STATE_HOME);
   mkdirSync(join(state, 'exec-server', 'recordings'), { recursive: true, mode: 0o755 });
-  const other = await startServer();
+  const other = await startServer({ logLevel: 'error' });
   onTestFinished(() => other.close());
   const asking = await other.connect();
   const directory = join(state, 'exec-server', 'recordings');
@@ -244,6 +253,18 @@ test('refuses to start with a directory that others can open', async () => {
   await expect(startServer({ recordDir: open })).rejects.toThrow(
     `cannot keep recordings in ${open}: other users can open ${open}; run: chmod 700 ${open} (--record-dir)`,
   );
+});
+
+test('a server that ends closes the recordings of the programs that it ends', async () => {
+  const directory = join(folder, 'ended');
+  const ending = await startServer({ recordDir: directory, shutdownGracePeriodMs: 5_000 });
+  const client = await ending.connect();
+  await client.call('process/start', shell('p', 'echo started; exec sleep 600'));
+  await client.call('process/read', { processId: 'p', waitMs: 10_000 });
+  await ending.close();
+  const [name] = readdirSync(directory);
+  const { events } = parse(readFileSync(join(directory, name!), 'utf8'));
+  expect(codes(events).filter((event) => !event.startsWith('m'))).toEqual(['o started\r\n', 'x 143']);
 });
 
 test('a server that is killed leaves a playable recording, which the next one lists as incomplete', async () => {

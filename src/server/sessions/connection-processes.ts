@@ -163,7 +163,8 @@ export class ConnectionProcesses {
     if (withTimes !== undefined) process.setTimed(follower, withTimes);
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
-    process.recording?.marker(attachMarker(process, follower, demoted));
+    if (own === undefined || demoted !== null)
+      process.recording?.marker(attachMarker(process, follower, demoted));
     this.#records.attachment('attach', process.ref, {
       role: process.roleOf(follower),
       takenOverFrom: demoted?.sink.clientName ?? null,
