@@ -46,6 +46,7 @@ import { RemoteBackend } from './process/remote-backend.ts';
 import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
+import { Recordings } from './recordings.ts';
 import type { AttachOptions, SharedProcesses } from './sharing.ts';
 import { type PortListener, PortWatch } from './tcp/port-watch.ts';
 import { TcpStreams } from './tcp/tcp-streams.ts';
@@ -57,6 +58,8 @@ export class ClientCore {
   readonly backend: ExecBackend;
   /** Lists the processes of the server and attaches to them, whichever client started them. */
   readonly processes: SharedProcesses;
+  /** Lists and reads the recordings of processes. */
+  readonly recordings: Recordings;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
@@ -113,6 +116,7 @@ export class ClientCore {
     };
     this.backend = new RemoteBackend(host);
     this.processes = new RemoteProcesses(host);
+    this.recordings = new Recordings(host);
     this.#bodies = new HttpBodies(this.#activity);
     this.http = new RemoteHttp(this, this.#bodies);
   }

@@ -41,6 +41,7 @@ export const CAPABILITIES = {
   processScreen: '`process/screen` exists.',
   processForget: '`process/forget` exists.',
   processSetLifetime: '`process/setLifetime` exists.',
+  processRecording: '`process/start` accepts `record`, and `recordings/*` exist.',
   tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',

@@ -9,6 +9,7 @@ import * as legacy from './legacy.ts';
 import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
+import * as recordings from './recordings.ts';
 import * as session from './session.ts';
 import * as sharing from './sharing.ts';
 import * as tcp from './tcp.ts';
@@ -210,6 +211,24 @@ export const METHODS = {
     params: sharing.ProcessSetLifetimeParams,
     result: process.EmptyResult,
     summary: 'Turns a process into a detached one. Refused when it has closed.',
+  }),
+  'recordings/list': method({
+    family: 'exec',
+    needs: 'processes.read',
+    origin: 'extension',
+    capability: 'processRecording',
+    params: recordings.RecordingsListParams,
+    result: recordings.RecordingsListResult,
+    summary: 'Lists recordings of processes, the oldest first, as many as fit into a megabyte.',
+  }),
+  'recordings/read': method({
+    family: 'exec',
+    needs: 'processes.read',
+    origin: 'extension',
+    capability: 'processRecording',
+    params: recordings.RecordingsReadParams,
+    result: recordings.RecordingsReadResult,
+    summary: 'Returns bytes of a recording: lines in the format asciicast v3.',
   }),
   'tcp/connect': method({
     ...stream,

@@ -14,6 +14,7 @@ import {
 } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { NO_TTL } from '../protocol/session.ts';
+import type { RecordingStore } from '../recording/recording-store.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
@@ -35,6 +36,7 @@ import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
+import { recordingHandlers } from './handlers/recording-handlers.ts';
 import { sharingHandlers } from './handlers/sharing-handlers.ts';
 import { tcpHandlers } from './handlers/tcp-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
@@ -60,6 +62,8 @@ export interface ConnectionServices {
   search(): Promise<ContentSearch>;
   tcpConnector(): Promise<TcpConnector>;
   readonly portScanner: PortScanner;
+  /** Null where recordings are switched off. */
+  readonly recordings: RecordingStore | null;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -255,6 +259,7 @@ export class ClientConnection {
       environmentInfo,
       sandboxEnforcer,
       proxies,
+      recordings,
       log,
     } = this.#services;
     const { access } = this.principal;
@@ -290,6 +295,7 @@ export class ClientConnection {
       quotas,
       sandboxEnforcer,
       proxies,
+      recordings,
       log,
       environmentInfo,
       connection: this.#connection,
@@ -302,6 +308,7 @@ export class ClientConnection {
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...sharingHandlers(services),
+      ...recordingHandlers(services),
       ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),

@@ -101,6 +101,7 @@ function capabilities(
   }
   flags.processResize = terminals;
   flags.processSetLifetime = !inProcess;
+  flags.processRecording = config.maxRecordingsBytes > 0;
   return flags;
 }
 

@@ -50,6 +50,7 @@ describe('client.processes', () => {
       startedAt: new Date(1),
       nextSeq: 1,
       attached: [],
+      recording: null,
     };
     expect(await client.processes.list()).toEqual([
       {
