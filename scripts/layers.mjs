@@ -29,6 +29,10 @@ export const LAYERS = {
     subject: 'starts, reads, signals and ends programs; output log, stdin, process tag, resource limits',
     imports: ['native', 'types:protocol'],
   },
+  recording: {
+    subject: 'recordings of programs: asciicast files, masking of secrets, retention',
+    imports: ['observability', 'types:process'],
+  },
   files: {
     subject: 'file operations, path URIs, handles, watching, searching, capability discovery',
     imports: ['types:native', 'types:protocol'],
@@ -64,6 +68,7 @@ export const LAYERS = {
       'rpc',
       'native',
       'process',
+      'recording',
       'files',
       'sandbox',
       'network',

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -385,7 +386,26 @@ test.concurrent.each<[string, string[], number, RegExp]>([
   expect(stderr).toMatch(message);
 });
 
+test('a result that cannot be written is a failure', async () => {
+  const { status, stderr } = spawnSync('sh', ['-c', `${process.execPath} ${CLI} ps > /dev/full`], {
+    ...{ encoding: 'utf8', env: { ...process.env, HOME: user.workspace.path, ...user.env } },
+  });
+  expect([status, stderr]).toEqual([
+    125,
+    expect.stringMatching(/^exec-server: cannot write to stdout: ENOSPC/),
+  ]);
+});
+
 test('prints failures as JSON', async () => {
+  const lost = await user.run(['ps', '--json', '-E', 'ws://127.0.0.1:1']);
+  expect([lost.code, JSON.parse(lost.stderr)]).toEqual([
+    125,
+    {
+      code: 'connectFailed',
+      message: 'cannot reach ws://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+      hint: 'check the address and that the server is running',
+    },
+  ]);
   const { code, stderr } = await user.run(['wait', '--json', 'nothing']);
   expect([code, JSON.parse(stderr)]).toEqual([
     125,

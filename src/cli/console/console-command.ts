@@ -11,12 +11,12 @@ import { type CommandResult, type Host, printed } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
-import { joinTransports } from '../join-transports.ts';
+import { carriesBytes, joinTransports } from '../join-transports.ts';
 import { isPort } from '../ports/forward-spec.ts';
 import { CONSOLE_FLAGS } from '../specs/console-spec.ts';
+import { limitingRewrite, requireReadOnly } from './connection-limits.ts';
 import { CONNECT_TIMEOUT_MS } from './limits.ts';
 import { hasDisplay, openBrowser } from './open-browser.ts';
-import { requireReadOnly, withReadOnly } from './read-only.ts';
 import { shownEnvironments } from './shown-environments.ts';
 
 type Flags = GivenFlags<typeof CONSOLE_FLAGS>;
@@ -154,7 +154,8 @@ async function connect(target: Target, readOnly: boolean, stop: AbortSignal): Pr
       serve: (transport) => {
         // The browser has signed in.
         transport.peerInitialized?.();
-        return joinTransports(transport, server, readOnly ? withReadOnly : undefined);
+        const textOnly = !carriesBytes(server);
+        return joinTransports(transport, server, limitingRewrite({ readOnly, textOnly }));
       },
       close: () => server.close({ code: 1000, reason: 'the page did not connect' }),
     };

@@ -249,7 +249,8 @@ export class ProcessDirectory {
   }
 }
 
-function mayRead({ owner, observe }: Reader, process: { readonly owner: string }): boolean {
+/** Whether a reader may read a process, or what is kept of one. */
+export function mayRead({ owner, observe }: Reader, process: { readonly owner: string }): boolean {
   return observe || process.owner === owner;
 }
 

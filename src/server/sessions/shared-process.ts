@@ -4,6 +4,7 @@ import type { ProcessManager, ProcessObserver, ProcessSummary } from '../../proc
 import type { LimitReason, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { limitExceeded, processDriven } from '../../protocol/errors.ts';
+import type { Recording } from '../../recording/recording.ts';
 import {
   ATTACHMENTS_PER_PROCESS,
   CATCH_UP_PAGE_BYTES,
@@ -73,6 +74,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #lifetime: 'session' | 'detached';
   #manager: ProcessManager;
   #key: string;
+  /** Null when the process is not recorded. */
+  recording: Recording | null = null;
   readonly #directory: Directory;
   readonly #attached = new Set<Follower>();
   /** Null once the session is over. */
@@ -283,6 +286,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       this.#home.announced = 'never';
       this.#home.windowBytes = null;
       this.#home.stream.timed = false;
+      const change = this.#home.sink.attached ? 'connected' : 'disconnected';
+      this.recording?.marker(`${change}: ${shownName(this.#home)}`);
     }
     this.#updateDelivery();
     if (this.#wasShared) this.#announcer.changed();
@@ -331,12 +336,15 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   started(process: ManagedProcess): void {
     this.#process = process;
+    process.tap(this.recording);
     if (process.size !== null) this.textStream = 'pty';
   }
 
   /** Followers that are behind get the exit and the end without the output before it. */
   removed(): void {
     this.#lastSeq = this.nextSeq - 1;
+    // Where something keeps the output open, the process does not close.
+    if (this.#process !== null) void this.recording?.end();
     this.#process = null;
     this.#directory.left(this);
     const home = this.#home;

@@ -29,7 +29,7 @@ function allowed(given: Access, mode = 'read'): Method[] {
 }
 
 const OPEN_TO_ALL = ['initialize', 'environment/info', 'environment/status'];
-const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command)\//.test(name));
+const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command|recordings)\//.test(name));
 const READING = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
@@ -42,9 +42,10 @@ const WRITING = [
   ...['setAttributes', 'createLink'],
 ].map((name) => `fs/${name}`);
 const NETWORK = METHOD_NAMES.filter((name) => /^(?:http|tcp|ports)\//.test(name));
-const OBSERVING = ['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map(
-  (name) => `process/${name}`,
-);
+const OBSERVING = [
+  ...['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map((name) => `process/${name}`),
+  ...['recordings/list', 'recordings/read'],
+];
 const NOT_RESTRICTABLE = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
