@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
@@ -105,6 +106,20 @@ describe('the command', () => {
       client.notify('initialized', {});
       await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
     }
+  });
+
+  test('passes binary messages where the server has them', async () => {
+    const { browser } = await started('-E', 'guarded');
+    const client = await ExecServerClient.connect({
+      open: async () => webSocketTransport(await browser.connect(await browser.ticket())),
+      resumable: false,
+    });
+    onTestFinished(() => client.close());
+    const bytes = Buffer.alloc(3_000_000, 'content');
+    const path = join(user.workspace.path, 'large');
+    await client.files.write(path, bytes);
+    expect(readFileSync(path).equals(bytes)).toBe(true);
+    expect(Buffer.from(await client.files.read(path)).equals(bytes)).toBe(true);
   });
 
   test('ends the connection of the page when the server is lost', async () => {
