@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { once } from '../base/once.ts';
 import { type Answer, fail } from './answers.ts';
 import type { OwnOrigin } from './own-origin.ts';
 import { type PageFiles, readPageFiles } from './page-files.ts';
@@ -8,10 +7,11 @@ import { pagePolicy } from './security-headers.ts';
 
 /** Serves the files of the page. They are read with the first request. */
 export class PageAnswers {
-  readonly #files: () => Promise<PageFiles | null>;
+  readonly #folder: string;
+  #files: Promise<PageFiles | null> | null = null;
 
   constructor(folder: string) {
-    this.#files = once(() => readPageFiles(folder).catch(() => null));
+    this.#folder = folder;
   }
 
   async answer({ method, headers }: IncomingMessage, path: string, origin: OwnOrigin): Promise<Answer> {
@@ -21,7 +21,12 @@ export class PageAnswers {
     if (path === CONSOLE_PATH) {
       return { status: 308, body: '', headers: { location: `${CONSOLE_PATH}/` } };
     }
-    const files = await this.#files();
+    this.#files ??= readPageFiles(this.#folder).catch(() => {
+      // The page may be built later.
+      this.#files = null;
+      return null;
+    });
+    const files = await this.#files;
     if (files === null) {
       return fail(
         503,

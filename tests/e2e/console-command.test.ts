@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
+import { ConsoleBrowser, closeCode, outputThrough } from '../support/console-browser.ts';
 import { CommandUser } from '../support/private-server.ts';
+import { ENVIRONMENT, startExecutorProgram, TestRelay } from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 
 const TOKEN = 'the-token-of-the-guarded-server';
@@ -108,6 +110,25 @@ describe('the command', () => {
     }
   });
 
+  test('opens a browser with a file that only this user can read, and removes it', async () => {
+    const bin = join(user.workspace.path, 'bin');
+    const seen = join(user.workspace.path, 'seen');
+    mkdirSync(bin);
+    const script = `#!/bin/sh\n{ echo "$1"; cat "\${1#file://}"; stat -c %a "\${1#file://}"; } > ${seen}.new\nmv ${seen}.new ${seen}\n`;
+    writeFileSync(join(bin, 'xdg-open'), script, { mode: 0o755 });
+    const env = { PATH: `${bin}:${process.env.PATH}` };
+    const run = user.start(['console', '--open', '-E', open.url!], env);
+    onTestFinished(() => void run.child.kill('SIGKILL'));
+    const link = await firstLine(run);
+    await waitFor('the browser', () => existsSync(seen));
+    const [argument, page, mode] = readFileSync(seen, 'utf8').split('\n');
+    expect(argument).not.toContain('code=');
+    expect([page, mode]).toEqual([expect.stringContaining(`location.replace("${link}")`), '600']);
+    run.child.kill('SIGINT');
+    await run.outcome;
+    expect(existsSync(fileURLToPath(argument!))).toBe(false);
+  });
+
   test('passes binary messages where the server has them', async () => {
     const { browser } = await started('-E', 'guarded');
     const client = await ExecServerClient.connect({
@@ -138,6 +159,19 @@ describe('the command', () => {
     const { code, stderr } = await user.run(['console', flag, value]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
   });
+});
+
+test('shows a server behind a relay', async () => {
+  const relay = await TestRelay.open();
+  const executor = startExecutorProgram(relay);
+  onTestFinished(() => executor.stop().finally(() => relay.close()));
+  await waitFor('the executor', () => executor.stderr().includes('connected to'));
+  const token = user.workspace.file('relay.token', relay.token('harness'));
+  const add = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', token];
+  onTestFinished(async () => void (await user.run(['env', 'rm', 'behind'])));
+  expect(await user.run([...add, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
+  const { browser } = await started('-E', 'behind');
+  expect(await outputThrough(browser, ['echo', 'far away'])).toBe('far away\n');
 });
 
 describe('--link', () => {

@@ -3,13 +3,14 @@ import { chmodSync, mkdirSync, readFileSync, symlinkSync, unlinkSync, writeFileS
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ConsoleBrowser, outputThrough } from '../support/console-browser.ts';
 import { onFreePort } from '../support/free-port.ts';
 import { answerOf, startForward } from '../support/port-forward.ts';
 import { CommandUser } from '../support/private-server.ts';
 import { createSshKeys, spawnSshd, sshMissing } from '../support/sshd.mjs';
 import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLI } from '../unit/cli/run-cli.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
 describe.skipIf(sshMissing() !== null)('an ssh environment', () => {
   const here = new CommandUser();
@@ -53,6 +54,16 @@ exec /usr/bin/ssh -o IdentityFile=${at('user')} -o StrictHostKeyChecking=no -o U
   });
 
   const run = (...args: string[]) => here.run(args, { PATH: `${here.workspace.path}:${process.env.PATH}` });
+
+  test('is shown by the console', async () => {
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    const env = { PATH: `${here.workspace.path}:${process.env.PATH}` };
+    const console = here.start(['console', '--no-open', '-E', url], env);
+    const browser = await ConsoleBrowser.open(await firstLine(console));
+    expect(await outputThrough(browser, ['sh', '-c', 'echo "$XDG_RUNTIME_DIR"'])).toBe(`${there.runtime}\n`);
+    console.child.kill('SIGINT');
+    expect(await console.outcome).toMatchObject({ code: 0, stderr: '' });
+  });
 
   test('uses the private server of the other machine', async () => {
     const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
