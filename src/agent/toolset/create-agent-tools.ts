@@ -1,0 +1,182 @@
+import { unlessAborted } from '../../base/abort.ts';
+import { Semaphore } from '../../base/semaphore.ts';
+import { TimeLimit } from '../../base/time-limit.ts';
+import { DEFAULT_OUTPUT_TOKENS } from '../limits.ts';
+import type { Answer, Call, ToolSpec } from './call.ts';
+import { asToolFailure } from './errors.ts';
+import { ToolFailure } from './failure.ts';
+import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
+import { choice, parseArguments, schemaOf } from './parameters.ts';
+import { EXEC_COMMAND } from './process/exec-command.ts';
+import { Positions } from './process/positions.ts';
+import type {
+  AgentTool,
+  AgentTools,
+  AgentToolsOptions,
+  ResourceContent,
+  ToolContext,
+  ToolResult,
+} from './types.ts';
+import { type NamedEnvironment, Workspace } from './workspace.ts';
+
+/** Creates the tools of a model over one or several environments. Throws an Error for options that cannot work. */
+export function createAgentTools(options: AgentToolsOptions): AgentTools {
+  return new Toolset(options);
+}
+
+const TOOLS: readonly ToolSpec[] = [EXEC_COMMAND];
+
+class Toolset implements AgentTools {
+  readonly tools: readonly AgentTool[];
+  readonly #options: AgentToolsOptions;
+  readonly #targets: ReadonlyMap<string, NamedEnvironment>;
+  readonly #workspace: Workspace;
+  readonly #positions = new Positions();
+  readonly #closing = new AbortController();
+  readonly #calls = new Set<Promise<unknown>>();
+  readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
+    maxWaiting: MAX_WAITING_CALLS,
+    tooManyWaiting: () =>
+      new ToolFailure('Too many calls are running. Wait for some of them, then call again.'),
+  });
+
+  constructor(options: AgentToolsOptions) {
+    this.#options = options;
+    this.#targets = namedTargets(options);
+    this.#workspace = new Workspace(options.sandbox ?? 'off', options.roots ?? []);
+    const specs = TOOLS.filter(({ annotations }) => !options.readOnly || annotations.readOnlyHint);
+    this.tools = specs.map((spec) => this.#bind(spec));
+  }
+
+  tool(name: string): AgentTool | undefined {
+    return this.tools.find((tool) => tool.name === name);
+  }
+
+  readResource(_uri: string): Promise<ResourceContent> {
+    return Promise.reject(new ToolFailure('not implemented yet'));
+  }
+
+  setRoots(roots: readonly string[]): void {
+    this.#workspace.setRoots(roots);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new ToolFailure('The tools are closed. Programs that were started keep running.'));
+    await Promise.allSettled(this.#calls);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #bind(spec: ToolSpec): AgentTool {
+    const names = [...this.#targets.keys()];
+    const environment =
+      names.length > 1
+        ? { environment: choice(`The environment to work in; ${names[0]} by default.`, names) }
+        : {};
+    const parameters = schemaOf({ ...spec.parameters, ...environment }, spec.required);
+    const { name, title, description, annotations } = spec;
+    const call = (args: unknown, context: ToolContext = {}) => {
+      const running = this.#call(spec, parameters, args, context);
+      this.#calls.add(running);
+      return running.finally(() => this.#calls.delete(running));
+    };
+    return { name, title, description, annotations, parameters, call };
+  }
+
+  async #call(
+    spec: ToolSpec,
+    parameters: AgentTool['parameters'],
+    args: unknown,
+    { callId = `call-${crypto.randomUUID()}`, signal, onProgress }: ToolContext,
+  ): Promise<ToolResult> {
+    let target = [...this.#targets.values()][0]!;
+    const signals = [this.#closing.signal, ...(signal === undefined ? [] : [signal])];
+    try {
+      const { environment, ...parsed } = parseArguments(parameters, args);
+      if (environment !== undefined) target = this.#targets.get(String(environment))!;
+      await this.#approve(spec, parsed, callId, target, signals);
+      return await this.#withSlot(signals, async (limited) => {
+        const call: Call = {
+          target,
+          callId,
+          workspace: this.#workspace,
+          positions: this.#positions,
+          maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
+          signal: limited,
+          startedAt: performance.now(),
+          onProgress,
+        };
+        return resultOf(await spec.run(parsed, call));
+      });
+    } catch (error) {
+      return failed(asToolFailure(error, target.name));
+    }
+  }
+
+  async #withSlot<T>(signals: readonly AbortSignal[], work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const limit = new TimeLimit(CALL_LIMIT_MS, signals, { timeUp });
+    try {
+      await this.#slots.acquire(limit.signal);
+      try {
+        return await work(limit.signal);
+      } finally {
+        this.#slots.release();
+      }
+    } finally {
+      limit.end();
+    }
+  }
+
+  async #approve(
+    { name, title, summary }: ToolSpec,
+    args: Readonly<Record<string, unknown>>,
+    callId: string,
+    target: NamedEnvironment,
+    signals: readonly AbortSignal[],
+  ): Promise<void> {
+    const { approve } = this.#options;
+    if (approve === undefined || summary === null) return;
+    const limit = new TimeLimit(null, signals);
+    try {
+      const { signal } = limit;
+      signal.throwIfAborted();
+      const request = { tool: name, title, callId, environment: target.name, arguments: args, signal };
+      const decision = await unlessAborted(
+        Promise.resolve(approve({ ...request, summary: summary(args) })),
+        signal,
+      );
+      if (decision.approved !== true) {
+        throw new ToolFailure(
+          `The user declined this call${decision.reason ? `: ${decision.reason}` : ''}. Do not repeat it; choose another way, or ask the user.`,
+          { declined: true },
+        );
+      }
+    } finally {
+      limit.end();
+    }
+  }
+}
+
+function resultOf({ text, structured, resources = [], isError = false }: Answer): ToolResult {
+  return { text, isError, structured, resources };
+}
+
+function failed({ message, facts }: ToolFailure): ToolResult {
+  return { text: message, isError: true, structured: { error: message, ...facts }, resources: [] };
+}
+
+function timeUp(): ToolFailure {
+  return new ToolFailure(
+    'The call took too long and was ended; what it asked for may have happened. Check, then try again with less.',
+  );
+}
+
+function namedTargets({ environments }: AgentToolsOptions): ReadonlyMap<string, NamedEnvironment> {
+  const targets = new Map(environments.map((target) => [target.name, target]));
+  if (targets.size === 0) throw new TypeError('`environments` is empty; pass at least one');
+  if (targets.size < environments.length)
+    throw new TypeError('two environments have the same name; names must differ');
+  return targets;
+}

@@ -1,0 +1,56 @@
+import { messageWithoutHint } from '../../client/errors.ts';
+import { ClientError, type ClientErrorKind } from '../../environment/index.ts';
+import { ExecToolError } from '../errors.ts';
+import { ToolFailure } from './failure.ts';
+
+/** Converts an error of a call to one with a text that a model can act on. */
+export function asToolFailure(error: unknown, environment: string): ToolFailure {
+  if (error instanceof ToolFailure) return error;
+  if (error instanceof ExecToolError) return new ToolFailure(sentence(error.message), {}, error);
+  if (!(error instanceof ClientError)) {
+    const message = error instanceof Error ? error.message : String(error);
+    return new ToolFailure(`The tool failed: ${sentence(message)}`, { kind: 'internal' }, error);
+  }
+  const { kind, hint } = error;
+  const message = messageWithoutHint(error);
+  const text = UNREACHABLE.has(kind)
+    ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays so, tell the user.`
+    : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
+  return new ToolFailure(text, { kind }, error);
+}
+
+/** Errors after which the next call may succeed. */
+const UNREACHABLE: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>([
+  'connectTimeout',
+  'connectFailed',
+  'initializeTimeout',
+  'disconnected',
+  'closed',
+  'protocol',
+  'spawn',
+]);
+
+/** What a model can do. The hints of the client are for programs: they name its functions and options. */
+function adviceOf(error: ClientError, hint: string | null): string {
+  if (/cannot be sandboxed on this machine/.test(error.message)) {
+    return ' The sandbox is required and cannot be used there. Tell the user: `exec-server doctor` on that machine says how to fix it.';
+  }
+  const own = ADVICE.get(error.kind);
+  if (own !== undefined) return ` ${own}`;
+  return hint === null || /`/.test(hint) ? '' : ` ${sentence(capitalised(hint))}`;
+}
+
+const ADVICE: ReadonlyMap<ClientErrorKind, string> = new Map<ClientErrorKind, string>([
+  ['timeout', 'The server did not answer in time. Try again; the operation may have happened.'],
+  ['brokenPipe', 'The operation may have happened: check before you repeat it.'],
+  ['overloaded', 'Wait for other calls to end, then try again.'],
+  ['permissionDenied', 'Choose another path or way, or ask the user for access.'],
+]);
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,2 @@
+export { createAgentTools } from './create-agent-tools.ts';
+export type * from './types.ts';

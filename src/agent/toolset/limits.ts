@@ -1,0 +1,25 @@
+/** Longest wait of `wait_process`, and its default. Clients of models give up after 60 s. */
+export const MAX_WAIT_MS = 45_000;
+export const DEFAULT_WAIT_MS = 30_000;
+
+/** Limit of a whole call after its approval, so that it answers before the client of the model gives up. */
+export const CALL_LIMIT_MS = 55_000;
+
+/** Limit of one request to a server. */
+export const REQUEST_TIMEOUT_MS = 20_000;
+
+/** How often a waiting call reports its progress. */
+export const PROGRESS_INTERVAL_MS = 1_000;
+
+/** Calls that run concurrently, and calls that wait for them. Each may hold a few MiB of output or of a file. */
+export const MAX_CONCURRENT_CALLS = 64;
+export const MAX_WAITING_CALLS = 256;
+
+/** Output that one call keeps, half from its beginning and half from its end. */
+export const OUTPUT_WINDOW_BYTES = 1024 * 1024;
+
+/** Processes whose read position is remembered between calls. */
+export const MAX_POSITIONS = 1_000;
+
+/** Longest unfinished escape sequence that waits for its rest in the next call. */
+export const MAX_HELD_BYTES = 256;

@@ -1,0 +1,64 @@
+import { toFileUri, toNativePath } from '../../client/paths.ts';
+import type { EnvironmentInfo, SandboxRequest } from '../../environment/index.ts';
+import { ToolFailure } from './failure.ts';
+import { REQUEST_TIMEOUT_MS } from './limits.ts';
+import type { ToolEnvironment, ToolSandbox } from './types.ts';
+
+/** An environment with its name for the model. */
+export interface NamedEnvironment {
+  readonly name: string;
+  readonly environment: ToolEnvironment;
+}
+
+/** The roots and the sandbox of the tools. */
+export class Workspace {
+  readonly sandbox: ToolSandbox;
+  #roots: readonly string[] = [];
+
+  constructor(sandbox: ToolSandbox, roots: readonly string[]) {
+    this.sandbox = sandbox;
+    this.setRoots(roots);
+  }
+
+  /** Throws Error for a path that is not absolute, and changes nothing then. */
+  setRoots(roots: readonly string[]): void {
+    this.#roots = roots.map((root) => withoutSlash(toFileUri(root, null)));
+  }
+
+  /** The directory of relative paths, a `file:` URI. */
+  async directory(target: NamedEnvironment, signal: AbortSignal): Promise<string> {
+    return (await this.roots(target, signal))[0]!;
+  }
+
+  /** The roots in an environment, `file:` URIs: those that were set, or its default directory. */
+  async roots(target: NamedEnvironment, signal: AbortSignal): Promise<readonly string[]> {
+    if (this.#roots.length > 0) return this.#roots;
+    const { cwd } = await infoOf(target, signal);
+    if (cwd) return [withoutSlash(cwd)];
+    throw new ToolFailure(
+      `The environment "${target.name}" reports no default directory. Pass absolute paths, or let the user set a root.`,
+    );
+  }
+
+  /** The sandbox of a program; null for none. */
+  async programSandbox(target: NamedEnvironment, signal: AbortSignal): Promise<SandboxRequest | null> {
+    if (this.sandbox === 'off') return null;
+    if (this.sandbox === 'read-only') return { type: 'readOnly' };
+    const [cwd, ...writableRoots] = await this.roots(target, signal);
+    return { type: 'workspaceWrite', cwd: cwd!, writableRoots };
+  }
+}
+
+/** The description of an environment. */
+export function infoOf({ environment }: NamedEnvironment, signal: AbortSignal): Promise<EnvironmentInfo> {
+  return environment.info({ signal, timeoutMs: REQUEST_TIMEOUT_MS });
+}
+
+/** A path for a model. */
+export function shownPath(uri: string): string {
+  return toNativePath(uri);
+}
+
+function withoutSlash(uri: string): string {
+  return uri.replace(/(?<=\/[^/]+)\/+$/, '');
+}
