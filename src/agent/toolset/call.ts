@@ -41,8 +41,8 @@ export interface ToolSpec {
   readonly parameters: Readonly<Record<string, JsonSchemaProperty>>;
   readonly required: readonly string[];
   readonly annotations: ToolAnnotations;
-  /** What the call changes, for an approval; null for a call that only reads. */
-  readonly summary: ((args: Readonly<Record<string, unknown>>) => string) | null;
+  /** What a call changes, in one line for an approval. Null: it only reads. */
+  readonly summary: ((args: Readonly<Record<string, unknown>>) => string | null) | null;
   run(args: Readonly<Record<string, unknown>>, call: Call): Promise<Answer>;
 }
 
@@ -51,7 +51,7 @@ export function defineTool<P extends Parameters, R extends keyof P & string>(
   spec: Omit<ToolSpec, 'parameters' | 'required' | 'summary' | 'run'> & {
     readonly parameters: P;
     readonly required: readonly R[];
-    readonly summary: ((args: ArgumentsOf<P, R>) => string) | null;
+    readonly summary: ((args: ArgumentsOf<P, R>) => string | null) | null;
     run(args: ArgumentsOf<P, R>, call: Call): Promise<Answer>;
   },
 ): ToolSpec {

@@ -8,7 +8,12 @@ import { ToolFailure } from './failure.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
+import { KILL_PROCESS } from './process/kill-process.ts';
+import { LIST_PROCESSES } from './process/list-processes.ts';
 import { Positions } from './process/positions.ts';
+import { READ_OUTPUT } from './process/read-output.ts';
+import { WAIT_PROCESS } from './process/wait-process.ts';
+import { WRITE_STDIN } from './process/write-stdin.ts';
 import type {
   AgentTool,
   AgentTools,
@@ -24,7 +29,14 @@ export function createAgentTools(options: AgentToolsOptions): AgentTools {
   return new Toolset(options);
 }
 
-const TOOLS: readonly ToolSpec[] = [EXEC_COMMAND];
+const TOOLS: readonly ToolSpec[] = [
+  EXEC_COMMAND,
+  WRITE_STDIN,
+  WAIT_PROCESS,
+  READ_OUTPUT,
+  LIST_PROCESSES,
+  KILL_PROCESS,
+];
 
 class Toolset implements AgentTools {
   readonly tools: readonly AgentTool[];
@@ -137,16 +149,14 @@ class Toolset implements AgentTools {
     signals: readonly AbortSignal[],
   ): Promise<void> {
     const { approve } = this.#options;
-    if (approve === undefined || summary === null) return;
+    const shown = summary?.(args) ?? null;
+    if (approve === undefined || shown === null) return;
     const limit = new TimeLimit(null, signals);
     try {
       const { signal } = limit;
       signal.throwIfAborted();
       const request = { tool: name, title, callId, environment: target.name, arguments: args, signal };
-      const decision = await unlessAborted(
-        Promise.resolve(approve({ ...request, summary: summary(args) })),
-        signal,
-      );
+      const decision = await unlessAborted(Promise.resolve(approve({ ...request, summary: shown })), signal);
       if (decision.approved !== true) {
         throw new ToolFailure(
           `The user declined this call${decision.reason ? `: ${decision.reason}` : ''}. Do not repeat it; choose another way, or ask the user.`,

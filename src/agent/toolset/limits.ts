@@ -23,3 +23,14 @@ export const MAX_POSITIONS = 1_000;
 
 /** Longest unfinished escape sequence that waits for its rest in the next call. */
 export const MAX_HELD_BYTES = 256;
+
+/** How often `wait_process` asks for the ports of a process. */
+export const PORT_POLL_MS = 300;
+
+/** How long `kill_process` waits for the end, and how long a program may take to end by itself before it is killed. */
+export const KILL_WAIT_MS = 5_000;
+export const KILL_GRACE_MS = 2_000;
+
+/** Processes that `list_processes` returns, and the characters of each command. */
+export const MAX_LISTED_PROCESSES = 100;
+export const MAX_COMMAND_CHARACTERS = 200;

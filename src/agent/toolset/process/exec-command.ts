@@ -1,4 +1,4 @@
-import { ClientError, type ExecProcess, type StartParams } from '../../../environment/index.ts';
+import type { ExecProcess, StartParams } from '../../../environment/index.ts';
 import { DEFAULT_ENV_POLICY } from '../../launch/program-environment.ts';
 import { commandRequest, startParams } from '../../launch/request.ts';
 import { isSandboxDenial } from '../../launch/sandbox-denial.ts';
@@ -8,12 +8,10 @@ import { execWaitMs } from '../../wait-times.ts';
 import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
-import { bytesOfTokens } from '../text/budget.ts';
 import { infoOf } from '../workspace.ts';
+import { collect, FRESH } from './collect.ts';
 import { START } from './cursor.ts';
-import { follow } from './follow.ts';
-import { OutputWindow } from './output-window.ts';
-import { processAnswer } from './process-answer.ts';
+import { CANCELLED, MAX_TOKENS, processAnswer } from './process-answer.ts';
 
 const PARAMETERS = {
   cmd: text('The command, as typed into a shell.'),
@@ -27,7 +25,7 @@ const PARAMETERS = {
     `Milliseconds to wait for its end, ${MIN_YIELD_MS} to ${MAX_YIELD_MS}; ${DEFAULT_YIELD_MS} by default. It keeps running afterwards.`,
     { minimum: 0 },
   ),
-  max_output_tokens: integer('Tokens of output to return. More is shortened in the middle.', { minimum: 0 }),
+  max_output_tokens: MAX_TOKENS,
   login: flag("Let the shell read the user's profile first. Default true."),
   name: text(
     'A name for the process, 1 to 64 letters, digits, dots, dashes or underscores, for other calls.',
@@ -50,40 +48,27 @@ export const EXEC_COMMAND = defineTool({
 });
 
 async function execCommand(args: Arguments, call: Call): Promise<Answer> {
-  const { process, sandboxed, shellName } = await start(args, call);
-  const window = new OutputWindow(START);
+  const { process, ref, sandboxed, shellName } = await start(args, call);
   try {
-    const followed = await follow(process, window, call, execWaitMs(args.yield_time_ms, shellName));
-    const { end, exitCode, reason, failure } = followed;
-    const { ref, name } = process;
-    if (end === 'failed')
-      throw failure ?? new ClientError('disconnected', 'the process can no longer be followed');
-    const output = window.finish(end === 'closed');
-    call.positions.set(call.target.name, ref!, output.next);
+    const waitMs = execWaitMs(args.yield_time_ms, shellName);
+    const collected = await collect(process, FRESH, call, { from: START, waitMs });
+    const { end, exitCode, output } = collected;
     const isDenied = isSandboxDenial({
       sandboxed,
       exitCode,
-      reported: followed.sandboxDenied,
+      reported: collected.sandboxDenied,
       output: sandboxed ? decode(output.head) : '',
     });
-    const budgetBytes = bytesOfTokens(
-      Math.min(args.max_output_tokens ?? call.maxOutputTokens, call.maxOutputTokens),
-    );
-    return processAnswer(
-      call,
-      { ref: ref!, name, exitCode, signal: process.state.signal, reason, closed: end === 'closed' },
-      output,
-      {
-        from: START,
-        budgetBytes,
-        ...(end === 'cancelled' && { event: 'The call was cancelled; the program was not.' }),
-        ...(isDenied && { event: SANDBOX_DENIED }),
-        structured: {
-          wall_time_ms: Math.round(performance.now() - call.startedAt),
-          ...(isDenied && { sandbox_denied: true }),
-        },
+    return processAnswer(call, { ref, name: process.name, ...collected }, output, {
+      from: START,
+      maxTokens: args.max_output_tokens,
+      ...(end === 'cancelled' && { event: CANCELLED }),
+      ...(isDenied && { event: SANDBOX_DENIED }),
+      structured: {
+        wall_time_ms: Math.round(performance.now() - call.startedAt),
+        ...(isDenied && { sandbox_denied: true }),
       },
-    );
+    });
   } finally {
     if (!process.state.closed) process.detach().catch(() => {});
   }
@@ -92,7 +77,12 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
 async function start(
   args: Arguments,
   call: Call,
-): Promise<{ readonly process: ExecProcess; readonly sandboxed: boolean; readonly shellName: string }> {
+): Promise<{
+  readonly process: ExecProcess;
+  readonly ref: string;
+  readonly sandboxed: boolean;
+  readonly shellName: string;
+}> {
   const { target, workspace, callId, signal } = call;
   const { backend, processes, kind } = target.environment;
   const [info, cwd, sandbox] = await Promise.all([
@@ -121,14 +111,15 @@ async function start(
     ...(kind !== 'local' && { lifetime: { type: 'detached' as const } }),
   };
   const process = await backend.start(params, requestOptions(call));
-  if (process.ref === null) {
+  const { ref } = process;
+  if (ref === null) {
     process.terminate().catch(() => {});
     throw new ToolFailure(
       `The server of the environment "${target.name}" cannot keep processes for later calls. Tell the user that it needs a server with the capability processSharing.`,
     );
   }
   const sandboxed = process.sandboxType === null ? sandbox !== null : process.sandboxType !== 'none';
-  return { process, sandboxed, shellName: shell.name };
+  return { process, ref, sandboxed, shellName: shell.name };
 }
 
 function optional({ workdir, tty, login }: Arguments) {

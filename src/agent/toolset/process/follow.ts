@@ -1,63 +1,65 @@
 import { TimeLimit } from '../../../base/time-limit.ts';
 import type { ClientError, ExecProcess, ProcessEvent } from '../../../environment/index.ts';
 import { OPEN_OUTPUT_QUIET_MS } from '../../limits.ts';
-import { type Call, reportProgress } from '../call.ts';
-import type { OutputWindow } from './output-window.ts';
+import type { Call } from '../call.ts';
 
-/** Why following a process has ended. `stopped`: the listener has said so. */
+/** Why following a process has ended. `stopped`: the listener has ended it. */
 export type FollowEnd = 'closed' | 'exited' | 'timeUp' | 'cancelled' | 'failed' | 'stopped';
+
+/** How a process is followed. */
+export interface FollowOptions {
+  readonly waitMs: number;
+  /** Takes an event. Returns true to end. */
+  readonly onEvent: (event: ProcessEvent) => boolean;
+  /** Ends the following, as `stopped`. */
+  readonly stop?: AbortSignal;
+  /** Whether to end when the program has exited and its output stays open and silent, which a child process can cause. */
+  readonly untilQuiet: boolean;
+}
 
 /** What is known of a process after it was followed. */
 export interface Followed {
   readonly end: FollowEnd;
   /** Null while the program runs. */
   readonly exitCode: number | null;
+  readonly signal: string | null;
   readonly sandboxDenied: boolean;
   /** The limit of the server that ended the program. */
   readonly reason: string | null;
-  /** Why it cannot be followed any longer. */
+  readonly closed: boolean;
+  /** Why it can no longer be followed. */
   readonly failure: ClientError | null;
 }
 
-/**
- * Passes the events of a process to the window until it has ended, the time is up, the call is cancelled or `listener` returns true. It
- * also ends when the program has exited and its output stays open and silent, which a child process can cause.
- */
-export async function follow(
-  process: ExecProcess,
-  window: OutputWindow,
-  call: Call,
-  waitMs: number,
-  listener: (event: ProcessEvent, pieces: readonly Uint8Array[]) => boolean = () => false,
-): Promise<Followed> {
-  const limit = new TimeLimit(waitMs, [call.signal]);
+/** Passes on the events of a process until it has ended, the time is up, the call is cancelled, or the listener ends it. */
+export async function follow(process: ExecProcess, call: Call, options: FollowOptions): Promise<Followed> {
   const quiet = new QuietTimer();
-  const stop = new TimeLimit(null, [limit.signal, quiet.signal]);
-  const endProgress = reportProgress(call, () => `running; ${window.size} bytes of output`);
+  const given = options.stop === undefined ? [] : [options.stop];
+  const limit = new TimeLimit(options.waitMs, [call.signal, quiet.signal, ...given]);
   let failure: ClientError | null = null;
   let end: FollowEnd | null = null;
   let exits = false;
   try {
-    for await (const event of process.events({ signal: stop.signal })) {
-      const pieces = window.push(event);
+    for await (const event of process.events({ signal: limit.signal })) {
       if (event.type === 'failed') failure = event.error;
+      const isStopped = options.onEvent(event);
       if (event.type === 'failed' || event.type === 'closed') end = event.type;
-      else if (listener(event, pieces)) end = 'stopped';
+      else if (isStopped) end = 'stopped';
       if (end !== null) break;
       exits ||= event.type === 'exited';
-      if (exits) quiet.restart();
+      if (exits && options.untilQuiet) quiet.restart();
     }
   } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    end = quiet.signal.aborted ? 'exited' : call.signal.aborted ? 'cancelled' : 'timeUp';
+    if (!limit.signal.aborted) throw error;
+    if (call.signal.aborted) end = 'cancelled';
+    else end = quiet.signal.aborted ? 'exited' : options.stop?.aborted ? 'stopped' : 'timeUp';
   } finally {
-    endProgress();
     quiet.stop();
     limit.end();
-    stop.end();
   }
-  const { exitCode, sandboxDenied, reason } = process.state;
-  return { end: end ?? 'failed', exitCode, sandboxDenied, reason, failure };
+  const { exitCode, signal, sandboxDenied, reason } = process.state;
+  const closed = end === 'closed';
+  return { end: end ?? 'failed', exitCode, signal, sandboxDenied, reason, closed, failure };
 }
 
 /** Aborts after a time without events. */

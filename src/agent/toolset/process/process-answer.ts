@@ -1,8 +1,14 @@
 import type { Answer, Call } from '../call.ts';
+import { integer } from '../parameters.ts';
 import { resourceOf } from '../resource-uri.ts';
-import { modelOutput } from '../text/budget.ts';
+import { bytesOfTokens, modelOutput } from '../text/budget.ts';
 import { cursorOf, type Position } from './cursor.ts';
 import type { CollectedOutput } from './output-window.ts';
+
+/** The parameter that limits the output. */
+export const MAX_TOKENS = integer('Tokens of output to return. More is shortened in the middle.', {
+  minimum: 0,
+});
 
 /** What an answer says about a process. */
 export interface ProcessFacts {
@@ -24,7 +30,8 @@ export function processAnswer(
   output: CollectedOutput,
   details: {
     readonly from: Position;
-    readonly budgetBytes: number;
+    /** What the model has asked for. */
+    readonly maxTokens: number | undefined;
     /** What happened, before the state. */
     readonly event?: string;
     readonly structured?: Readonly<Record<string, unknown>>;
@@ -33,7 +40,9 @@ export function processAnswer(
   },
 ): Answer {
   const { ref, name, exitCode, signal, reason, closed } = facts;
-  const shown = modelOutput(output.head, output.tail, output.omittedBytes, details.budgetBytes);
+  const budgetBytes = budgetOf(call, details.maxTokens);
+  const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
+  call.positions.set(call.target.name, ref, output.next);
   const cursor = cursorOf(output.next);
   const from = cursorOf(details.from);
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
@@ -71,6 +80,13 @@ export function processAnswer(
     resources: omitted ? [resourceOf(call.target.name, { type: 'output', ref })] : [],
   };
 }
+
+/** Bytes of output that a call may return. */
+export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined): number {
+  return bytesOfTokens(Math.min(wanted ?? maxOutputTokens, maxOutputTokens));
+}
+
+export const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
 
 /** The state of a process in one sentence. */
 export function stateText({ ref, name, exitCode, signal, reason, closed }: ProcessFacts): string {

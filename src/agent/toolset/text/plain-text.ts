@@ -44,7 +44,6 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
 /** Control characters except tab and line feed. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are the subject.
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
 
 /** Farthest column that a sequence can move to. */

@@ -1,0 +1,18 @@
+const NEWLINE = 0x0a;
+
+/** The last lines of a text within a limit of bytes. A line that is cut at the limit is left out, unless it is the only one. */
+export function lastLines(bytes: Uint8Array, lines: number, maxBytes: number): Uint8Array {
+  let start = bytes.length;
+  let found = 0;
+  // The line break at the end belongs to the last line.
+  for (let index = bytes.length - 2; index >= 0 && bytes.length - index <= maxBytes; index--) {
+    if (bytes[index] !== NEWLINE) continue;
+    start = index + 1;
+    if (++found === lines) return bytes.subarray(start);
+  }
+  if (bytes.length <= maxBytes) return bytes;
+  if (found > 0) return bytes.subarray(start);
+  start = bytes.length - maxBytes;
+  while (start < bytes.length && (bytes[start]! & 0b1100_0000) === 0b1000_0000) start++;
+  return bytes.subarray(start);
+}
