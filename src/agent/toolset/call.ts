@@ -1,4 +1,5 @@
 import type { CallOptions } from '../../environment/index.ts';
+import type { FileLocks } from './files/file-locks.ts';
 import { PROGRESS_INTERVAL_MS, REQUEST_TIMEOUT_MS } from './limits.ts';
 import type { ArgumentsOf, Parameters } from './parameters.ts';
 import type { Positions } from './process/positions.ts';
@@ -25,6 +26,7 @@ export interface Call {
   readonly callId: string;
   readonly workspace: Workspace;
   readonly positions: Positions;
+  readonly fileLocks: FileLocks;
   /** Most tokens of output. */
   readonly maxOutputTokens: number;
   /** Aborts when the call was cancelled, its time is up, or the tools were closed. */

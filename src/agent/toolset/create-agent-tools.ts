@@ -5,6 +5,12 @@ import { DEFAULT_OUTPUT_TOKENS } from '../limits.ts';
 import type { Answer, Call, ToolSpec } from './call.ts';
 import { asToolFailure } from './errors.ts';
 import { ToolFailure } from './failure.ts';
+import { EDIT_FILE } from './files/edit-file.ts';
+import { FileLocks } from './files/file-locks.ts';
+import { LIST_DIRECTORY } from './files/list-directory.ts';
+import { READ_FILE } from './files/read-file.ts';
+import { SEARCH_FILES } from './files/search-files.ts';
+import { WRITE_FILE } from './files/write-file.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
@@ -14,6 +20,8 @@ import { Positions } from './process/positions.ts';
 import { READ_OUTPUT } from './process/read-output.ts';
 import { WAIT_PROCESS } from './process/wait-process.ts';
 import { WRITE_STDIN } from './process/write-stdin.ts';
+import { parseResourceUri } from './resource-uri.ts';
+import { readSubject, unknownEnvironment } from './resources.ts';
 import type {
   AgentTool,
   AgentTools,
@@ -36,6 +44,11 @@ const TOOLS: readonly ToolSpec[] = [
   READ_OUTPUT,
   LIST_PROCESSES,
   KILL_PROCESS,
+  READ_FILE,
+  WRITE_FILE,
+  EDIT_FILE,
+  LIST_DIRECTORY,
+  SEARCH_FILES,
 ];
 
 class Toolset implements AgentTools {
@@ -44,6 +57,7 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
+  readonly #fileLocks = new FileLocks();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
@@ -64,8 +78,20 @@ class Toolset implements AgentTools {
     return this.tools.find((tool) => tool.name === name);
   }
 
-  readResource(_uri: string): Promise<ResourceContent> {
-    return Promise.reject(new ToolFailure('not implemented yet'));
+  async readResource(
+    uri: string,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<ResourceContent> {
+    const { environment, subject } = parseResourceUri(uri);
+    const target = this.#targets.get(environment);
+    if (target === undefined) throw unknownEnvironment(environment, [...this.#targets.keys()]);
+    try {
+      return await this.#withSlot(this.#signals(signal), (limited) =>
+        readSubject(this.#callOf(target, limited, { callId: 'resource' }), subject),
+      );
+    } catch (error) {
+      throw asToolFailure(error, environment);
+    }
   }
 
   setRoots(roots: readonly string[]): void {
@@ -104,27 +130,39 @@ class Toolset implements AgentTools {
     { callId = `call-${crypto.randomUUID()}`, signal, onProgress }: ToolContext,
   ): Promise<ToolResult> {
     let target = [...this.#targets.values()][0]!;
-    const signals = [this.#closing.signal, ...(signal === undefined ? [] : [signal])];
+    const signals = this.#signals(signal);
     try {
       const { environment, ...parsed } = parseArguments(parameters, args);
       if (environment !== undefined) target = this.#targets.get(String(environment))!;
       await this.#approve(spec, parsed, callId, target, signals);
-      return await this.#withSlot(signals, async (limited) => {
-        const call: Call = {
-          target,
-          callId,
-          workspace: this.#workspace,
-          positions: this.#positions,
-          maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
-          signal: limited,
-          startedAt: performance.now(),
-          onProgress,
-        };
-        return resultOf(await spec.run(parsed, call));
-      });
+      return await this.#withSlot(signals, async (limited) =>
+        resultOf(await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress }))),
+      );
     } catch (error) {
       return failed(asToolFailure(error, target.name));
     }
+  }
+
+  #signals(signal: AbortSignal | undefined): readonly AbortSignal[] {
+    return [this.#closing.signal, ...(signal === undefined ? [] : [signal])];
+  }
+
+  #callOf(
+    target: NamedEnvironment,
+    signal: AbortSignal,
+    { callId, onProgress }: { readonly callId: string; readonly onProgress?: Call['onProgress'] },
+  ): Call {
+    return {
+      target,
+      callId,
+      workspace: this.#workspace,
+      positions: this.#positions,
+      fileLocks: this.#fileLocks,
+      maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
+      signal,
+      startedAt: performance.now(),
+      onProgress,
+    };
   }
 
   async #withSlot<T>(signals: readonly AbortSignal[], work: (signal: AbortSignal) => Promise<T>): Promise<T> {

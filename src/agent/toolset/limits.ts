@@ -34,3 +34,27 @@ export const KILL_GRACE_MS = 2_000;
 /** Processes that `list_processes` returns, and the characters of each command. */
 export const MAX_LISTED_PROCESSES = 100;
 export const MAX_COMMAND_CHARACTERS = 200;
+
+/** Characters of one line that `read_file` returns, and how much of a file it looks at. */
+export const MAX_LINE_CHARACTERS = 2_000;
+export const MAX_SCANNED_BYTES = 64 * 1024 * 1024;
+
+/** Largest content of `write_file`, and largest file of `edit_file`. */
+export const MAX_WRITTEN_BYTES = 16 * 1024 * 1024;
+export const MAX_EDITED_BYTES = 16 * 1024 * 1024;
+
+/** Entries that `list_directory` returns by default and at most, and how many it looks at. */
+export const DEFAULT_LISTED_ENTRIES = 200;
+export const MAX_LISTED_ENTRIES = 2_000;
+export const MAX_EXAMINED_ENTRIES = 20_000;
+export const MAX_LISTED_DEPTH = 8;
+
+/** Results that `search_files` returns by default and at most; its time; and what a search for names looks at. */
+export const DEFAULT_SEARCH_RESULTS = 100;
+export const MAX_SEARCH_RESULTS = 1_000;
+export const SEARCH_TIMEOUT_MS = 20_000;
+export const MAX_SEARCHED_ENTRIES = 200_000;
+export const MAX_MATCH_CHARACTERS = 500;
+
+/** Largest content of a resource. */
+export const MAX_RESOURCE_BYTES = 8 * 1024 * 1024;

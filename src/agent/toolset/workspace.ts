@@ -47,6 +47,36 @@ export class Workspace {
     const [cwd, ...writableRoots] = await this.roots(target, signal);
     return { type: 'workspaceWrite', cwd: cwd!, writableRoots };
   }
+
+  /** The sandbox of a file tool: nothing but the roots. Null for none. */
+  async fileSandbox(target: NamedEnvironment, signal: AbortSignal): Promise<SandboxRequest | null> {
+    if (this.sandbox === 'off') return null;
+    const access = this.sandbox === 'read-only' ? 'read' : 'write';
+    const entries = (await this.roots(target, signal)).map((path) => ({
+      path: { type: 'path' as const, path },
+      access: access as 'read' | 'write',
+      missing_path_behavior: 'skip' as const,
+    }));
+    return {
+      permissions: { type: 'managed', file_system: { type: 'restricted', entries }, network: 'restricted' },
+      windowsSandboxLevel: 'disabled',
+    };
+  }
+
+  /**
+   * The `file:` URI of a path of a model. With a sandbox it must be below a root. The server enforces that: a path can lead out through
+   * links.
+   */
+  async resolve(path: string, target: NamedEnvironment, signal: AbortSignal): Promise<string> {
+    const roots = await this.roots(target, signal);
+    const uri = new URL(toFileUri(path, roots[0]!)).href;
+    if (this.sandbox === 'off' || roots.some((root) => isWithin(uri, root))) return uri;
+    const shown = roots.map(shownPath).join(', ');
+    throw new ToolFailure(
+      `${shownPath(uri)} is outside of the workspace, which is ${shown}. Use a path in it, or ask the user for access.`,
+      { kind: 'permissionDenied' },
+    );
+  }
 }
 
 /** The description of an environment. */
@@ -57,6 +87,11 @@ export function infoOf({ environment }: NamedEnvironment, signal: AbortSignal): 
 /** A path for a model. */
 export function shownPath(uri: string): string {
   return toNativePath(uri);
+}
+
+function isWithin(uri: string, root: string): boolean {
+  const [path, start] = [shownPath(uri), shownPath(root)];
+  return path === start || path.startsWith(start.endsWith('/') ? start : `${start}/`);
 }
 
 function withoutSlash(uri: string): string {

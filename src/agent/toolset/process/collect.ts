@@ -21,6 +21,8 @@ export interface CollectOptions {
   readonly waitMs: number;
   /** Returns this much output, or what there is. Does not wait for new output. */
   readonly pageBytes?: number;
+  /** Most output to keep. Of more, the beginning and the end are kept. */
+  readonly windowBytes?: number;
   /** Receives all output, also that before `from`. Returns true to end. */
   readonly onOutput?: (event: Extract<ProcessEvent, { type: 'output' }>) => boolean;
   /** Ends the collection. */
@@ -41,9 +43,9 @@ export async function collect(
   process: ExecProcess,
   known: KnownState,
   call: Call,
-  { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, onOutput, stop }: CollectOptions,
+  { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, windowBytes, onOutput, stop }: CollectOptions,
 ): Promise<Collected> {
-  const window = new OutputWindow(from);
+  const window = new OutputWindow(from, windowBytes);
   const lastKnown = known.nextSeq - 1;
   let lastSeq = from.seq;
   let isFull = false;
