@@ -1,3 +1,4 @@
+import { attributesOf } from '../../../client/files/list-tree.ts';
 import { ClientError, type FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
@@ -56,11 +57,9 @@ export async function regularFile(call: Call, path: OpenPath): Promise<FileFacts
 
 /** Why nothing is at a path, as far as that can be seen. A sandbox hides what is outside of the workspace. */
 export async function missing(call: Call, { uri, shown, options }: OpenPath): Promise<ToolFailure> {
-  const link = await filesOf(call)
-    .getMetadata(uri, { ...options, followSymlinks: false })
-    .catch(() => null);
+  const entry = await attributesOf(filesOf(call), uri, options).catch(() => null);
   const isConfined = options.sandbox !== undefined;
-  if (link?.isSymlink) {
+  if (entry?.kind === 'symlink') {
     const where = isConfined
       ? 'out of the workspace or to a path that does not exist'
       : 'to a path that does not exist';
