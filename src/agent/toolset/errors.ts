@@ -11,12 +11,18 @@ export function asToolFailure(error: unknown, environment: string): ToolFailure 
     const message = error instanceof Error ? error.message : String(error);
     return new ToolFailure(`The tool failed: ${sentence(message)}`, { kind: 'internal' }, error);
   }
-  const { kind, hint } = error;
+  const { hint } = error;
+  const kind = causeOf(error);
   const message = messageWithoutHint(error);
   const text = UNREACHABLE.has(kind)
     ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays so, tell the user.`
     : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
   return new ToolFailure(text, { kind }, error);
+}
+
+/** Errors of files have one kind for a lost connection and a lost answer. Their cause tells them apart. */
+function causeOf({ kind, cause }: ClientError): ClientErrorKind {
+  return kind === 'brokenPipe' && cause instanceof ClientError ? cause.kind : kind;
 }
 
 /** Errors after which the next call may succeed. */
