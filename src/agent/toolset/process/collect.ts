@@ -78,7 +78,7 @@ export async function collect(
     if (followed.end === 'failed') {
       throw followed.failure ?? new ClientError('disconnected', 'the process can no longer be followed');
     }
-    const output = window.finish(followed.closed && !isFull, pageBytes);
+    const output = window.finish(followed.closed && !isFull, pageBytes, isFull);
     return { ...followed, output, hasMore: isFull || output.next.seq < window.lastSeq };
   } finally {
     endProgress();

@@ -30,11 +30,11 @@ export function positionOf(cursor: string): Position {
   };
   const isInside = position.offset === 0 || position.offset < position.length;
   if (seq !== undefined && isInside && (position.bytes ?? position.offset) >= position.offset)
-    return position.seq === 0 && position.offset === 0 ? START : position;
+    return seq === '0' && bytes === undefined ? START : position;
   throw new ToolFailure(
     `${JSON.stringify(cursor.slice(0, 60))} is not a cursor. Pass the cursor of an earlier answer about the same process, or leave it out.`,
   );
 }
 
 const UNKNOWN = 'x';
-const CURSOR = /^(\d{1,15})(?:\.(\d{1,15}|x))?(?:\.(\d{1,15})\.(\d{1,15}))?$/;
+const CURSOR = /^(\d{1,15})(?:\.(\d{1,15}|x)(?:\.(\d{1,15})\.(\d{1,15}))?)?$/;

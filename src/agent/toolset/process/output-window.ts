@@ -29,8 +29,8 @@ export class OutputWindow {
   readonly #from: Position;
   readonly #kept: HeadTailBuffer;
   readonly #pieces = new Map<OutputStream, TextPieces>();
-  /** Bytes of the events, from the beginning of the chunk that the position is in. */
-  #received = 0;
+  /** Bytes that are new. */
+  #fresh = 0;
   #skipped = 0;
   #lost: number | null = 0;
   #lastSeq: number;
@@ -70,7 +70,7 @@ export class OutputWindow {
     // Of a chunk that the server keeps in part, it keeps the end.
     this.#trimmed = isFirst ? Math.max(0, length - event.bytes.length) : 0;
     this.#seen = isFirst ? Math.max(0, offset - this.#trimmed) : 0;
-    this.#received += event.bytes.length;
+    this.#fresh += event.bytes.length - this.#seen;
     this.#lastChunk = event;
     return this.#keep(this.#piecesOf(event.stream).push(event.bytes.subarray(this.#seen)));
   }
@@ -82,14 +82,18 @@ export class OutputWindow {
 
   /** Counts what was lost, when all events have arrived that came before the server reported the total of bytes. */
   reconcile(totalBytes: number | null): void {
-    if (this.#bytesBefore === null || totalBytes === null) return;
-    this.#lost = Math.max(0, totalBytes - this.#bytesBefore - this.#received - this.#skipped);
+    if (this.#from.bytes === null || totalBytes === null) return;
+    this.#lost = Math.max(0, totalBytes - this.#from.bytes - this.#fresh - this.#skipped);
   }
 
-  /** Returns what was collected. `complete`: no output follows. `maxBytes`: the rest of the last chunk is left for the next call. */
-  finish(complete: boolean, maxBytes = Number.POSITIVE_INFINITY): CollectedOutput {
+  /**
+   * Returns what was collected. `complete`: no output follows. `maxBytes`: the rest of the last chunk is left for the next call. `hasMore`:
+   * output follows that has arrived already, so that this call must return something.
+   */
+  finish(complete: boolean, maxBytes = Number.POSITIVE_INFINITY, hasMore = false): CollectedOutput {
     const unfinished = this.#flush();
-    const held = Math.max(this.#excess(maxBytes), complete ? 0 : unfinished);
+    const waits = !complete && !(hasMore && unfinished >= this.size);
+    const held = Math.max(this.#excess(maxBytes), waits ? unfinished : 0);
     const { head, tail, omittedBytes } = this.#kept;
     const rest = { omittedBytes, lostBytes: this.#lost, next: this.#position(held) };
     if (omittedBytes > 0) return { head, tail: tail.subarray(0, tail.length - held), ...rest };
@@ -97,14 +101,9 @@ export class OutputWindow {
     return { head: all.subarray(0, all.length - held), tail: NO_BYTES, ...rest };
   }
 
-  /** All bytes before the chunk that the position is in. */
-  get #bytesBefore(): number | null {
-    return this.#from.bytes === null ? null : this.#from.bytes - this.#from.offset;
-  }
-
   #position(held: number): Position {
-    const before = this.#bytesBefore;
-    const bytes = before === null || this.#lost === null ? null : before + this.#lost + this.#received;
+    const before = this.#from.bytes;
+    const bytes = before === null || this.#lost === null ? null : before + this.#lost + this.#fresh;
     const chunk = this.#lastChunk;
     if (held > 0 && chunk !== null) {
       const length = chunk.bytes.length + this.#trimmed;

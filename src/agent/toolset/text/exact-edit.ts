@@ -17,13 +17,11 @@ export interface NearestLine {
  * `lines` are where the matches begin, at most 20.
  */
 export function replaceExactly(content: string, before: string, after: string, all: boolean): EditResult {
-  const usesCrlf = content.includes('\r\n');
-  const isPlain = !before.includes('\r') && !after.includes('\r');
-  const [wanted, replacement] =
-    usesCrlf && isPlain && (before + after).includes('\n') && !content.includes(before)
-      ? [before.replaceAll('\n', '\r\n'), after.replaceAll('\n', '\r\n')]
-      : [before, adaptedEndings(content, before, after, isPlain)];
-  const starts = startsOf(content, wanted);
+  const usesCrlf = content.includes('\r\n') && !(before + after).includes('\r');
+  const isMixed = usesCrlf && /(?<!\r)\n/.test(content);
+  const converts = usesCrlf && (!isMixed || (before.includes('\n') && !content.includes(before)));
+  const [wanted, replacement] = converts ? [crlf(before), crlf(after)] : [before, after];
+  const starts = startsOf(content, wanted, all);
   if (starts.length === 0) return { problem: 'noMatch', nearest: nearestLine(content, before) };
   const lines = starts.slice(0, MAX_LINES).map((start) => lineOf(content, start));
   if (starts.length > 1 && !all) return { problem: 'severalMatches', count: starts.length, lines };
@@ -34,15 +32,20 @@ export function replaceExactly(content: string, before: string, after: string, a
   return { text, count: starts.length, lines };
 }
 
-/** A text of one line is found in both kinds of files. New lines end as the file's do, if those all end with CRLF. */
-function adaptedEndings(content: string, before: string, after: string, isPlain: boolean): string {
-  if (!isPlain || before.includes('\n') || !after.includes('\n')) return after;
-  return content.includes('\r\n') && !/(?<!\r)\n/.test(content) ? after.replaceAll('\n', '\r\n') : after;
+function crlf(text: string): string {
+  return text.replaceAll('\n', '\r\n');
 }
 
-function startsOf(content: string, wanted: string): number[] {
+/** Where the text begins. Matches that overlap count, unless all are replaced: then one could not tell which is meant. */
+function startsOf(content: string, wanted: string, all: boolean): number[] {
   const starts: number[] = [];
-  for (let at = content.indexOf(wanted); at !== -1; at = content.indexOf(wanted, at + wanted.length))
+  const step = all ? wanted.length : 1;
+  const most = all ? Number.POSITIVE_INFINITY : MAX_COUNTED;
+  for (
+    let at = content.indexOf(wanted);
+    at !== -1 && starts.length < most;
+    at = content.indexOf(wanted, at + step)
+  )
     starts.push(at);
   return starts;
 }
@@ -97,6 +100,8 @@ function likeness(one: string, other: string): number {
 }
 
 const MAX_LINES = 20;
+/** Matches that are counted where one is expected. */
+const MAX_COUNTED = 1_000;
 const MAX_SHOWN = 200;
 const MIN_LIKENESS = 0.4;
 /** Bounds of the search for a similar line. */

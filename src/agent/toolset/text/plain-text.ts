@@ -68,7 +68,7 @@ class Line {
   #returns = false;
 
   write(run: string): void {
-    if (this.#returns) this.moveTo(0);
+    if (this.#returns) this.#edit();
     if (this.#cells === null) {
       this.#text += run;
       return;
@@ -85,13 +85,7 @@ class Line {
 
   moveBy(columns: number): void {
     this.#edit();
-    this.moveTo(this.#column + columns);
-  }
-
-  moveTo(column: number): void {
-    this.#edit();
-    this.#returns = false;
-    this.#column = Math.min(Math.max(0, column), Math.max(MAX_COLUMN, this.#edit().length));
+    this.#moveTo(this.#column + columns);
   }
 
   /** Applies a control sequence that acts within a line. */
@@ -99,7 +93,7 @@ class Line {
     const amount = Number(/^\d{1,9}$/.test(parameters) ? parameters : 0);
     if (final === 'C') this.moveBy(amount || 1);
     else if (final === 'D') this.moveBy(-(amount || 1));
-    else if (final === 'G') this.moveTo((amount || 1) - 1);
+    else if (final === 'G') this.#moveTo((amount || 1) - 1);
     else if (final === 'K') this.#erase(amount);
   }
 
@@ -107,19 +101,26 @@ class Line {
     return this.#cells === null ? this.#text : this.#cells.join('').replace(/ +$/, '');
   }
 
+  #moveTo(column: number): void {
+    const cells = this.#edit();
+    this.#column = Math.min(Math.max(0, column), Math.max(MAX_COLUMN, cells.length));
+  }
+
   #erase(mode: number): void {
-    if (this.#returns) this.moveTo(0);
     const cells = this.#edit();
     if (mode === 0) cells.splice(this.#column);
     else if (mode === 1) cells.fill(' ', 0, this.#column + 1);
     else if (mode === 2) cells.fill(' ');
   }
 
+  /** The characters, for changes. The column is that of the next one. */
   #edit(): string[] {
     if (this.#cells === null) {
       this.#cells = [...this.#text];
       this.#column = this.#cells.length;
     }
+    if (this.#returns) this.#column = 0;
+    this.#returns = false;
     return this.#cells;
   }
 }
