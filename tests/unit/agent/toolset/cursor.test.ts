@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Call } from '../../../../src/agent/toolset/call.ts';
 import { collect, type KnownState } from '../../../../src/agent/toolset/process/collect.ts';
@@ -120,7 +120,7 @@ describe('cursors', () => {
       offset: fc.nat({ max: 1000 }),
       length: fc.nat({ max: 1000 }),
     });
-    void fc.assert(
+    fc.assert(
       fc.property(position, ({ seq, bytes, offset, length }) => {
         const isInside = offset > 0 && offset < length && (bytes ?? offset) >= offset;
         fc.pre(seq > 0);

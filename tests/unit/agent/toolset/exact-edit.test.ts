@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { replaceExactly } from '../../../../src/agent/toolset/text/exact-edit.ts';
 
@@ -8,7 +8,7 @@ const needle = fc.array(word, { minLength: 1, maxLength: 3 }).map((words) => wor
 
 describe('replaceExactly', () => {
   test('replaces the only occurrence, and nothing else', () => {
-    void fc.assert(
+    fc.assert(
       fc.property(text, needle, text, text, (before, wanted, after, replacement) => {
         const content = before + wanted + after;
         const count = [...content].filter((_, at) => content.startsWith(wanted, at)).length;
@@ -21,7 +21,7 @@ describe('replaceExactly', () => {
   });
 
   test('with all, replaces every occurrence', () => {
-    void fc.assert(
+    fc.assert(
       fc.property(text, needle, text, (content, wanted, replacement) => {
         const parts = content.split(wanted);
         const result = replaceExactly(content, wanted, replacement, true);
@@ -33,7 +33,7 @@ describe('replaceExactly', () => {
   });
 
   test('keeps CRLF: an edit with LF is the edit of the same file with LF', () => {
-    void fc.assert(
+    fc.assert(
       fc.property(text, needle, text, (content, wanted, replacement) => {
         fc.pre(content.includes('\n'));
         const crlf = (value: string) => value.replaceAll('\n', '\r\n');

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type * as Headless from '@xterm/headless';
-import * as fc from 'fast-check';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { plainText } from '../../../../src/agent/toolset/text/plain-text.ts';
 
@@ -52,7 +52,7 @@ describe('plainText', () => {
     .map((parts) => parts.join(''));
 
   test('leaves no control characters but tabs and line feeds, and is stable', () => {
-    void fc.assert(
+    fc.assert(
       fc.property(output, (text) => {
         const plain = plainText(text);
         expect(plain).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);
@@ -63,7 +63,7 @@ describe('plainText', () => {
   });
 
   test('keeps text without controls, and the number of line feeds outside of strings', () => {
-    void fc.assert(
+    fc.assert(
       fc.property(fc.array(fc.string({ unit: 'grapheme' }), { maxLength: 20 }), (lines) => {
         const text = lines.join('\n').replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '');
         expect(plainText(text)).toBe(text);
