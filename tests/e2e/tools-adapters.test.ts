@@ -2,9 +2,16 @@ import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import type { jsonSchema, ToolSet } from 'ai';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { OpenAiAgentsDefinition } from '../../src/agent/toolset/index.ts';
-import { anthropicToolResults, anthropicTools, openAiAgentsTools } from '../../src/agent/toolset/index.ts';
+import {
+  type AgentTools,
+  aiSdkTools,
+  anthropicToolResults,
+  anthropicTools,
+  openAiAgentsTools,
+} from '../../src/agent/toolset/index.ts';
 import { openToolBench, type ToolBench } from '../support/agent-tools.ts';
 import { FakeModel } from '../support/fake-model.ts';
 
@@ -117,6 +124,12 @@ test('the definitions for the OpenAI Agents SDK pass call id and signal on', asy
     ),
   ).toContain('Output:\ncall-7\n');
   expect(await exec.execute({ cmd: 'true' }, {}, details)).not.toContain('exited with code 0');
+});
+
+test('the tools of the AI SDK fit its types', () => {
+  const create: (tools: AgentTools, schema: typeof jsonSchema) => ToolSet = aiSdkTools;
+  const set = create(bench.tools, ((schema: unknown) => schema) as never);
+  expect(Object.keys(set)).toEqual(bench.tools.tools.map(({ name }) => name));
 });
 
 test('a tool of the Anthropic tool runner rejects when its call fails', async () => {

@@ -1,5 +1,5 @@
 import type { CallOptions } from '../../environment/index.ts';
-import type { FileLocks } from './files/file-locks.ts';
+import type { KeyedLocks } from './keyed-locks.ts';
 import { PROGRESS_INTERVAL_MS, REQUEST_TIMEOUT_MS } from './limits.ts';
 import type { ArgumentsOf, Parameters } from './parameters.ts';
 import type { Positions } from './process/positions.ts';
@@ -20,13 +20,21 @@ export interface Answer {
   readonly isError?: boolean;
 }
 
+/** What calls do one after the other. */
+export interface ToolLocks {
+  /** Changes of a file, so that concurrent edits of a model do not overwrite each other. */
+  readonly files: KeyedLocks;
+  /** Attaching to a process and detaching from it: a connection has one attachment, which concurrent calls share. */
+  readonly attachments: KeyedLocks;
+}
+
 /** One call of a tool. */
 export interface Call {
   readonly target: NamedEnvironment;
   readonly callId: string;
   readonly workspace: Workspace;
   readonly positions: Positions;
-  readonly fileLocks: FileLocks;
+  readonly locks: ToolLocks;
   /** Most tokens of output. */
   readonly maxOutputTokens: number;
   /** Aborts when the call was cancelled, its time is up, or the tools were closed. */

@@ -6,11 +6,11 @@ import type { Answer, Call, ToolSpec } from './call.ts';
 import { asToolFailure } from './errors.ts';
 import { ToolFailure } from './failure.ts';
 import { EDIT_FILE } from './files/edit-file.ts';
-import { FileLocks } from './files/file-locks.ts';
 import { LIST_DIRECTORY } from './files/list-directory.ts';
 import { READ_FILE } from './files/read-file.ts';
 import { SEARCH_FILES } from './files/search-files.ts';
 import { WRITE_FILE } from './files/write-file.ts';
+import { KeyedLocks } from './keyed-locks.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
@@ -57,7 +57,7 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
-  readonly #fileLocks = new FileLocks();
+  readonly #locks = { files: new KeyedLocks(), attachments: new KeyedLocks() };
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
@@ -157,7 +157,7 @@ class Toolset implements AgentTools {
       callId,
       workspace: this.#workspace,
       positions: this.#positions,
-      fileLocks: this.#fileLocks,
+      locks: this.#locks,
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,
       startedAt: performance.now(),

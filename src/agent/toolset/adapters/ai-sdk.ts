@@ -1,4 +1,3 @@
-import { ToolFailure } from '../failure.ts';
 import type { AgentTools } from '../types.ts';
 
 /** A tool of the AI SDK. `Schema` is what its `jsonSchema` returns. */
@@ -33,7 +32,7 @@ export function aiSdkTools<Schema>(
             ...(toolCallId && { callId: toolCallId }),
             ...(abortSignal && { signal: abortSignal }),
           });
-          if (isError) throw new ToolFailure(text);
+          if (isError) throw new Error(text);
           return text;
         },
       } satisfies AiSdkTool<Schema>,

@@ -1,6 +1,5 @@
 import { isObject } from '../../../base/is-object.ts';
 import { messageOf } from '../../errors.ts';
-import { ToolFailure } from '../failure.ts';
 import type { AgentTools, JsonSchemaObject } from '../types.ts';
 
 /**
@@ -39,7 +38,7 @@ export function anthropicTools({ tools }: Pick<AgentTools, 'tools'>): AnthropicT
         ...(toolUse?.id && { callId: toolUse.id }),
         ...(signal && { signal }),
       });
-      if (isError) throw new ToolFailure(text);
+      if (isError) throw new Error(text);
       return text;
     },
   }));

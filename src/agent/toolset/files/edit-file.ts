@@ -4,7 +4,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_EDITED_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { type EditResult, replaceExactly } from '../text/exact-edit.ts';
-import { filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
+import { changing, filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
 import { replace } from './write-file.ts';
 
 const PARAMETERS = {
@@ -34,7 +34,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
     throw new ToolFailure('"old_text" is empty. To create or replace a whole file, use write_file.');
   if (before === after) throw new ToolFailure('"old_text" and "new_text" are the same. Nothing was changed.');
   const path = await openPath(call, args.path);
-  return call.fileLocks.run(call, path.uri, async () => {
+  return changing(call, path, async () => {
     const facts = await regularFile(call, path);
     if (facts.size > MAX_EDITED_BYTES)
       throw new ToolFailure(

@@ -9,6 +9,8 @@ import {
   MAX_LISTED_ENTRIES,
 } from '../limits.ts';
 import { type ArgumentsOf, integer, text } from '../parameters.ts';
+import { budgetOf } from '../process/process-answer.ts';
+import { fitting } from '../text/lines.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -51,7 +53,8 @@ async function listDirectory(args: Arguments, call: Call): Promise<Answer> {
     throw new ToolFailure(`${path.shown} is a file, not a directory. read_file returns its content.`);
   const { entries, unread, isComplete } = await levels(call, path, args.depth ?? 1);
   entries.sort((one, other) => (one.path < other.path ? -1 : 1));
-  const shown = entries.slice(0, args.max_entries ?? DEFAULT_LISTED_ENTRIES);
+  const wanted = entries.slice(0, args.max_entries ?? DEFAULT_LISTED_ENTRIES);
+  const { items: shown, lines } = fitting(wanted, budgetOf(call, undefined), lineOf);
   const omitted = entries.length - shown.length;
   const next =
     omitted > 0 || !isComplete
@@ -69,7 +72,7 @@ async function listDirectory(args: Arguments, call: Call): Promise<Answer> {
       `${path.shown}: ${entries.length} ${entries.length === 1 ? 'entry' : 'entries'}.`,
       ...notes,
       next,
-      ...shown.map(lineOf),
+      ...lines,
     ].join('\n'),
     structured: {
       environment: call.target.name,

@@ -8,6 +8,8 @@ import {
   SEARCH_TIMEOUT_MS,
 } from '../limits.ts';
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
+import { budgetOf } from '../process/process-answer.ts';
+import { fitting } from '../text/lines.ts';
 import { shownPath } from '../workspace.ts';
 import { searchNames } from './name-search.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
@@ -77,12 +79,18 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
         throw new ToolFailure(`The search is not valid: ${error.message}. Correct the pattern or the glob.`);
       throw pathFailure(call, path, error);
     });
-  const matches = result.matches.map(({ path: uri, line, text: found }) => ({
+  const found = result.matches.map(({ path: uri, line, text: matched }) => ({
     path: relativeTo(path, shownPath(uri)),
     line,
-    text: found.slice(0, MAX_MATCH_CHARACTERS),
+    text: matched.slice(0, MAX_MATCH_CHARACTERS),
   }));
-  const notes = limitNotes(result.truncated ?? null, result.unreadable ?? 0, result);
+  const { items: matches, lines } = fitting(
+    found,
+    budgetOf(call, undefined),
+    (match) => `${match.path}:${match.line}: ${match.text}`,
+  );
+  const truncated = matches.length < found.length ? 'results' : (result.truncated ?? null);
+  const notes = limitNotes(truncated, result.unreadable ?? 0, result);
   const next =
     matches.length === 0 ? NOTHING : 'Next: read_file with start_line shows the lines around a match.';
   return {
@@ -90,13 +98,13 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
       `${matches.length} matching ${matches.length === 1 ? 'line' : 'lines'} in ${path.shown}.`,
       ...notes,
       next,
-      ...matches.map((match) => `${match.path}:${match.line}: ${match.text}`),
+      ...lines,
     ].join('\n'),
     structured: {
       environment: call.target.name,
       path: path.shown,
       matches,
-      truncated: result.truncated ?? null,
+      truncated,
       unreadable: result.unreadable ?? 0,
       next,
     },
@@ -118,10 +126,12 @@ async function byName(args: Arguments, call: Call, path: OpenPath, isDirectory: 
       until: performance.now() + SEARCH_TIMEOUT_MS,
     },
   );
-  const paths = found.paths
+  const names = found.paths
     .map(({ path: name, isDirectory: isFolder }) => (isFolder ? `${name}/` : name))
     .sort();
-  const notes = limitNotes(found.truncated, found.unreadable);
+  const { items: paths } = fitting(names, budgetOf(call, undefined), (name) => name);
+  const truncated = paths.length < names.length ? 'results' : found.truncated;
+  const notes = limitNotes(truncated, found.unreadable);
   const next = paths.length === 0 ? NOTHING : 'Next: read_file returns the content of a file.';
   return {
     text: [`${paths.length} names in ${path.shown} match.`, ...notes, next, ...paths].join('\n'),
@@ -129,7 +139,7 @@ async function byName(args: Arguments, call: Call, path: OpenPath, isDirectory: 
       environment: call.target.name,
       path: path.shown,
       paths,
-      truncated: found.truncated,
+      truncated,
       unreadable: found.unreadable,
       next,
     },

@@ -5,7 +5,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { shownPath } from '../workspace.ts';
-import { factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
+import { changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The file, absolute or relative to the working directory.'),
@@ -35,7 +35,7 @@ async function writeFile(args: Arguments, call: Call): Promise<Answer> {
     );
   }
   const path = await openPath(call, args.path);
-  return call.fileLocks.run(call, path.uri, async () => {
+  return changing(call, path, async () => {
     const facts = await factsOf(call, path);
     if (facts?.isDirectory) throw new ToolFailure(`${path.shown} is a directory. Choose another name.`);
     if (facts !== null && !facts.isFile)

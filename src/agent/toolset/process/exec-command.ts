@@ -5,12 +5,14 @@ import { isSandboxDenial } from '../../launch/sandbox-denial.ts';
 import { DEFAULT_YIELD_MS, MAX_YIELD_MS, MIN_YIELD_MS } from '../../limits.ts';
 import { decode } from '../../output/model-text.ts';
 import { execWaitMs } from '../../wait-times.ts';
-import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
+import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
+import { REQUEST_TIMEOUT_MS } from '../limits.ts';
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { infoOf } from '../workspace.ts';
 import { collect, FRESH } from './collect.ts';
 import { START } from './cursor.ts';
+import { detach } from './open-process.ts';
 import { CANCELLED, MAX_TOKENS, processAnswer } from './process-answer.ts';
 
 const PARAMETERS = {
@@ -70,7 +72,7 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
       },
     });
   } finally {
-    if (!process.state.closed) process.detach().catch(() => {});
+    detach(call, ref, process);
   }
 }
 
@@ -110,7 +112,9 @@ async function start(
     // The programs of a server in this process end with it.
     ...(kind !== 'local' && { lifetime: { type: 'detached' as const } }),
   };
-  const process = await backend.start(params, requestOptions(call));
+  // A start that is given up could still happen, and its program would be lost. It takes milliseconds.
+  const process = await backend.start(params, { timeoutMs: REQUEST_TIMEOUT_MS });
+
   const { ref } = process;
   if (ref === null) {
     process.terminate().catch(() => {});

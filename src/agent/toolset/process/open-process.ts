@@ -52,8 +52,14 @@ export async function withAttached<T>(
   try {
     return await use(process);
   } finally {
-    if (!process.state.closed) process.detach().catch(() => {});
+    detach(call, ref, process);
   }
+}
+
+/** Detaches from a process in the background. It keeps running. */
+export function detach({ locks, target }: Call, ref: string, process: ExecProcess): void {
+  if (process.state.closed) return;
+  locks.attachments.run(`${target.name} ${ref}`, () => process.detach()).catch(() => {});
 }
 
 /**
@@ -74,7 +80,7 @@ export async function controlling(
     try {
       await driven(process);
     } finally {
-      process.detach().catch(() => {});
+      detach(call, ref, process);
     }
   }
 }
@@ -84,8 +90,14 @@ async function attach(
   ref: string,
   options: { readonly role: 'viewer' | 'driver'; readonly takeOver?: boolean; readonly afterSeq?: number },
 ): Promise<ExecProcess> {
+  const { locks, target, signal } = call;
+  const { processes } = target.environment;
   try {
-    return await call.target.environment.processes.attach(ref, { ...options, ...requestOptions(call) });
+    return await locks.attachments.run(
+      `${target.name} ${ref}`,
+      () => processes.attach(ref, { ...options, ...requestOptions(call) }),
+      signal,
+    );
   } catch (error) {
     if (error instanceof ClientError && error.kind === 'notFound') throw unknownProcess(call, ref);
     throw error;

@@ -1,5 +1,22 @@
 const NEWLINE = 0x0a;
 
+/** As many items from the first on as fit a budget of bytes, with their lines. At least one. */
+export function fitting<T>(
+  items: readonly T[],
+  budgetBytes: number,
+  lineOf: (item: T) => string,
+): { readonly items: readonly T[]; readonly lines: readonly string[] } {
+  const lines: string[] = [];
+  let bytes = 0;
+  for (const item of items) {
+    const line = lineOf(item);
+    bytes += Buffer.byteLength(line) + 1;
+    if (lines.length > 0 && bytes > budgetBytes) break;
+    lines.push(line);
+  }
+  return { items: items.slice(0, lines.length), lines };
+}
+
 /** The last lines of a text within a limit of bytes. A line that is cut at the limit is left out, unless it is the only one. */
 export function lastLines(bytes: Uint8Array, lines: number, maxBytes: number): Uint8Array {
   let start = bytes.length;

@@ -1,12 +1,11 @@
-import { unlessAborted } from '../../../base/abort.ts';
-import type { Call } from '../call.ts';
+import { unlessAborted } from '../../base/abort.ts';
 
-/** Lets calls change one file after the other, so that concurrent edits of a model do not overwrite each other. */
-export class FileLocks {
+/** Runs works with the same key one after the other. */
+export class KeyedLocks {
   readonly #last = new Map<string, Promise<void>>();
 
-  async run<T>({ target, signal }: Call, uri: string, work: () => Promise<T>): Promise<T> {
-    const key = `${target.name}\n${uri}`;
+  /** Rejects with the signal's reason when it aborts before the work begins. */
+  async run<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.#last.get(key) ?? Promise.resolve();
     let release = () => {};
     const held = new Promise<void>((resolve) => {
@@ -15,7 +14,7 @@ export class FileLocks {
     const last = before.then(() => held);
     this.#last.set(key, last);
     try {
-      await unlessAborted(before, signal);
+      await (signal === undefined ? before : unlessAborted(before, signal));
       return await work();
     } finally {
       release();
