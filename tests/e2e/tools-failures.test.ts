@@ -148,6 +148,10 @@ test('read-only tools do not list the others', async () => {
     'search_files',
   ]);
   expect(tools.tool('exec_command')).toBeUndefined();
+  expect(await tools.call('exec_command', { cmd: 'true' })).toMatchObject({
+    isError: true,
+    text: expect.stringContaining('exec_command is not available here: only tools that read are.'),
+  });
 });
 
 test('an approval decides about calls that change something, before they do', async () => {

@@ -78,6 +78,17 @@ class Toolset implements AgentTools {
     return this.tools.find((tool) => tool.name === name);
   }
 
+  async call(name: string, args: unknown, context?: ToolContext): Promise<ToolResult> {
+    const tool = this.tool(name);
+    if (tool !== undefined) return tool.call(args, context);
+    const isRefused = TOOLS.some((spec) => spec.name === name);
+    const problem = isRefused
+      ? `${name} is not available here: only tools that read are.`
+      : `There is no tool ${JSON.stringify(name.slice(0, 100))}.`;
+    const names = this.tools.map((each) => each.name).join(', ');
+    return failed(new ToolFailure(`${problem} The tools are ${names}.`));
+  }
+
   async readResource(
     uri: string,
     { signal }: { readonly signal?: AbortSignal } = {},

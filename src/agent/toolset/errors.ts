@@ -15,12 +15,12 @@ export function asToolFailure(error: unknown, environment: string): ToolFailure 
   const kind = causeOf(error);
   const message = messageWithoutHint(error);
   const text = UNREACHABLE.has(kind)
-    ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays so, tell the user.`
+    ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays unreachable, ask the user.`
     : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
   return new ToolFailure(text, { kind }, error);
 }
 
-/** Errors of files have one kind for a lost connection and a lost answer. Their cause tells them apart. */
+/** Errors of files have one kind for a lost connection and a lost answer. Their cause distinguishes them. */
 function causeOf({ kind, cause }: ClientError): ClientErrorKind {
   return kind === 'brokenPipe' && cause instanceof ClientError ? cause.kind : kind;
 }
@@ -39,7 +39,7 @@ const UNREACHABLE: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>([
 /** What a model can do. The hints of the client are for programs: they name its functions and options. */
 function adviceOf(error: ClientError, hint: string | null): string {
   if (/cannot be sandboxed on this machine/.test(error.message)) {
-    return ' The sandbox is required and cannot be used there. Tell the user: `exec-server doctor` on that machine says how to fix it.';
+    return ' The sandbox is required and cannot be used there. Ask the user to run `exec-server doctor` on that machine, which says how to fix it.';
   }
   const own = ADVICE.get(error.kind);
   if (own !== undefined) return ` ${own}`;

@@ -101,6 +101,8 @@ export interface ResourceContent {
 export interface AgentTools extends AsyncDisposable {
   readonly tools: readonly AgentTool[];
   tool(name: string): AgentTool | undefined;
+  /** Runs a tool by its name, as {@link AgentTool.call} does. A name that is not in {@link tools} is a result with `isError`. */
+  call(name: string, args: unknown, context?: ToolContext): Promise<ToolResult>;
   /** Reads a resource of a result. Rejects with an Error whose message says what to do. */
   readResource(uri: string, options?: { readonly signal?: AbortSignal }): Promise<ResourceContent>;
   /**

@@ -1,5 +1,4 @@
 import { isObject } from '../../../base/is-object.ts';
-import { messageOf } from '../../errors.ts';
 import type { AgentTools, JsonSchemaObject } from '../types.ts';
 
 /**
@@ -49,7 +48,7 @@ export function anthropicTools({ tools }: Pick<AgentTools, 'tools'>): AnthropicT
  * has no calls. `content` is that of the response; blocks of other types are ignored.
  */
 export async function anthropicToolResults(
-  agentTools: Pick<AgentTools, 'tool'>,
+  agentTools: Pick<AgentTools, 'call'>,
   content: readonly unknown[],
   { signal }: { readonly signal?: AbortSignal } = {},
 ): Promise<AnthropicToolResult[]> {
@@ -60,17 +59,7 @@ export async function anthropicToolResults(
   }[];
   return Promise.all(
     uses.map(async ({ id, name, input }) => {
-      const tool = agentTools.tool(name);
-      const result = await tool
-        ?.call(input, { callId: id, ...(signal && { signal }) })
-        .catch((error: unknown) => ({
-          text: messageOf(error),
-          isError: true,
-        }));
-      const { text, isError } = result ?? {
-        text: `There is no tool ${JSON.stringify(name)}.`,
-        isError: true,
-      };
+      const { text, isError } = await agentTools.call(name, input, { callId: id, ...(signal && { signal }) });
       return { type: 'tool_result', tool_use_id: id, content: text, is_error: isError };
     }),
   );

@@ -119,7 +119,7 @@ async function start(
   if (ref === null) {
     process.terminate().catch(() => {});
     throw new ToolFailure(
-      `The server of the environment "${target.name}" cannot keep processes for later calls. Tell the user that it needs a server with the capability processSharing.`,
+      `The server of the environment "${target.name}" cannot keep processes for later calls. The user has to choose a server with the capability processSharing.`,
     );
   }
   const sandboxed = process.sandboxType === null ? sandbox !== null : process.sandboxType !== 'none';

@@ -43,7 +43,7 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
       ? 'Nothing was done: the process had already ended.'
       : exitCode !== null
         ? 'The process has ended.'
-        : `${signal === null ? 'The process was told to end' : `${signal} was sent`}, but it still runs.`;
+        : `${signal === null ? 'The process was asked to end' : `${signal} was sent`}, but it still runs.`;
     return processAnswer(call, { ref, name, ...collected }, collected.output, {
       from,
       maxTokens: undefined,

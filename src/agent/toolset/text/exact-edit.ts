@@ -36,7 +36,7 @@ function crlf(text: string): string {
   return text.replaceAll('\n', '\r\n');
 }
 
-/** Where the text begins. Matches that overlap count, unless all are replaced: then one could not tell which is meant. */
+/** Where the text begins. Overlapping matches count where one match is expected, because each of them could be meant. */
 function startsOf(content: string, wanted: string, all: boolean): number[] {
   const starts: number[] = [];
   const step = all ? wanted.length : 1;
