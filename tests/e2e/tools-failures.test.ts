@@ -202,6 +202,17 @@ test('closing ends calls that wait, and later calls are refused', async () => {
   expect(structured).toMatchObject({ ended: true });
 });
 
+test('a call that is cancelled before it begins is an answer', async () => {
+  const signal = AbortSignal.abort();
+  for (const [name, args] of [
+    ['exec_command', { cmd: 'true' }],
+    ['read_file', { path: 'x' }],
+  ] as const) {
+    const result = await bench.tools.call(name, args, { signal });
+    expect(result).toMatchObject({ isError: true, structured: { cancelled: true } });
+  }
+});
+
 test('work in an environment of this process', async () => {
   const environment = new LocalEnvironment();
   onTestFinished(() => environment.dispose());

@@ -185,6 +185,9 @@ class Toolset implements AgentTools {
       } finally {
         this.#slots.release();
       }
+    } catch (error) {
+      if (!limit.signal.aborted || error instanceof ToolFailure) throw error;
+      throw limit.signal.reason instanceof ToolFailure ? limit.signal.reason : cancelled(error);
     } finally {
       limit.end();
     }
@@ -224,6 +227,14 @@ function resultOf({ text, structured, resources = [], isError = false }: Answer)
 
 function failed({ message, facts }: ToolFailure): ToolResult {
   return { text: message, isError: true, structured: { error: message, ...facts }, resources: [] };
+}
+
+function cancelled(cause: unknown): ToolFailure {
+  return new ToolFailure(
+    'The call was cancelled; what it asked for may have happened.',
+    { cancelled: true },
+    cause,
+  );
 }
 
 function timeUp(): ToolFailure {

@@ -17,7 +17,12 @@ export function resourceOf(
 ): ToolResource {
   const host = `exec-server://${encodeURIComponent(environment)}`;
   return subject.type === 'output'
-    ? { uri: `${host}/processes/${subject.ref}/output`, name: `output of ${subject.ref}`, mimeType, size }
+    ? {
+        uri: `${host}/processes/${encodeURIComponent(subject.ref)}/output`,
+        name: `output of ${subject.ref}`,
+        mimeType,
+        size,
+      }
     : {
         uri: `${host}/files${subject.uri.slice('file://'.length)}`,
         name: decodeURIComponent(subject.uri.split('/').at(-1) ?? ''),

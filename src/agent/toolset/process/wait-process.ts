@@ -45,11 +45,17 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
   const afterSeq = matcher !== null && args.cursor === undefined ? 0 : from.seq;
   return withAttached(call, info, { afterSeq }, async (process) => {
     const listens = port === undefined ? null : new PortWait(call, ref, port);
+    let isEarlier = false;
     try {
       const collected = await collect(process, info, call, {
         from,
         waitMs: args.timeout_ms ?? DEFAULT_WAIT_MS,
-        ...(matcher !== null && { onOutput: ({ stream, bytes }) => matcher.push(stream, bytes) }),
+        ...(matcher !== null && {
+          onOutput: ({ seq, stream, bytes }) => {
+            isEarlier = matcher.push(stream, bytes) && seq <= from.seq;
+            return matcher.found !== null;
+          },
+        }),
         ...(listens !== null && { stop: listens.found }),
       });
       listens?.check();
@@ -57,10 +63,10 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
       return processAnswer(call, { ref, name, ...collected }, collected.output, {
         from,
         maxTokens: args.max_output_tokens,
-        event: eventText(happened, args, matcher),
+        event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
         structured: {
           happened,
-          ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN) }),
+          ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN), earlier: isEarlier }),
         },
       });
     } finally {
@@ -98,6 +104,7 @@ function eventText(happened: Happened, { pattern, port }: Arguments, matcher: Ou
 }
 
 const MAX_SHOWN = 200;
+const EARLIER = ' This output was returned before. To wait for new output, pass the next cursor.';
 
 /** Aborts {@link found} when a process listens on a port. */
 class PortWait {

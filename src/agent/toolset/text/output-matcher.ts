@@ -11,7 +11,8 @@ export class OutputMatcher {
   readonly #decoders = new Map<string, TextDecoder>();
   readonly #carries = new Map<string, string>();
   readonly #find: (text: string) => string | null;
-  readonly #carryLength: number;
+  /** Lines that a text can span. */
+  readonly #lines: number;
   #found: string | null = null;
 
   /** Throws ToolFailure for an expression that is not valid. */
@@ -22,7 +23,7 @@ export class OutputMatcher {
         `The pattern is longer than ${MAX_PATTERN_LENGTH} characters. Pass a shorter one.`,
       );
     this.#find = isRegex ? regexFinder(pattern) : (text) => (text.includes(pattern) ? pattern : null);
-    this.#carryLength = Math.max(MAX_LINE_LENGTH, pattern.length);
+    this.#lines = isRegex ? 1 : pattern.split('\n').length;
   }
 
   /** What was found; null as long as nothing was. */
@@ -35,8 +36,8 @@ export class OutputMatcher {
     if (this.#found !== null) return true;
     const text = (this.#carries.get(stream) ?? '') + this.#decoderOf(stream).decode(bytes, { stream: true });
     this.#found = this.#find(plainText(text));
-    const lineStart = text.lastIndexOf('\n') + 1;
-    this.#carries.set(stream, text.slice(Math.max(lineStart, text.length - this.#carryLength)));
+    const start = startOfLastLines(text, this.#lines);
+    this.#carries.set(stream, text.slice(Math.max(start, text.length - MAX_CARRY_LENGTH)));
     return this.#found !== null;
   }
 
@@ -50,30 +51,54 @@ export class OutputMatcher {
   }
 }
 
-/** Longest pattern, and longest unfinished line that is matched again when more of it arrives. */
-const MAX_PATTERN_LENGTH = 1_000;
-const MAX_LINE_LENGTH = 4_096;
+/** Where the last lines begin, of which the last may be unfinished. */
+function startOfLastLines(text: string, lines: number): number {
+  let start = text.length + 1;
+  for (let count = 0; count < lines; count++) {
+    const end = start > 1 ? text.lastIndexOf('\n', start - 2) : -1;
+    if (end === -1) return 0;
+    start = end + 1;
+  }
+  return start;
+}
 
-/** Time of all matches of one expression, and of one of them. */
-const TOTAL_MATCH_MS = 250;
-const ONE_MATCH_MS = 50;
+/** Longest pattern, and most of an unfinished line that is matched again when more of it arrives. */
+const MAX_PATTERN_LENGTH = 1_000;
+const MAX_CARRY_LENGTH = 4_096;
+
+/** Time limits of one match: a busy machine can cause the first ones to be exceeded, an expression that backtracks exceeds them all. */
+const MATCH_LIMITS_MS = [50, 100, 200];
+
+/** Time of all matches: a constant, and a share of the time since the first one. */
+const FREE_MATCH_MS = 500;
+const MATCH_SHARE = 0.25;
 
 /** Finds with a time limit: Node interrupts the execution of an expression as well as that of code. */
 function regexFinder(pattern: string): (text: string) => string | null {
   const context: Context = createContext({ expression: expressionOf(pattern), text: '' });
+  const beganAt = performance.now();
   let usedMs = 0;
   return (text) => {
-    context.text = text;
     const startedAt = performance.now();
+    if (usedMs > FREE_MATCH_MS + MATCH_SHARE * (startedAt - beganAt)) throw tooSlow();
+    context.text = text;
     try {
-      if (usedMs > TOTAL_MATCH_MS) throw tooSlow();
-      return MATCH.runInContext(context, { timeout: ONE_MATCH_MS }) as string | null;
-    } catch (error) {
-      throw (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT' ? tooSlow() : error;
+      return matchWithin(context);
     } finally {
       usedMs += performance.now() - startedAt;
     }
   };
+}
+
+function matchWithin(context: Context): string | null {
+  for (const timeout of MATCH_LIMITS_MS) {
+    try {
+      return MATCH.runInContext(context, { timeout }) as string | null;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+    }
+  }
+  throw tooSlow();
 }
 
 const MATCH = new Script('(expression.exec(text) ?? [null])[0]');
