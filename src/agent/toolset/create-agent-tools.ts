@@ -84,7 +84,7 @@ class Toolset implements AgentTools {
     const isRefused = TOOLS.some((spec) => spec.name === name);
     const problem = isRefused
       ? `${name} is not available here: only tools that read are.`
-      : `There is no tool ${JSON.stringify(name.slice(0, 100))}.`;
+      : `There is no tool ${JSON.stringify(String(name).slice(0, 100))}.`;
     const names = this.tools.map((each) => each.name).join(', ');
     return failed(new ToolFailure(`${problem} The tools are ${names}.`));
   }
@@ -177,20 +177,14 @@ class Toolset implements AgentTools {
   }
 
   async #withSlot<T>(signals: readonly AbortSignal[], work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const limit = new TimeLimit(CALL_LIMIT_MS, signals, { timeUp });
-    try {
-      await this.#slots.acquire(limit.signal);
+    return within(CALL_LIMIT_MS, signals, async (signal) => {
+      await this.#slots.acquire(signal);
       try {
-        return await work(limit.signal);
+        return await work(signal);
       } finally {
         this.#slots.release();
       }
-    } catch (error) {
-      if (!limit.signal.aborted || error instanceof ToolFailure) throw error;
-      throw limit.signal.reason instanceof ToolFailure ? limit.signal.reason : cancelled(error);
-    } finally {
-      limit.end();
-    }
+    });
   }
 
   async #approve(
@@ -203,21 +197,34 @@ class Toolset implements AgentTools {
     const { approve } = this.#options;
     const shown = summary?.(args) ?? null;
     if (approve === undefined || shown === null) return;
-    const limit = new TimeLimit(null, signals);
-    try {
-      const { signal } = limit;
-      signal.throwIfAborted();
-      const request = { tool: name, title, callId, environment: target.name, arguments: args, signal };
-      const decision = await unlessAborted(Promise.resolve(approve({ ...request, summary: shown })), signal);
-      if (decision.approved !== true) {
-        throw new ToolFailure(
-          `The user declined this call${decision.reason ? `: ${decision.reason}` : ''}. Do not repeat it; choose another way, or ask the user.`,
-          { declined: true },
-        );
-      }
-    } finally {
-      limit.end();
-    }
+    const request = { tool: name, title, callId, environment: target.name, summary: shown, arguments: args };
+    const { approved, reason } = await within(null, signals, (signal) =>
+      unlessAborted(Promise.resolve(approve({ ...request, signal })), signal),
+    );
+    if (approved === true) return;
+    throw new ToolFailure(
+      `The user declined this call${reason ? `: ${reason}` : ''}. Do not repeat it; choose another way, or ask the user.`,
+      { declined: true },
+    );
+  }
+}
+
+/** Runs work with a signal that aborts when the time is up or one of the signals aborts. Its error says which of them it was. */
+async function within<T>(
+  ms: number | null,
+  signals: readonly AbortSignal[],
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = new TimeLimit(ms, signals, { timeUp });
+  const { signal } = limit;
+  try {
+    signal.throwIfAborted();
+    return await work(signal);
+  } catch (error) {
+    if (!signal.aborted || error instanceof ToolFailure) throw error;
+    throw signal.reason instanceof ToolFailure ? signal.reason : cancelled(error);
+  } finally {
+    limit.end();
   }
 }
 

@@ -18,6 +18,9 @@ export const MAX_WAITING_CALLS = 256;
 /** Output that one call keeps, half from its beginning and half from its end. */
 export const OUTPUT_WINDOW_BYTES = 1024 * 1024;
 
+/** Largest chunk of output. */
+export const MAX_CHUNK_BYTES = 1024 * 1024;
+
 /** Processes whose read position is remembered between calls. */
 export const MAX_POSITIONS = 1_000;
 

@@ -21,10 +21,7 @@ async function readOutput(call: Call, ref: string): Promise<ResourceContent> {
   const info = await findProcess(call, ref);
   return withAttached(call, info, { afterSeq: 0 }, async (process) => {
     const options = { from: START, waitMs: REQUEST_TIMEOUT_MS, pageBytes: MAX_RESOURCE_BYTES };
-    const { output, hasMore } = await collect(process, info, call, {
-      ...options,
-      windowBytes: 2 * MAX_RESOURCE_BYTES,
-    });
+    const { output, hasMore } = await collect(process, info, call, options);
     const truncated = hasMore || output.lostBytes !== 0;
     if (isBinary(output.head)) return { mimeType: BINARY, bytes: output.head, truncated };
     return { mimeType: TEXT, bytes: Buffer.from(plainText(decode(output.head))), truncated };

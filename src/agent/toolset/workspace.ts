@@ -71,9 +71,9 @@ export class Workspace {
     const roots = await this.roots(target, signal);
     const uri = new URL(toFileUri(path, roots[0]!)).href;
     if (this.sandbox === 'off' || roots.some((root) => isWithin(uri, root))) return uri;
-    const shown = roots.map(shownPath).join(', ');
+    const shown = roots.map(toNativePath).join(', ');
     throw new ToolFailure(
-      `${shownPath(uri)} is outside of the workspace, which is ${shown}. Use a path in it, or ask the user for access.`,
+      `${toNativePath(uri)} is outside of the workspace, which is ${shown}. Use a path in it, or ask the user for access.`,
       { kind: 'permissionDenied' },
     );
   }
@@ -84,13 +84,8 @@ export function infoOf({ environment }: NamedEnvironment, signal: AbortSignal): 
   return environment.info({ signal, timeoutMs: REQUEST_TIMEOUT_MS });
 }
 
-/** A path for a model. */
-export function shownPath(uri: string): string {
-  return toNativePath(uri);
-}
-
 function isWithin(uri: string, root: string): boolean {
-  const [path, start] = [shownPath(uri), shownPath(root)];
+  const [path, start] = [toNativePath(uri), toNativePath(root)];
   return path === start || path.startsWith(start.endsWith('/') ? start : `${start}/`);
 }
 

@@ -1,8 +1,8 @@
 import { attributesOf } from '../../../client/files/list-tree.ts';
+import { toNativePath } from '../../../client/paths.ts';
 import { ClientError, type FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
-import { shownPath } from '../workspace.ts';
 
 /** A path of a call, with the options of operations on it. */
 export interface OpenPath {
@@ -29,7 +29,7 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
   ]);
   return {
     uri,
-    shown: shownPath(uri),
+    shown: toNativePath(uri),
     options: { ...requestOptions(call), ...(sandbox !== null && { sandbox }) },
   };
 }

@@ -1,3 +1,4 @@
+import { toNativePath } from '../../../client/paths.ts';
 import { ClientError, type SearchResult } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
@@ -10,7 +11,6 @@ import {
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
-import { shownPath } from '../workspace.ts';
 import { searchNames } from './name-search.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
@@ -80,7 +80,7 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
       throw pathFailure(call, path, error);
     });
   const found = result.matches.map(({ path: uri, line, text: matched }) => ({
-    path: relativeTo(path, shownPath(uri)),
+    path: relativeTo(path, toNativePath(uri)),
     line,
     text: matched.slice(0, MAX_MATCH_CHARACTERS),
   }));
@@ -154,7 +154,7 @@ function limitNotes(
   unreadable: number,
   { incompleteFiles = [] }: Partial<SearchResult> = {},
 ): string[] {
-  const files = incompleteFiles.slice(0, 5).map(shownPath).join(', ');
+  const files = incompleteFiles.slice(0, 5).map(toNativePath).join(', ');
   return [
     ...(truncated === 'results'
       ? ['There are more results than returned: narrow the search, or raise max_results.']

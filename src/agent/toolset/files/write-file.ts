@@ -1,10 +1,10 @@
 import { parentUri } from '../../../client/files/files.ts';
+import { toNativePath } from '../../../client/paths.ts';
 import { ClientError } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
-import { shownPath } from '../workspace.ts';
 import { changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -63,7 +63,7 @@ export async function replace(call: Call, path: OpenPath, bytes: Uint8Array, exi
   } catch (error) {
     const isMissing = error instanceof ClientError && ['notFound', 'notDirectory'].includes(error.kind);
     if (!isMissing || exists) throw pathFailure(call, path, error);
-    const parent = shownPath(parentUri(path.uri));
+    const parent = toNativePath(parentUri(path.uri));
     throw new ToolFailure(
       error.kind === 'notDirectory'
         ? `A part of the path ${parent} is not a directory. Choose another path.`

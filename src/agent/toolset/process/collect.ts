@@ -5,6 +5,7 @@ import {
   type ProcessInfo,
 } from '../../../environment/index.ts';
 import { type Call, reportProgress } from '../call.ts';
+import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { Position } from './cursor.ts';
 import { type Followed, follow } from './follow.ts';
 import { type CollectedOutput, OutputWindow } from './output-window.ts';
@@ -21,8 +22,8 @@ export interface CollectOptions {
   readonly waitMs: number;
   /** Returns this much output, or what there is. Does not wait for new output. */
   readonly pageBytes?: number;
-  /** Most output to keep. Of more, the beginning and the end are kept. */
-  readonly windowBytes?: number;
+  /** Whether the whole page is kept. Otherwise the beginning and the end of long output are. Default true. */
+  readonly keepsPage?: boolean;
   /** Receives all output, also that before `from`. Returns true to end. */
   readonly onOutput?: (event: Extract<ProcessEvent, { type: 'output' }>) => boolean;
   /** Ends the collection. */
@@ -43,9 +44,11 @@ export async function collect(
   process: ExecProcess,
   known: KnownState,
   call: Call,
-  { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, windowBytes, onOutput, stop }: CollectOptions,
+  { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, keepsPage = true, onOutput, stop }: CollectOptions,
 ): Promise<Collected> {
-  const window = new OutputWindow(from, windowBytes);
+  const isPage = Number.isFinite(pageBytes);
+  // A page ends with the chunk that exceeds it.
+  const window = new OutputWindow(from, isPage && keepsPage ? 2 * (pageBytes + MAX_CHUNK_BYTES) : undefined);
   const lastKnown = known.nextSeq - 1;
   let lastSeq = from.seq;
   let isFull = false;
@@ -58,7 +61,6 @@ export async function collect(
     else window.push(event);
     if (lastSeq === lastKnown) window.reconcile(known.outputBytes);
   };
-  const isPage = Number.isFinite(pageBytes);
   const isCaughtUp = () => isPage && known.state !== 'closed' && lastSeq >= lastKnown;
   const onEvent = (event: ProcessEvent) => {
     take(event);
@@ -78,7 +80,7 @@ export async function collect(
     if (followed.end === 'failed') {
       throw followed.failure ?? new ClientError('disconnected', 'the process can no longer be followed');
     }
-    const output = window.finish(followed.closed && !isFull, pageBytes, isFull);
+    const output = window.finish(followed.end === 'closed' && !isFull, pageBytes, isFull);
     return { ...followed, output, hasMore: isFull || output.next.seq < window.lastSeq };
   } finally {
     endProgress();

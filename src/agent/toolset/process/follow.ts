@@ -26,6 +26,7 @@ export interface Followed {
   readonly sandboxDenied: boolean;
   /** The limit of the server that ended the program. */
   readonly reason: string | null;
+  /** The program has exited, and all its output has arrived here. With another end than `closed` it may not have been passed on. */
   readonly closed: boolean;
   /** Why it can no longer be followed. */
   readonly failure: ClientError | null;
@@ -57,8 +58,7 @@ export async function follow(process: ExecProcess, call: Call, options: FollowOp
     quiet.stop();
     limit.end();
   }
-  const { exitCode, signal, sandboxDenied, reason } = process.state;
-  const closed = end === 'closed';
+  const { exitCode, signal, sandboxDenied, reason, closed } = process.state;
   return { end: end ?? 'failed', exitCode, signal, sandboxDenied, reason, closed, failure };
 }
 

@@ -64,7 +64,12 @@ async function readPage(args: Arguments, call: Call, info: Info): Promise<Answer
 async function readTail(lines: number, args: Arguments, call: Call, info: Info): Promise<Answer> {
   const { ref, name } = info;
   return withAttached(call, info, { afterSeq: 0 }, async (process) => {
-    const options = { from: START, waitMs: REQUEST_TIMEOUT_MS, pageBytes: Number.MAX_SAFE_INTEGER };
+    const options = {
+      from: START,
+      waitMs: REQUEST_TIMEOUT_MS,
+      pageBytes: Number.MAX_SAFE_INTEGER,
+      keepsPage: false,
+    };
     const collected = await collect(process, info, call, options);
     const { output } = collected;
     const end = output.omittedBytes > 0 ? output.tail : output.head;

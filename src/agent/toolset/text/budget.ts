@@ -1,5 +1,6 @@
 import { BYTES_PER_TOKEN } from '../../limits.ts';
 import { decode } from '../../output/model-text.ts';
+import { isContinuation } from '../../output/text-pieces.ts';
 import { plainText } from './plain-text.ts';
 
 /** Output as a text for a model. */
@@ -39,7 +40,7 @@ export function modelOutput(
 export function isBinary(bytes: Uint8Array): boolean {
   const sample = bytes.subarray(0, BINARY_SAMPLE_BYTES);
   if (sample.includes(0)) return true;
-  const invalid = decode(sample.subarray(0, sample.length - 3)).split('\uFFFD').length - 1;
+  const invalid = decode(sample.subarray(0, Math.max(0, sample.length - 3))).split('\uFFFD').length - 1;
   return invalid > 8 && invalid * 10 > sample.length;
 }
 
@@ -76,7 +77,7 @@ function cutBefore(bytes: Buffer, limit: number): Buffer {
   if (bytes.length <= limit) return bytes;
   const line = bytes.lastIndexOf(NEWLINE, limit - 1) + 1;
   let end = line > limit - MAX_CUT_BYTES && line > 0 ? line : limit;
-  while (end > 0 && isContinuationAt(bytes, end)) end--;
+  while (end > 0 && isContinuation(bytes[end]!)) end--;
   return bytes.subarray(0, end);
 }
 
@@ -85,12 +86,8 @@ function cutAfter(bytes: Buffer, limit: number): Buffer {
   let start = bytes.length - limit;
   const line = bytes.indexOf(NEWLINE, start) + 1;
   if (line > 0 && line < start + MAX_CUT_BYTES && line < bytes.length) start = line;
-  while (start < bytes.length && isContinuationAt(bytes, start)) start++;
+  while (start < bytes.length && isContinuation(bytes[start]!)) start++;
   return bytes.subarray(start);
-}
-
-function isContinuationAt(bytes: Buffer, index: number): boolean {
-  return (bytes[index]! & 0b1100_0000) === 0b1000_0000;
 }
 
 const NEWLINE = 0x0a;

@@ -1,3 +1,5 @@
+import { isContinuation } from '../../output/text-pieces.ts';
+
 const NEWLINE = 0x0a;
 
 /** As many items from the first on as fit a budget of bytes, with their lines. At least one. */
@@ -30,6 +32,6 @@ export function lastLines(bytes: Uint8Array, lines: number, maxBytes: number): U
   if (bytes.length <= maxBytes) return bytes;
   if (found > 0) return bytes.subarray(start);
   start = bytes.length - maxBytes;
-  while (start < bytes.length && (bytes[start]! & 0b1100_0000) === 0b1000_0000) start++;
+  while (start < bytes.length && isContinuation(bytes[start]!)) start++;
   return bytes.subarray(start);
 }

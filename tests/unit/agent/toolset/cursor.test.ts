@@ -79,7 +79,7 @@ async function readAll(
     const from = positionOf(cursor);
     const known = recorded.stateAfter(available);
     const process = recorded.processAfter(available, from.seq);
-    const { output, hasMore, closed } = await collect(process, known, CALL, {
+    const { output, hasMore, end } = await collect(process, known, CALL, {
       from,
       waitMs: 1000,
       pageBytes,
@@ -88,7 +88,7 @@ async function readAll(
     parts.push(Buffer.from(output.head));
     lost += output.lostBytes ?? 0;
     cursor = cursorOf(output.next);
-    if (closed && !hasMore) return { text: Buffer.concat(parts), parts, lost };
+    if (end === 'closed' && !hasMore) return { text: Buffer.concat(parts), parts, lost };
   }
   throw new Error('the output did not end');
 }
@@ -154,6 +154,13 @@ describe('cursors', () => {
       ),
       { numRuns: 300 },
     );
+  });
+
+  test('return pages that are longer than the output that a call keeps otherwise', async () => {
+    const all = Buffer.alloc(5_000_000, 'line\n');
+    const read = await readAll(cut(all, [65_536]), [100], 3_000_000);
+    expect(read.text.equals(all)).toBe(true);
+    expect(read.parts.map(({ length }) => length)).toEqual([3_000_000, 2_000_000]);
   });
 
   test('split no character and no escape sequence that is in one chunk', async () => {
