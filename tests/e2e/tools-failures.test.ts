@@ -136,6 +136,25 @@ test('several environments add an argument, and an unknown one is refused', asyn
   expect(unknown.text).toBe('The argument "environment" must be one of "one", "two", not "three".');
 });
 
+test('each environment can have roots of its own', async () => {
+  const environment = bench.client;
+  const tools = createAgentTools({
+    environments: [
+      { name: 'one', environment },
+      { name: 'two', environment, roots: ['/usr'] },
+    ],
+    roots: [bench.root],
+  });
+  const pwd = async (name: string) =>
+    (await call('exec_command', { cmd: 'pwd', login: false, environment: name }, tools)).structured.output;
+  expect([await pwd('one'), await pwd('two')]).toEqual([`${bench.root}\n`, '/usr\n']);
+  tools.setRoots(['/'], 'one');
+  expect([await pwd('one'), await pwd('two')]).toEqual(['/\n', '/usr\n']);
+  tools.setRoots(['/tmp']);
+  expect([await pwd('one'), await pwd('two')]).toEqual(['/tmp\n', '/tmp\n']);
+  expect(() => tools.setRoots(['/'], 'three')).toThrow('There is no environment "three"');
+});
+
 test('read-only tools do not list the others', async () => {
   const tools = await bench.another({ readOnly: true });
   expect(tools.tools.every(({ annotations }) => annotations.readOnlyHint)).toBe(true);
@@ -237,8 +256,9 @@ test('a sandbox that the server cannot enforce refuses programs and file tools',
     ['exec_command', { cmd: 'true', login: false }],
     ['read_file', { path: 'x' }],
   ] as const) {
-    const { text, isError } = await call(name, args, tools);
+    const { text, isError, structured } = await call(name, args, tools);
     expect(isError).toBe(true);
+    expect(structured.kind).toBe('sandboxUnavailable');
     expect(text).toMatch(/cannot be sandboxed on this machine: .*exec-server doctor/s);
   }
 });

@@ -231,7 +231,9 @@ describe('resources', () => {
     ['exec-server://box/processes/nope/output', /has no process "nope"/],
     ['exec-server://box/files/nope', /\/nope does not exist/],
   ])('%s is refused with a reason', async (uri, reason) => {
-    await expect(bench.tools.readResource(uri)).rejects.toThrow(reason);
+    const reading = bench.tools.readResource(uri);
+    await expect(reading).rejects.toThrow(reason);
+    await expect(reading).rejects.toMatchObject({ kind: uri.startsWith('exec-server:') ? 'notFound' : null });
   });
 });
 

@@ -91,7 +91,7 @@ describe('exec_command', () => {
     );
     const { structured, text } = await calling;
     expect(text).toContain('The call was cancelled. The program was not');
-    expect(structured).toMatchObject({ state: 'running', output: 'begun\n' });
+    expect(structured).toMatchObject({ cancelled: true, state: 'running', output: 'begun\n' });
     expect(await kill(structured.process as string)).toMatchObject({ structured: { ended: true } });
   });
 

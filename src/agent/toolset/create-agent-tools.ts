@@ -69,7 +69,9 @@ class Toolset implements AgentTools {
   constructor(options: AgentToolsOptions) {
     this.#options = options;
     this.#targets = namedTargets(options);
-    this.#workspace = new Workspace(options.sandbox ?? 'off', options.roots ?? []);
+    this.#workspace = new Workspace(options.sandbox ?? 'off');
+    for (const { name, roots = options.roots ?? [] } of options.environments)
+      this.#workspace.setRoots(name, roots);
     const specs = TOOLS.filter(({ annotations }) => !options.readOnly || annotations.readOnlyHint);
     this.tools = specs.map((spec) => this.#bind(spec));
   }
@@ -105,8 +107,12 @@ class Toolset implements AgentTools {
     }
   }
 
-  setRoots(roots: readonly string[]): void {
-    this.#workspace.setRoots(roots);
+  setRoots(roots: readonly string[], environment?: string): void {
+    const known = [...this.#targets.keys()];
+    if (environment !== undefined && !known.includes(environment))
+      throw unknownEnvironment(environment, known);
+    for (const name of environment === undefined ? known : [environment])
+      this.#workspace.setRoots(name, roots);
   }
 
   async close(): Promise<void> {

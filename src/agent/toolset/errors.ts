@@ -1,5 +1,5 @@
-import { messageWithoutHint } from '../../client/errors.ts';
-import { ClientError, type ClientErrorKind } from '../../environment/index.ts';
+import { ClientError, type ClientErrorKind, messageWithoutHint } from '../../client/errors.ts';
+
 import { ExecToolError } from '../errors.ts';
 import { ToolFailure } from './failure.ts';
 
@@ -17,7 +17,7 @@ export function asToolFailure(error: unknown, environment: string): ToolFailure 
   const text = UNREACHABLE.has(kind)
     ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays unreachable, ask the user.`
     : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
-  return new ToolFailure(text, { kind }, error);
+  return new ToolFailure(text, { kind: isSandboxMissing(error) ? 'sandboxUnavailable' : kind }, error);
 }
 
 /** Errors of files have one kind for a lost connection and a lost answer. Their cause distinguishes them. */
@@ -36,9 +36,13 @@ const UNREACHABLE: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>([
   'spawn',
 ]);
 
+function isSandboxMissing({ message }: ClientError): boolean {
+  return /cannot be sandboxed on this machine/.test(message);
+}
+
 /** What a model can do. The hints of the client are for programs: they name its functions and options. */
 function adviceOf(error: ClientError, hint: string | null): string {
-  if (/cannot be sandboxed on this machine/.test(error.message)) {
+  if (isSandboxMissing(error)) {
     return ' The sandbox is required and cannot be used there. Ask the user to run `exec-server doctor` on that machine, which says how to fix it.';
   }
   const own = ADVICE.get(error.kind);

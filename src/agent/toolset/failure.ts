@@ -4,6 +4,11 @@ export class ToolFailure extends Error {
   /** Facts for `structured`. */
   readonly facts: Readonly<Record<string, unknown>>;
 
+  /** The machine-readable reason; null when there is none. */
+  get kind(): string | null {
+    return typeof this.facts.kind === 'string' ? this.facts.kind : null;
+  }
+
   constructor(message: string, facts: Readonly<Record<string, unknown>> = {}, cause?: unknown) {
     super(message, { cause });
     this.facts = facts;

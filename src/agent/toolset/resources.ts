@@ -56,5 +56,6 @@ const BINARY = 'application/octet-stream';
 export function unknownEnvironment(name: string, known: readonly string[]): ToolFailure {
   return new ToolFailure(
     `There is no environment ${JSON.stringify(name)}. The environments are ${known.join(', ')}.`,
+    { kind: 'notFound' },
   );
 }

@@ -103,13 +103,16 @@ export interface AgentTools extends AsyncDisposable {
   tool(name: string): AgentTool | undefined;
   /** Runs a tool by its name, as {@link AgentTool.call} does. A name that is not in {@link tools} is a result with `isError`. */
   call(name: string, args: unknown, context?: ToolContext): Promise<ToolResult>;
-  /** Reads a resource of a result. Rejects with an Error whose message says what to do. */
+  /**
+   * Reads a resource of a result. Rejects with an Error whose message says what to do. Its `kind` is `notFound` for a process, file or
+   * environment that does not exist.
+   */
   readResource(uri: string, options?: { readonly signal?: AbortSignal }): Promise<ResourceContent>;
   /**
-   * Replaces the roots: absolute native paths or `file:` URIs. The first is the default directory; all are the workspace of the
-   * sandbox. Throws an Error for a path that is not absolute.
+   * Replaces the roots of all environments, or of one: absolute native paths or `file:` URIs. The first is the default directory; all are
+   * the workspace of the sandbox. Throws an Error for a path that is not absolute and for an environment that does not exist.
    */
-  setRoots(roots: readonly string[]): void;
+  setRoots(roots: readonly string[], environment?: string): void;
   /** Ends all calls. Programs keep running; environments stay open. */
   close(): Promise<void>;
 }
@@ -145,8 +148,13 @@ export interface ApprovalDecision {
 /** Options of `createAgentTools`. */
 export interface AgentToolsOptions {
   /** Where the tools work; the first is the default. Names must differ. */
-  readonly environments: readonly { readonly name: string; readonly environment: ToolEnvironment }[];
-  /** Absolute native paths or `file:` URIs. Default: the default directory of each environment. */
+  readonly environments: readonly {
+    readonly name: string;
+    readonly environment: ToolEnvironment;
+    /** The roots of this environment, instead of the common ones. */
+    readonly roots?: readonly string[];
+  }[];
+  /** Absolute native paths or `file:` URIs on the environments. Default: the default directory of each environment. */
   readonly roots?: readonly string[];
   /** Only the tools that read. The others are not listed. Default: false. */
   readonly readOnly?: boolean;

@@ -13,16 +13,18 @@ export interface NamedEnvironment {
 /** The roots and the sandbox of the tools. */
 export class Workspace {
   readonly sandbox: ToolSandbox;
-  #roots: readonly string[] = [];
+  readonly #roots = new Map<string, readonly string[]>();
 
-  constructor(sandbox: ToolSandbox, roots: readonly string[]) {
+  constructor(sandbox: ToolSandbox) {
     this.sandbox = sandbox;
-    this.setRoots(roots);
   }
 
-  /** Throws Error for a path that is not absolute, and changes nothing then. */
-  setRoots(roots: readonly string[]): void {
-    this.#roots = roots.map((root) => withoutSlash(toFileUri(root, null)));
+  /** Sets the roots of an environment. Throws Error for a path that is not absolute, and changes nothing then. */
+  setRoots(environment: string, roots: readonly string[]): void {
+    this.#roots.set(
+      environment,
+      roots.map((root) => withoutSlash(toFileUri(root, null))),
+    );
   }
 
   /** The directory of relative paths, a `file:` URI. */
@@ -32,7 +34,8 @@ export class Workspace {
 
   /** The roots in an environment, `file:` URIs: those that were set, or its default directory. */
   async roots(target: NamedEnvironment, signal: AbortSignal): Promise<readonly string[]> {
-    if (this.#roots.length > 0) return this.#roots;
+    const known = this.#roots.get(target.name) ?? [];
+    if (known.length > 0) return known;
     const { cwd } = await infoOf(target, signal);
     if (cwd) return [withoutSlash(cwd)];
     throw new ToolFailure(

@@ -1,5 +1,5 @@
+import { ClientError } from '../../../client/errors.ts';
 import { listDirectories, type TreeEntry } from '../../../client/files/list-tree.ts';
-import { ClientError } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import {

@@ -1,6 +1,7 @@
+import { ClientError } from '../../../client/errors.ts';
 import { attributesOf } from '../../../client/files/list-tree.ts';
 import { toNativePath } from '../../../client/paths.ts';
-import { ClientError, type FileOptions } from '../../../environment/index.ts';
+import type { FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 

@@ -1,5 +1,6 @@
+import { ClientError } from '../../../client/errors.ts';
 import { toNativePath } from '../../../client/paths.ts';
-import { ClientError, type SearchResult } from '../../../environment/index.ts';
+import type { SearchResult } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import {
@@ -11,7 +12,6 @@ import {
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
-import { searchNames } from './name-search.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -115,6 +115,8 @@ async function byName(args: Arguments, call: Call, path: OpenPath, isDirectory: 
   if (!isDirectory) throw new ToolFailure(`${path.shown} is a file. Search for names in a directory.`);
   const canonical = await filesOf(call).canonicalize(path.uri, path.options);
   const includeHidden = args.include_hidden ?? false;
+  // The code for globs and ignore files is loaded for those who search for names.
+  const { searchNames } = await import('./name-search.ts');
   const found = await searchNames(
     call,
     { ...path, uri: canonical },

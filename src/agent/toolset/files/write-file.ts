@@ -1,6 +1,6 @@
+import { ClientError } from '../../../client/errors.ts';
 import { parentUri } from '../../../client/files/files.ts';
 import { toNativePath } from '../../../client/paths.ts';
-import { ClientError } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';

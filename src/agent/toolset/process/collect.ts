@@ -1,9 +1,5 @@
-import {
-  ClientError,
-  type ExecProcess,
-  type ProcessEvent,
-  type ProcessInfo,
-} from '../../../environment/index.ts';
+import { ClientError } from '../../../client/errors.ts';
+import type { ExecProcess, ProcessEvent, ProcessInfo } from '../../../environment/index.ts';
 import { type Call, reportProgress } from '../call.ts';
 import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { Position } from './cursor.ts';

@@ -13,7 +13,7 @@ import { infoOf } from '../workspace.ts';
 import { collect, FRESH } from './collect.ts';
 import { START } from './cursor.ts';
 import { detach } from './open-process.ts';
-import { CANCELLED, MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 
 const PARAMETERS = {
   cmd: text('The command, as typed into a shell.'),
@@ -64,7 +64,7 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
     return processAnswer(call, { ref, name: process.name, ...collected }, output, {
       from: START,
       maxTokens: args.max_output_tokens,
-      ...(end === 'cancelled' && { event: CANCELLED }),
+      isCancelled: end === 'cancelled',
       ...(isDenied && { event: SANDBOX_DENIED }),
       structured: {
         wall_time_ms: Math.round(performance.now() - call.startedAt),

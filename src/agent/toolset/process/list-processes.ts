@@ -1,4 +1,5 @@
-import { ClientError, type ProcessInfo } from '../../../environment/index.ts';
+import { ClientError } from '../../../client/errors.ts';
+import type { ProcessInfo } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
 import { MAX_COMMAND_CHARACTERS, MAX_LISTED_PROCESSES } from '../limits.ts';
 import { type ArgumentsOf, flag } from '../parameters.ts';

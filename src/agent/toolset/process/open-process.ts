@@ -1,4 +1,5 @@
-import { ClientError, type ExecProcess, type ProcessInfo } from '../../../environment/index.ts';
+import { ClientError } from '../../../client/errors.ts';
+import type { ExecProcess, ProcessInfo } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { text } from '../parameters.ts';

@@ -32,6 +32,8 @@ export function processAnswer(
     readonly from: Position;
     /** What the model has asked for. */
     readonly maxTokens: number | undefined;
+    /** Whether the call was cancelled. */
+    readonly isCancelled?: boolean;
     /** What happened, before the state. */
     readonly event?: string;
     readonly structured?: Readonly<Record<string, unknown>>;
@@ -48,6 +50,7 @@ export function processAnswer(
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
   const lost = lossText(output.lostBytes);
   const lines = [
+    ...(details.isCancelled ? [CANCELLED] : []),
     ...(details.event === undefined ? [] : [details.event]),
     stateText(facts),
     ...(lost === null ? [] : [lost]),
@@ -69,6 +72,7 @@ export function processAnswer(
       ...(signal === null ? {} : { signal }),
       ...(reason === null ? {} : { ended_by_limit: reason }),
       ...(exitCode !== null && !closed ? { output_open: true } : {}),
+      ...(details.isCancelled && { cancelled: true }),
       ...details.structured,
       output: shown.text,
       from_cursor: from,
@@ -86,7 +90,7 @@ export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined):
   return bytesOfTokens(Math.min(wanted ?? maxOutputTokens, maxOutputTokens));
 }
 
-export const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
+const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
 
 /** The state of a process in one sentence. */
 export function stateText({ ref, name, exitCode, signal, reason, closed }: ProcessFacts): string {

@@ -5,7 +5,7 @@ import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { OutputMatcher } from '../text/output-matcher.ts';
 import { type Collected, collect } from './collect.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
-import { CANCELLED, MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -63,7 +63,10 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
       return processAnswer(call, { ref, name, ...collected }, collected.output, {
         from,
         maxTokens: args.max_output_tokens,
-        event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+        isCancelled: happened === 'cancelled',
+        ...(happened !== 'cancelled' && {
+          event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+        }),
         structured: {
           happened,
           ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN), earlier: isEarlier }),
@@ -84,7 +87,11 @@ function whatHappened({ end, exitCode }: Collected, matcher: OutputMatcher | nul
   return end === 'cancelled' ? 'cancelled' : 'timeout';
 }
 
-function eventText(happened: Happened, { pattern, port }: Arguments, matcher: OutputMatcher | null): string {
+function eventText(
+  happened: Exclude<Happened, 'cancelled'>,
+  { pattern, port }: Arguments,
+  matcher: OutputMatcher | null,
+): string {
   const wanted = [
     ...(pattern === undefined ? [] : ['the pattern was found']),
     ...(port === undefined ? [] : [`it listened on port ${port}`]),
@@ -96,8 +103,6 @@ function eventText(happened: Happened, { pattern, port }: Arguments, matcher: Ou
       return `The process listens on port ${port}.`;
     case 'exit':
       return wanted === '' ? 'The program has ended.' : `The program ended before ${wanted}.`;
-    case 'cancelled':
-      return CANCELLED;
     case 'timeout':
       return `The time is up${wanted === '' ? '' : ` before ${wanted}`}; the program still runs. Call wait_process again to wait longer.`;
   }

@@ -1,4 +1,5 @@
-import { ClientError, type ExecProcess } from '../../../environment/index.ts';
+import { ClientError } from '../../../client/errors.ts';
+import type { ExecProcess } from '../../../environment/index.ts';
 import { DEFAULT_WRITE_YIELD_MS, MAX_YIELD_MS, MIN_POLL_MS, MIN_YIELD_MS } from '../../limits.ts';
 import { pollWaitMs, writeWaitMs } from '../../wait-times.ts';
 import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
@@ -7,7 +8,7 @@ import { MAX_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { collect } from './collect.ts';
 import { CURSOR, controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
-import { CANCELLED, MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -53,7 +54,7 @@ async function writeStdin(args: Arguments, call: Call): Promise<Answer> {
     return processAnswer(call, { ref, name, ...collected }, collected.output, {
       from,
       maxTokens: args.max_output_tokens,
-      ...(collected.end === 'cancelled' && { event: CANCELLED }),
+      isCancelled: collected.end === 'cancelled',
       ...(isLate && { event: 'Nothing was typed: the program has ended.', isError: true }),
     });
   });
