@@ -301,7 +301,8 @@ describe('kill', () => {
   test('only sends a signal', async () => {
     const program = await start(`trap 'echo got; exit 9' USR1; echo ready; while :; do sleep 0.01; done`);
     for await (const line of program) if (line.includes('ready')) break;
-    expect(await user.run(['kill', '-s', 'USR1', program.ref])).toMatchObject({ code: 0, stderr: '' });
+    const { code, stdout, stderr } = await user.run(['kill', '--json', '-s', 'USR1', program.ref]);
+    expect([code, stderr, JSON.parse(stdout)]).toEqual([0, '', [{ ref: program.ref, name: null }]]);
     expect((await program.wait()).exitCode).toBe(9);
   });
 
