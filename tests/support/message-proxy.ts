@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket, WebSocketServer } from 'ws';
+import { splitBinaryMessage } from '../../src/transport/binary-message.ts';
 
 export type Direction = 'toServer' | 'toClient';
 
@@ -14,7 +15,13 @@ export interface PassingMessage {
   readonly index: number;
   readonly place: number;
   readonly connection: number;
+  /** The JSON. In a binary message it is without the bytes. */
   readonly text: string;
+}
+
+interface Frame {
+  readonly data: Buffer;
+  readonly isBinary: boolean;
 }
 
 /**
@@ -72,18 +79,19 @@ export class MessageProxy {
       socket.on('close', cut);
     }
     const lane = (direction: Direction, from: WebSocket, to: WebSocket) => {
-      let held: string | null = null;
+      let held: Frame | null = null;
       let place = 0;
       let queue: Promise<unknown> = ready;
-      const send = (text: string) => {
-        if (to.readyState === WebSocket.OPEN) to.send(text);
+      const send = ({ data, isBinary }: Frame) => {
+        if (to.readyState === WebSocket.OPEN) to.send(data, { binary: isBinary });
       };
       const release = () => {
         if (held !== null) send(held);
         held = null;
       };
-      const pass = async (text: string): Promise<void> => {
+      const pass = async (frame: Frame): Promise<void> => {
         if (from.readyState !== WebSocket.OPEN) return;
+        const text = frame.isBinary ? splitBinaryMessage(frame.data).text : String(frame.data);
         const message = { direction, index: index++, place: place++, connection, text };
         this.log.push(message);
         const action = this.#decide(message);
@@ -91,17 +99,17 @@ export class MessageProxy {
         if (action === 'swallow') return cut();
         if (action === 'swap') {
           release();
-          held = text;
+          held = frame;
           setTimeout(release, SWAP_WAIT_MS);
           return;
         }
-        if (action !== 'drop') send(text);
-        if (action === 'twice') send(text);
+        if (action !== 'drop') send(frame);
+        if (action === 'twice') send(frame);
         release();
         if (action === 'last') await flushed(to).then(cut);
       };
-      from.on('message', (data) => {
-        queue = queue.then(() => pass(String(data))).catch(() => undefined);
+      from.on('message', (data: Buffer, isBinary) => {
+        queue = queue.then(() => pass({ data, isBinary })).catch(() => undefined);
       });
     };
     lane('toServer', near, far);
