@@ -84,8 +84,8 @@ export const LAYERS = {
     imports: ['client', 'relay', 'server', 'process', 'files', 'observability'],
   },
   agent: {
-    subject: 'the tools of a model: exec_command and write_stdin',
-    imports: ['client', 'environment', 'observability'],
+    subject: 'the tools of a model: exec_command and write_stdin; the whole set of tools with adapters',
+    imports: ['client', 'environment', 'files', 'observability'],
   },
   relay: {
     subject:

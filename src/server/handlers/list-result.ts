@@ -1,6 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import type { ProcessSummary } from '../../process/process-manager.ts';
+import type { ProcessSummary } from '../../process/process-summary.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import type { Recording } from '../../recording/recording.ts';
 import { EncodedResult } from '../../rpc/results.ts';

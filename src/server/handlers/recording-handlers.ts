@@ -3,6 +3,7 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import { forbidden, invalidRequest, notFound, printable } from '../../protocol/errors.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import type { RecordingStore, StoredRecording } from '../../recording/recording-store.ts';
+import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { LIST_PAGE_BYTES, RECORDING_PAGE_BYTES } from '../limits.ts';
 import { mayRead } from '../sessions/process-directory.ts';
@@ -40,7 +41,11 @@ export function recordingHandlers({
       const fitting = Math.floor(((maxResultBytes() - ENVELOPE_BYTES) / 4) * 3);
       const length = Math.min(maxBytes ?? RECORDING_PAGE_BYTES, RECORDING_PAGE_BYTES, Math.max(1, fitting));
       const chunk = await store.read(recording, offset, length);
-      return { chunk: chunk.toString('base64'), bytes: recording.bytes, state: recording.state };
+      return new Base64Result(
+        '{"chunk":"',
+        chunk,
+        `","bytes":${recording.bytes},"state":"${recording.state}"}`,
+      );
     },
   };
 }

@@ -7,7 +7,8 @@ import type { BytesMessage } from '../../transport/transport.ts';
 import { PolicyDecisions } from './policy-decisions.ts';
 import { type PolicyRequestPeer, PolicyRequests } from './policy-requests.ts';
 import type { EventSink } from './process-events.ts';
-import type { HomeSession, SharedProcess } from './shared-process.ts';
+import type { HomeSession } from './process-identity.ts';
+import type { SharedProcess } from './shared-process.ts';
 
 /** The connection that a session is attached to. */
 interface SessionPeer extends PolicyRequestPeer {

@@ -1,6 +1,7 @@
 import type { ManagedProcess, ProcessListener } from '../../process/managed-process.ts';
 import type { RetainedChunk } from '../../process/output-log.ts';
-import type { ProcessManager, ProcessObserver, ProcessSummary } from '../../process/process-manager.ts';
+import type { ProcessManager, ProcessObserver } from '../../process/process-manager.ts';
+import type { ProcessSummary } from '../../process/process-summary.ts';
 import type { LimitReason, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { limitExceeded, processDriven } from '../../protocol/errors.ts';
@@ -15,41 +16,8 @@ import { AttachmentAnnouncer } from './attachment-announcer.ts';
 import { type ClosedEvent, type EventSource, EventStream, type ExitEvent } from './event-stream.ts';
 import { type Follower, type FollowerSink, type Role, shownName } from './follower.ts';
 import { OutputWindow } from './output-window.ts';
-import { type Dialect, OutputBroadcast, processNotifier } from './process-events.ts';
-
-/** The session that started a process, and the id that its client chose. */
-export interface HomeSession extends FollowerSink {
-  /** The processes that the session knows by an id of its own. */
-  readonly shared: Map<string, SharedProcess>;
-  /** Processes that are gone, by their former ids, whose end the client does not have yet because its connection does not keep up. */
-  readonly ending: Map<string, SharedProcess>;
-}
-
-/** What identifies a process on the server. */
-interface SharedProcessIdentity {
-  readonly ref: string;
-  /** Its position in listings: a number that increases with every start. */
-  readonly position: number;
-  readonly owner: string;
-  readonly name: string | null;
-  readonly lifetime: 'session' | 'detached';
-  readonly processId: string;
-  /** The flow-control window of the session; null is none. */
-  readonly windowBytes: number | null;
-  readonly dialect: Dialect;
-  readonly session: HomeSession;
-  /** Where it runs, and its id there. */
-  readonly manager: ProcessManager;
-  readonly key: string;
-  /** What it may use together with other processes; null is no limit. */
-  readonly limits: SessionLimits | null;
-}
-
-/** The directory that a process is listed in. */
-interface Directory {
-  entered(process: SharedProcess): void;
-  left(process: SharedProcess): void;
-}
+import { OutputBroadcast, processNotifier } from './process-events.ts';
+import type { Directory, HomeSession, SharedProcessIdentity } from './process-identity.ts';
 
 /**
  * A process as all clients of the server see it. It sends the events to the session that started it and to attached connections. One of
