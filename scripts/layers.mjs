@@ -29,6 +29,10 @@ export const LAYERS = {
     subject: 'starts, reads, signals and ends programs; output log, stdin, process tag, resource limits',
     imports: ['native', 'types:protocol'],
   },
+  recording: {
+    subject: 'recordings of programs: asciicast files, masking of secrets, retention',
+    imports: ['observability', 'types:process'],
+  },
   files: {
     subject: 'file operations, path URIs, handles, watching, searching, capability discovery',
     imports: ['types:native', 'types:protocol'],
@@ -64,6 +68,7 @@ export const LAYERS = {
       'rpc',
       'native',
       'process',
+      'recording',
       'files',
       'sandbox',
       'network',
@@ -79,8 +84,8 @@ export const LAYERS = {
     imports: ['client', 'relay', 'server', 'process', 'files', 'observability'],
   },
   agent: {
-    subject: 'the tools of a model: exec_command and write_stdin',
-    imports: ['client', 'environment', 'observability'],
+    subject: 'the tools of a model: exec_command and write_stdin; the whole set of tools with adapters',
+    imports: ['client', 'environment', 'files', 'observability'],
   },
   relay: {
     subject:

@@ -16,6 +16,7 @@ const TOOLS = {
   sshd: 'openssh-server',
   tmux: 'tmux',
   vim: 'vim',
+  asciinema: 'asciinema',
   'redis-server': 'redis-server',
   chromium: 'chromium',
 };

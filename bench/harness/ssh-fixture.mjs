@@ -1,20 +1,15 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createSshKeys, spawnSshd } from '../../tests/support/sshd.mjs';
 
-const SSHD = '/usr/sbin/sshd';
+export { sshMissing } from '../../tests/support/sshd.mjs';
+
 const START_MS = 10_000;
-
-/** Why there is nothing to compare with; null when there is. */
-export function sshMissing() {
-  if (!existsSync(SSHD)) return `${SSHD} does not exist; install openssh-server`;
-  if (spawnSync('ssh', ['-V']).error !== undefined) return 'there is no ssh; install openssh-client';
-  return null;
-}
 
 /**
  * @typedef {object} SshServer
@@ -38,25 +33,11 @@ export async function withSsh(work, measure) {
   };
   process.once('exit', stop);
   try {
-    for (const key of ['host', 'user']) {
-      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(key)]);
-    }
+    createSshKeys(folder);
     const port = String(await freePort());
-    writeFileSync(
-      at('sshd_config'),
-      `ListenAddress 127.0.0.1:${port}
-HostKey ${at('host')}
-AuthorizedKeysFile ${at('user.pub')}
-PidFile none
-UsePAM no
-StrictModes no
-PermitRootLogin yes
-Subsystem sftp internal-sftp
-`,
-    );
-    // sshd wants it, also where it separates no privileges.
-    mkdirSync('/run/sshd', { recursive: true });
-    children.push(spawn(SSHD, ['-D', '-f', at('sshd_config')], { stdio: 'ignore' }));
+    const sshd = spawnSshd(folder, port, ['Subsystem sftp internal-sftp']);
+    sshd.stderr.resume();
+    children.push(sshd);
     const options = [
       ...['-F', 'none', '-i', at('user'), '-o', 'StrictHostKeyChecking=no', '-o', 'LogLevel=ERROR'],
       ...['-o', `UserKnownHostsFile=${at('known')}`, '-o', 'BatchMode=yes'],

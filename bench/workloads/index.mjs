@@ -1,3 +1,4 @@
+import { agent } from './agent.mjs';
 import { commands } from './commands.mjs';
 import { echo } from './echo.mjs';
 import { fileBlocks } from './file-blocks.mjs';
@@ -70,6 +71,7 @@ export const WORKLOADS = [
   ...fileBlocks,
   ...folders,
   ...sandbox,
+  ...agent,
   ...tcp,
   ...relay,
   ...commands,

@@ -35,7 +35,15 @@ export interface CommandResult {
 }
 
 /** What commands are about. The help lists them in this order. */
-export const GROUPS = ['Programs', 'Files and ports', 'Environments', 'Servers', 'Relays', 'Tools'] as const;
+export const GROUPS = [
+  'Programs',
+  'Recordings',
+  'Files and ports',
+  'Environments',
+  'Servers',
+  'Relays',
+  'Tools',
+] as const;
 
 /** A command of the program. Its code is loaded when it runs, and its description when help or completion needs it. */
 export interface Command {
@@ -117,6 +125,28 @@ export const COMMANDS: readonly Command[] = [
     summary: 'Open the web console',
     spec: async () => (await import('./specs/console-spec.ts')).CONSOLE,
     run: async (argv, host) => (await import('./console/console-command.ts')).consoleCommand(argv, host),
+  },
+  {
+    name: 'recordings',
+    group: 'Recordings',
+    summary: 'List recordings',
+    spec: async () => (await import('./specs/recording-specs.ts')).RECORDINGS,
+    run: async (argv, host) =>
+      (await import('./recordings/recordings-command.ts')).recordingsCommand(argv, host),
+  },
+  {
+    name: 'play',
+    group: 'Recordings',
+    summary: 'Play a recording',
+    spec: async () => (await import('./specs/recording-specs.ts')).PLAY,
+    run: async (argv, host) => (await import('./recordings/play-command.ts')).playCommand(argv, host),
+  },
+  {
+    name: 'export',
+    group: 'Recordings',
+    summary: 'Convert a recording',
+    spec: async () => (await import('./specs/recording-specs.ts')).EXPORT,
+    run: async (argv, host) => (await import('./recordings/export-command.ts')).exportCommand(argv, host),
   },
   {
     name: 'cp',
@@ -281,6 +311,7 @@ export async function runNamed(argv: readonly string[], host: Host): Promise<Com
 /** Groups whose commands leave every exit code but 2 and 124 to 127 to the program that they run. */
 const USES_ENVIRONMENT: ReadonlySet<string> = new Set<Command['group']>([
   'Programs',
+  'Recordings',
   'Files and ports',
   'Environments',
 ]);

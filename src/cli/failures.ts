@@ -54,6 +54,16 @@ export class RunError extends Error {
   }
 }
 
+/** Whether writing has failed because the reader of a pipe has ended, or because a terminal was closed. */
+export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'EPIPE' || code === 'EIO';
+}
+
+/** The error for output that cannot be written, because a disk is full for example. */
+export function cannotWrite(stream: 'stdout' | 'stderr', { message }: Error): RunError {
+  return new RunError(`cannot write to ${stream}: ${message}`, { kind: 'storage' });
+}
+
 interface RunErrorDetails {
   readonly kind?: string;
   readonly exitCode?: number | null;

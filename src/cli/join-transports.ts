@@ -1,4 +1,4 @@
-import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import { type BytesMessage, CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 
 /**
  * Passes messages between two transports in both directions, without reading them. A peer that does not read stops the other one. When
@@ -8,20 +8,35 @@ import { CloseCode, type CloseReason, type Transport } from '../transport/transp
 export async function joinTransports(
   first: Transport,
   second: Transport,
-  rewrite?: (text: string) => string,
+  rewrite: (text: string) => string = (text) => text,
 ): Promise<void> {
-  await Promise.all([forward(first, second, rewrite), forward(second, first)]);
+  const joined = Promise.all([forward(first, second, rewrite), forward(second, first, (text) => text)]);
+  if (carriesBytes(first) && carriesBytes(second)) {
+    first.acceptBytes?.();
+    second.acceptBytes?.();
+  }
+  await joined;
 }
 
-function forward(from: Transport, to: Transport, rewrite?: (text: string) => string): Promise<void> {
+/** Whether a transport has binary messages. */
+export function carriesBytes({ sendBytes }: Transport): boolean {
+  return sendBytes !== undefined;
+}
+
+function forward(from: Transport, to: Transport, rewrite: (text: string) => string): Promise<void> {
+  const pass = (send: () => boolean) => {
+    try {
+      if (!send()) from.setReceiving(false);
+    } catch (error) {
+      from.close({ code: CloseCode.policyViolation, reason: (error as Error).message });
+    }
+  };
   return new Promise((resolve) => {
     from.open({
-      message: (text) => {
-        try {
-          if (!to.send(rewrite === undefined ? text : rewrite(text))) from.setReceiving(false);
-        } catch (error) {
-          from.close({ code: CloseCode.policyViolation, reason: (error as Error).message });
-        }
+      message: (text) => pass(() => to.send(rewrite(text))),
+      bytesMessage: (message: BytesMessage) => {
+        const { text, bytes, release } = message;
+        pass(() => to.sendBytes!({ text: rewrite(text), bytes }, () => release?.()));
       },
       undecodable: (reason) => from.close({ code: CloseCode.protocolError, reason }),
       // `from` can be written to again, so `to` may be read again.

@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty';
 import { type CommandResult, type Host, runNamed, unknownCommand } from './commands.ts';
-import { RunError, reportFailure, SERVER_FAILURES } from './failures.ts';
+import { cannotWrite, isReaderGone, reportFailure, SERVER_FAILURES } from './failures.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
 
@@ -26,9 +26,10 @@ const host: Host = {
 };
 
 // A closed stdout means that the reader wants no more output, or that the terminal is gone. That is not an error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE' && error.code !== 'EIO')
-    fail(new RunError(`cannot write to stdout: ${error.message}`));
+process.stdout.on('error', (error) => {
+  // A command that follows a program ends the program first.
+  const isHandled = process.stdout.listenerCount('error') > 1;
+  if (!isReaderGone(error) && !isHandled) fail(cannotWrite('stdout', error));
 });
 process.on('uncaughtException', fail);
 main().catch(fail);
@@ -40,7 +41,10 @@ async function main(): Promise<void> {
   const { text, exitCode, details } = (await runNamed(argv, host)) ?? (await runUnnamed(argv));
   if (details) process.stderr.write(details);
   if (text === '') process.exit(exitCode);
-  process.stdout.write(text, () => process.exit(exitCode));
+  process.stdout.write(text, (error) => {
+    if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
+    process.exit(exitCode);
+  });
 }
 
 /** Flags of `serve` and `config` may come before the command, and `serve` is the default. */

@@ -30,7 +30,7 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
     );
   }
   // Refuses a name that does not exist.
-  if (name !== undefined) await findTarget({ environment: name, tokenFile: null }, sources);
+  if (name !== undefined) await findTarget({ environment: name, tokenFile: null, source: 'use' }, sources);
   if (flags.global) await setDefault(env, name ?? null);
   else await select(sources.directory, name ?? null, env);
   return printed('');

@@ -19,8 +19,8 @@ export interface UrlOptions extends CommonUrlOptions {
   /** Not supported: a browser cannot add headers to a websocket. Any value but undefined is rejected. */
   readonly authToken?: string;
   /**
-   * Subprotocols of the websocket. A function is called for each connection, so that each can carry a new ticket. Its error ends the
-   * recovery of a lost connection, unless it is a ClientError that is `retryable`.
+   * Subprotocols of the websocket. A function is called for each connection, so that each can carry a new ticket. A
+   * ClientError of it that is not `retryable` ends the recovery of a lost connection.
    */
   readonly protocols?: readonly string[] | ((signal: AbortSignal) => Promise<readonly string[]>);
 }

@@ -7,6 +7,7 @@ import type {
 } from '../protocol/registry.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecProcess, ExecutorHttp } from './backend.ts';
 import { Activity } from './connection/activity.ts';
+import { withBase64 } from './connection/bytes.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
 import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
@@ -45,6 +46,7 @@ import { RemoteBackend } from './process/remote-backend.ts';
 import { RemoteProcesses } from './process/remote-processes.ts';
 import { type RunOptions, runProgram } from './process/run.ts';
 import { type SpawnOptions, spawnProgram } from './process/spawn.ts';
+import { Recordings } from './recordings.ts';
 import type { AttachOptions, SharedProcesses } from './sharing.ts';
 import { type PortListener, PortWatch } from './tcp/port-watch.ts';
 import { TcpStreams } from './tcp/tcp-streams.ts';
@@ -56,6 +58,8 @@ export class ClientCore {
   readonly backend: ExecBackend;
   /** Lists the processes of the server and attaches to them, whichever client started them. */
   readonly processes: SharedProcesses;
+  /** Lists and reads the recordings of processes. */
+  readonly recordings: Recordings;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
@@ -112,6 +116,7 @@ export class ClientCore {
     };
     this.backend = new RemoteBackend(host);
     this.processes = new RemoteProcesses(host);
+    this.recordings = new Recordings(host);
     this.#bodies = new HttpBodies(this.#activity);
     this.http = new RemoteHttp(this, this.#bodies);
   }
@@ -189,13 +194,8 @@ export class ClientCore {
     return this.#capabilities;
   }
 
-  /** Whether a base64 parameter may be a Uint8Array. The connection encodes it where the server does not run in this process. */
+  /** Whether a base64 parameter may be a Uint8Array. The connection encodes it where it does not carry bytes. */
   readonly takesBytes = true;
-
-  /** Whether the server runs in this process, so that bytes need no base64. */
-  get carriesBytes(): boolean {
-    return this.#link?.carriesBytes ?? false;
-  }
 
   /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: (state: ClientState, failure: ClientError | null) => void): () => void {
@@ -221,6 +221,15 @@ export class ClientCore {
    * result is not validated: its type is the server's promise.
    */
   async call<M extends Method>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<M>> {
+    return withBase64('results', method, await this.callForBytes(method, params, options)) as ResultOf<M>;
+  }
+
+  /** Like {@link call}, for a caller that takes the large base64 member of a result also as a Uint8Array. */
+  async callForBytes<M extends Method>(
     method: M,
     params: CallParamsOf<M>,
     options: CallOptions = {},
@@ -323,7 +332,8 @@ export class ClientCore {
   #notified(method: string, params: unknown): boolean {
     if (method === 'network/policyDecision') this.#routes.receiveDecision(params);
     const routed = this.#route(method, params);
-    if (routed === 'unknown') this.#notifications.emit(method, params);
+    if (routed === 'unknown')
+      this.#notifications.emit(method, () => withBase64('notifications', method, params));
     return routed !== 'unreadable';
   }
 

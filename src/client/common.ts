@@ -35,5 +35,6 @@ export type { RunResult } from './process/output-collector.ts';
 export type { Command, ProgramOptions } from './process/program-options.ts';
 export { type CollectOptions, communicate, type RunOptions, run, wait } from './process/run.ts';
 export type { SpawnOptions } from './process/spawn.ts';
+export type { RecordingInfo, RecordingListOptions, RecordingReadOptions, Recordings } from './recordings.ts';
 export type * from './sharing.ts';
 export type { PortListener, PortWatch, WatchedPort } from './tcp/port-watch.ts';

@@ -78,7 +78,12 @@ export interface ProcessInfo {
   readonly attached: readonly AttachedClient[];
   /** The TCP ports that the program listens on; null unless `list` was called with `ports`. */
   readonly ports: readonly number[] | null;
+  /** Null when the process is not recorded. */
+  readonly recording: RecordingState | null;
 }
+
+/** The recording of a process. `incomplete`: output or the exit status is missing; markers in it say where. */
+export type RecordingState = NonNullable<ListedProcess['recording']>;
 
 type ListedProcess = ResultOf<'process/list'>['processes'][number];
 

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { CloseReason } from '../transport/transport.ts';
+import { CloseCode, type CloseReason } from '../transport/transport.ts';
 import {
   MAX_ENDED_SESSIONS,
   MAX_SESSIONS,
@@ -18,6 +18,9 @@ export const SESSION_END: Readonly<Record<SessionEnd, CloseReason>> = {
   expired: { code: 4402, reason: 'the console session has expired' },
   kicked: { code: 4403, reason: 'the console session was ended by the server' },
 };
+
+/** For the page this is like a lost connection: the server may come back. */
+const CONSOLE_ENDED: CloseReason = { code: CloseCode.goingAway, reason: 'the console has ended' };
 
 /** A websocket of a session. */
 interface SessionSocket {
@@ -113,12 +116,12 @@ export class ConsoleSessions<Grant> {
   }
 
   /** Ends a session and its websockets. */
-  end(session: ConsoleSession<Grant>, why: SessionEnd): void {
+  end(session: ConsoleSession<Grant>, why: SessionEnd, reason: CloseReason = SESSION_END[why]): void {
     if (!this.#sessions.delete(session.id)) return;
     this.#ended.set(session.id, why);
     const [oldest] = this.#ended.keys();
     if (this.#ended.size > MAX_ENDED_SESSIONS && oldest !== undefined) this.#ended.delete(oldest);
-    for (const socket of session.sockets) socket.close(SESSION_END[why]);
+    for (const socket of session.sockets) socket.close(reason);
     this.#onEnd(session);
     if (this.#sessions.size > 0 || this.#timer === null) return;
     clearInterval(this.#timer);
@@ -127,7 +130,7 @@ export class ConsoleSessions<Grant> {
 
   /** Ends all sessions. */
   close(): void {
-    for (const session of [...this.#sessions.values()]) this.end(session, 'signedOut');
+    for (const session of [...this.#sessions.values()]) this.end(session, 'signedOut', CONSOLE_ENDED);
   }
 
   #endOverdue(): void {

@@ -161,7 +161,12 @@ export class Console<Grant> {
     }
     const { session, link } = ticket;
     upgrade.admit();
+    let isServed = false;
+    socket.once('close', () => {
+      if (!isServed) link.close();
+    });
     const accepted = (transport: Transport) => {
+      isServed = true;
       const remove = this.#sessions.addSocket(session, transport);
       void link
         .serve(transport, address)

@@ -1,18 +1,17 @@
 import type { IncomingMessage } from 'node:http';
-import { once } from '../base/once.ts';
 import { type Answer, fail } from './answers.ts';
-import { newSecret } from './one-time-secrets.ts';
 import type { OwnOrigin } from './own-origin.ts';
-import { type PageFiles, readPageFiles, STYLE_NONCE_PLACEHOLDER } from './page-files.ts';
+import { type PageFiles, readPageFiles } from './page-files.ts';
 import { CONSOLE_PATH } from './paths.ts';
 import { pagePolicy } from './security-headers.ts';
 
 /** Serves the files of the page. They are read with the first request. */
 export class PageAnswers {
-  readonly #files: () => Promise<PageFiles | null>;
+  readonly #folder: string;
+  #files: Promise<PageFiles | null> | null = null;
 
   constructor(folder: string) {
-    this.#files = once(() => readPageFiles(folder).catch(() => null));
+    this.#folder = folder;
   }
 
   async answer({ method, headers }: IncomingMessage, path: string, origin: OwnOrigin): Promise<Answer> {
@@ -22,7 +21,12 @@ export class PageAnswers {
     if (path === CONSOLE_PATH) {
       return { status: 308, body: '', headers: { location: `${CONSOLE_PATH}/` } };
     }
-    const files = await this.#files();
+    this.#files ??= readPageFiles(this.#folder).catch(() => {
+      // The page may be built later.
+      this.#files = null;
+      return null;
+    });
+    const files = await this.#files;
     if (files === null) {
       return fail(
         503,
@@ -52,14 +56,13 @@ export class PageAnswers {
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
 function page({ html }: PageFiles, { host, secure }: OwnOrigin): Answer {
-  const nonce = newSecret();
   return {
     status: 200,
-    body: html.replaceAll(STYLE_NONCE_PLACEHOLDER, nonce),
+    body: html,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       // A request for a page does not say whether a proxy in front of a listener without TLS has TLS.
-      ...pagePolicy(nonce, [...(secure ? [] : [`ws://${host}`]), `wss://${host}`]),
+      ...pagePolicy([...(secure ? [] : [`ws://${host}`]), `wss://${host}`]),
     },
   };
 }

@@ -17,9 +17,6 @@ export interface PageFiles {
   readonly assets: ReadonlyMap<string, PageFile>;
 }
 
-/** In the HTML, stands for the nonce of style elements. */
-export const STYLE_NONCE_PLACEHOLDER = '__STYLE_NONCE__';
-
 /**
  * Finds the page in the built package, whether this module runs as source, as a built module, or in the bundle: the relative path is
  * the same from `src/console`, `dist/console` and `dist/bin`.

@@ -7,8 +7,35 @@ import { REDACTION_MARGIN_CHARS } from './limits.ts';
  */
 export function redactText(text: string, maxChars: number): string {
   let clean = text.slice(0, maxChars + REDACTION_MARGIN_CHARS);
-  for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement);
+  for (const pattern of PATTERNS) {
+    clean = clean.replace(
+      pattern,
+      (_secret, kept: unknown) => (typeof kept === 'string' ? kept : '') + HIDDEN,
+    );
+  }
   return text.length > maxChars ? cut(clean, maxChars, text.length) : clean;
+}
+
+/** From where to where a secret goes in a text. */
+export interface SecretRange {
+  readonly start: number;
+  end: number;
+}
+
+/** Finds what {@link redactText} replaces, in order and without overlaps. */
+export function secretRanges(text: string): SecretRange[] {
+  const found = PATTERNS.flatMap((pattern) =>
+    Array.from(text.matchAll(pattern), ({ index, 0: match, 1: kept }): SecretRange => {
+      return { start: index + (kept?.length ?? 0), end: index + match.length };
+    }),
+  ).sort((a, b) => a.start - b.start);
+  const merged: SecretRange[] = [];
+  for (const range of found) {
+    const last = merged.at(-1);
+    if (last !== undefined && range.start < last.end) last.end = Math.max(last.end, range.end);
+    else merged.push(range);
+  }
+  return merged;
 }
 
 /** Redacts an argument vector. In addition to {@link redactText} it hides the argument after a flag such as `--token`. */
@@ -20,34 +47,30 @@ export function redactArguments(argv: readonly string[], maxChars: number): stri
   });
 }
 
-const HIDDEN = '***';
+/** What replaces a secret. */
+export const HIDDEN = '***';
 
 /** Words in the names of secrets. */
 const SECRET_WORD =
   '(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(?:or)?d|passphrase|credential)';
 /** The rest of such a name. Bounded, like every repetition that can be tried at many positions. */
 const REST_OF_NAME = '[\\w.-]{0,64}';
-const VALUE = '(?:"[^"]*"|\'[^\']*\'|[^\\s"\'&;|,)]+)';
+/** A quote that is not closed ends with its line. */
+const VALUE = '(?:"[^"]*"|\'[^\']*\'|["\'][^\\r\\n]+|[^\\s"\'&;|,)]+)';
 const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_WORD}${REST_OF_NAME}|user|u)$`, 'i');
 
-/** Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. */
-const PATTERNS: readonly (readonly [RegExp, string])[] = [
-  [/-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|$)/g, HIDDEN],
-  [
-    /\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,32}-key)(["']?\s*[:=]\s*)[^\r\n"']+/gi,
-    `$1$2${HIDDEN}`,
-  ],
-  [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, `$1 ${HIDDEN}`],
-  [/:\/\/[^\s/@"']{1,512}@/g, `://${HIDDEN}@`],
-  [new RegExp(`(${SECRET_WORD}${REST_OF_NAME}["']?\\s*[=:]\\s*)${VALUE}`, 'gi'), `$1${HIDDEN}`],
-  [
-    new RegExp(`(${SECRET_WORD}(?<=(?:^|\\s)--?[\\w.-]{0,96})${REST_OF_NAME}\\s+)(?!-)${VALUE}`, 'gi'),
-    `$1${HIDDEN}`,
-  ],
-  [/((?:^|\s)(?:-u|--user)[\s=]+)(?:"[^"]*"|'[^']*'|[^\s"']+)/g, `$1${HIDDEN}`],
-  [/\b(?:gh[pousr]_|github_pat_|glpat-|npm_|xox[abeprs]-|sk-|rk_live_|sk_live_)[\w-]{12,}/g, HIDDEN],
-  [/\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g, HIDDEN],
-  [/\beyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]*/g, HIDDEN],
+/** Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. The first group is kept. */
+const PATTERNS: readonly RegExp[] = [
+  /-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|$)/g,
+  /\b((?:(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,32}-key)["']?\s*[:=]\s*)[^\r\n"']+/gi,
+  /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
+  /(:\/\/)[^\s/@"']{1,512}(?=@)/g,
+  new RegExp(`(${SECRET_WORD}${REST_OF_NAME}["']?\\s*[=:]\\s*)${VALUE}`, 'gi'),
+  new RegExp(`(${SECRET_WORD}(?<=(?:^|\\s)--?[\\w.-]{0,96})${REST_OF_NAME}\\s+)(?!-)${VALUE}`, 'gi'),
+  /((?:^|\s)(?:-u|--user)[\s=]+)(?:"[^"]*"|'[^']*'|[^\s"']+)/g,
+  /\b(?:gh[pousr]_|github_pat_|glpat-|npm_|xox[abeprs]-|sk-|rk_live_|sk_live_)[\w-]{12,}/g,
+  /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g,
+  /\beyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]*/g,
 ];
 
 function cut(text: string, maxChars: number, length: number): string {

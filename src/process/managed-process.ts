@@ -23,6 +23,13 @@ export interface ProcessListener {
   closed(seq: number, reason: LimitReason | null): void;
 }
 
+/** Receives what clients do to a process. */
+export interface ProcessTap {
+  resized(rows: number, cols: number): void;
+  /** Bytes that were queued for stdin, valid during the call. */
+  written(bytes: Uint8Array): void;
+}
+
 /** Decides from a program's output and exit code whether its sandbox made it fail. */
 export interface DenialDetector {
   /** Receives all output in order. The bytes are valid only during the call. */
@@ -70,6 +77,7 @@ export class ManagedProcess {
   /** Whether the program was asked to end, or is dead. */
   #ending = false;
   readonly #termination: Termination;
+  #tap: ProcessTap | null = null;
 
   constructor(
     child: Child,
@@ -210,6 +218,12 @@ export class ManagedProcess {
     return this.#log.snapshot(stream, maxBytes);
   }
 
+  /** Reports resizes and input from now on. */
+  tap(tap: ProcessTap | null): void {
+    this.#tap = tap;
+    if (this.#stdin !== null && tap !== null) this.#stdin.onQueued = (bytes) => tap.written(bytes);
+  }
+
   /** See {@link StdinQueue.write}. */
   write(
     bytes: Uint8Array,
@@ -252,6 +266,7 @@ export class ManagedProcess {
     if (this.#closed) return;
     this.#child.resize(rows, cols);
     this.#screen.resize({ rows, cols });
+    this.#tap?.resized(rows, cols);
   }
 
   /** Draws the screen of the terminal. The events after its `seq` continue it. */

@@ -1,13 +1,13 @@
 import { ClosedProcesses, type ClosedProcessKeeper } from './closed-processes.ts';
 import { ProcessError } from './errors.ts';
-import { LISTED_ARGUMENT_CHARACTERS, START_BEFORE_TERMINATE_MS } from './limits.ts';
+import { START_BEFORE_TERMINATE_MS } from './limits.ts';
 import { ManagedProcess, type ProcessListener, type SandboxHooks } from './managed-process.ts';
-import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
+import { identityBytes, listed, type ProcessSummary, summarize } from './process-summary.ts';
+import type { RunLimits } from './resources/resource-limits.ts';
 import type { RetentionLimits } from './retained-stream.ts';
 import { drawScreenFor } from './screen-thread.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
-import type { TerminalSize } from './terminal-size.ts';
 import type { TerminateMode } from './termination.ts';
 
 /** Limits of one set of processes. */
@@ -49,33 +49,6 @@ export interface StartRequest {
   readonly observer?: ProcessObserver;
   /** How long it stays readable after it has closed. The keeper's limits apply from the beginning. Default: as the manager's options say. */
   readonly retainMs?: number | null;
-}
-
-type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
-
-/** The program of a process, as a listing shows it. */
-interface ListedProgram {
-  /** The first of them; the last one may be cut. */
-  readonly argv: readonly string[];
-  /** Whether arguments, or a part of the last one, are missing. */
-  readonly argvTruncated: boolean;
-  readonly cwd: string;
-  readonly tty: boolean;
-}
-
-/** One entry of a process listing. */
-export interface ProcessSummary {
-  readonly processId: string;
-  readonly program: ListedProgram;
-  readonly state: ProcessState;
-  readonly exitCode: number | null;
-  readonly reason: LimitReason | null;
-  readonly startedAtMs: number;
-  readonly nextSeq: number;
-  /** Bytes of all output streams. */
-  readonly outputBytes: number;
-  /** The size of its terminal; null without one. */
-  readonly size: TerminalSize | null;
 }
 
 /** The processes of one session, or the detached processes of one owner, by the ids that their client chose. */
@@ -371,56 +344,3 @@ function sessionEnding(consequence = 'no program can be started'): ProcessError 
 function cancelled(processId: string): ProcessError {
   return new ProcessError('startCancelled', `process ${processId} start was cancelled`);
 }
-
-function summarize({ processId, program, startedAtMs, process }: Entry): ProcessSummary {
-  const state: ProcessState =
-    process === null
-      ? 'starting'
-      : process.closed
-        ? 'closed'
-        : process.exitCode === null
-          ? 'running'
-          : 'exited';
-  return {
-    processId,
-    program,
-    state,
-    exitCode: process?.exitCode ?? null,
-    reason: process?.reason ?? null,
-    startedAtMs,
-    nextSeq: process?.nextSeq ?? 1,
-    outputBytes: process?.outputBytes ?? 0,
-    size: process?.size ?? null,
-  };
-}
-
-function listed({ argv, cwd, io }: SpawnSpec): ListedProgram {
-  const shown: string[] = [];
-  let left = LISTED_ARGUMENT_CHARACTERS;
-  for (const argument of argv) {
-    // An empty argument takes space too.
-    if (left <= 0) break;
-    shown.push(argument.length <= left ? argument : beginningOf(argument, left));
-    left -= argument.length + 1;
-  }
-  // The last argument may use up all characters without being cut.
-  const argvTruncated = shown.length < argv.length || left < -1;
-  return { argv: shown, argvTruncated, cwd, tty: io.kind === 'pty' };
-}
-
-/**
- * The first characters, as a copy: a slice would keep the whole text in memory. Without half of a surrogate pair at the end, which strict
- * JSON parsers refuse.
- */
-function beginningOf(text: string, length: number): string {
-  const copy = Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le');
-  return copy.replace(/[\ud800-\udbff]$/, '');
-}
-
-/** Memory of what identifies a process in a listing. */
-function identityBytes({ processId, program: { argv, cwd } }: Pick<Entry, 'processId' | 'program'>): number {
-  return [processId, cwd, ...argv].reduce((bytes, text) => bytes + Buffer.byteLength(text) + STRING_BYTES, 0);
-}
-
-/** What a string and the reference to it take besides the characters. */
-const STRING_BYTES = 32;

@@ -25,6 +25,8 @@ export class StdinQueue {
   #gone = false;
   #closed = false;
   #withheld: (() => void)[] = [];
+  /** Called with the bytes of each write that is queued. */
+  onQueued: ((bytes: Uint8Array) => void) | null = null;
 
   constructor(sink: InputSink, isTerminal: boolean) {
     this.#sink = sink;
@@ -44,7 +46,10 @@ export class StdinQueue {
     if (this.#gone) throw new ProcessError('stdinGone', 'the process was terminated; its stdin is gone');
     if (this.#ended) return 'stdinClosed';
     if (this.#closed) return 'accepted';
-    if (bytes.length > 0) this.#enqueue(bytes);
+    if (bytes.length > 0) {
+      this.#enqueue(bytes);
+      this.onQueued?.(bytes);
+    }
     if (writeId !== null) this.#writeIds.add(writeId);
     if (bytes.length === 0 || this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) return 'accepted';
     onWithheld();

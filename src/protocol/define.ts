@@ -39,8 +39,6 @@ export interface MethodDefinition<
   readonly family: string;
   /** The parameter that names the subject of the request. Requests about one subject keep their order. */
   readonly subject?: string;
-  /** The parameter that may be large base64. Its handler also accepts bytes. */
-  readonly bulk?: string;
   /** Unknown params are ignored. These are refused, because a program that does not get them would not work as expected. */
   readonly refused?: RefusedParams;
   /** The flag in `capabilities` that announces the method. */

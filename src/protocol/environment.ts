@@ -42,6 +42,7 @@ export const CAPABILITIES = {
   processScreen: '`process/screen` exists.',
   processForget: '`process/forget` exists.',
   processSetLifetime: '`process/setLifetime` exists.',
+  processRecording: '`process/start` accepts `record`, and `recordings/*` exist.',
   tcpStreams: '`tcp/*` and `ports/*` exist.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
@@ -53,6 +54,7 @@ export const CAPABILITIES = {
   fsHash: '`fs/hash` exists.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',
+  binaryMessages: '`initialize` can request binary messages.',
   legacyCommandExec: 'The `command/exec` dialect exists.',
 } as const;
 

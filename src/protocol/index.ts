@@ -1,4 +1,5 @@
 export { isCanonicalBase64 } from '../base/base64.ts';
+export { BYTES_MEMBERS } from './bytes-members.ts';
 export * from './define.ts';
 export * from './envelope.ts';
 export { CAPABILITIES, type Capability } from './environment.ts';

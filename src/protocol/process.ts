@@ -4,6 +4,7 @@ import { MAX_ARGUMENTS } from './limits.ts';
 import { list } from './list.ts';
 import { namedValues } from './named-values.ts';
 import { ManagedNetwork, NetworkProxy } from './network.ts';
+import { ProcessRecording, Record, RecordingId } from './recordings.ts';
 import { Sandbox } from './sandbox.ts';
 import {
   Argument,
@@ -124,6 +125,10 @@ const sharing = once(() => ({
     '`session`, the default, ends the process with its session. `detached` keeps it until it exits or is terminated. Needs the capability `processSharing`.',
   ),
   windowBytes: optional(WindowBytes()),
+  record: doc(
+    optional(Record()),
+    'Record the process on the server in the format asciicast v3. Needs the capability `processRecording`.',
+  ),
 }));
 
 const FlatStart = once(() =>
@@ -197,6 +202,10 @@ export const ProcessStartResult = once(() =>
     ref: doc(
       z.optional(Ref()),
       'The server-wide reference of the process. Present when `initialize` requested `processSharing`.',
+    ),
+    recordingId: doc(
+      z.optional(RecordingId()),
+      'The id of the recording. Present when the request asked for one.',
     ),
   }),
 );
@@ -413,6 +422,7 @@ export const ProcessListResult = once(() =>
         endedAtMs: doc(z.optional(Uint64()), 'When the process closed.'),
         attached: doc(z.optional(z.array(AttachedClient())), 'The attached clients, at most 64.'),
         ports: doc(z.optional(z.array(z.number())), 'The TCP ports that it listens on, if requested.'),
+        recording: doc(z.optional(ProcessRecording()), 'Present when the process is recorded.'),
       }),
     ),
     next: doc(

@@ -9,6 +9,7 @@ import * as legacy from './legacy.ts';
 import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
+import * as recordings from './recordings.ts';
 import * as session from './session.ts';
 import * as sharing from './sharing.ts';
 import * as tcp from './tcp.ts';
@@ -95,7 +96,6 @@ export const METHODS = {
   }),
   'process/write': method({
     ...exec,
-    bulk: 'chunk',
     params: process.ProcessWriteParams,
     result: process.ProcessWriteResult,
     summary: 'Queues bytes for stdin. The server delays the result while the child does not keep up.',
@@ -212,6 +212,24 @@ export const METHODS = {
     result: process.EmptyResult,
     summary: 'Turns a process into a detached one. Refused when it has closed.',
   }),
+  'recordings/list': method({
+    family: 'exec',
+    needs: 'processes.read',
+    origin: 'extension',
+    capability: 'processRecording',
+    params: recordings.RecordingsListParams,
+    result: recordings.RecordingsListResult,
+    summary: 'Lists recordings of processes, the oldest first, as many as fit into a megabyte.',
+  }),
+  'recordings/read': method({
+    family: 'exec',
+    needs: 'processes.read',
+    origin: 'extension',
+    capability: 'processRecording',
+    params: recordings.RecordingsReadParams,
+    result: recordings.RecordingsReadResult,
+    summary: 'Returns bytes of a recording: lines in the format asciicast v3.',
+  }),
   'tcp/connect': method({
     ...stream,
     params: tcp.TcpConnectParams,
@@ -220,7 +238,6 @@ export const METHODS = {
   }),
   'tcp/data': method({
     ...stream,
-    bulk: 'chunk',
     params: tcp.TcpDataParams,
     result: process.EmptyResult,
     summary:
@@ -273,7 +290,6 @@ export const METHODS = {
   'fs/writeFile': method({
     ...filesystem,
     needs: 'files.write',
-    bulk: 'dataBase64',
     params: files.FsWriteFileParams,
     result: files.FsDoneResult,
     summary: 'Writes a whole file in place: it keeps its inode, mode and links.',
@@ -378,7 +394,6 @@ export const METHODS = {
     ...handle,
     needs: 'files.write',
     capability: 'fileWriteStreaming',
-    bulk: 'chunk',
     params: files.FsWriteBlockParams,
     result: files.FsDoneResult,
     summary: 'Writes a block of an open file at its offset.',
@@ -437,7 +452,6 @@ export const METHODS = {
   'http/request': method({
     ...web,
     capability: 'httpHeaderEnvVars',
-    bulk: 'bodyBase64',
     params: http.HttpRequestParams,
     result: http.HttpRequestResult,
     summary: 'Sends an HTTP request from the server. The response body comes with the result, or in chunks.',
@@ -472,7 +486,6 @@ export const METHODS = {
     ...exec,
     origin: 'legacy',
     capability: 'legacyCommandExec',
-    bulk: 'chunk',
     params: legacy.CommandExecWriteParams,
     result: legacy.CommandExecWriteResult,
     summary: 'Writes to the stdin of a terminal process; anything else is an error.',

@@ -47,6 +47,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             "Return the `ref` of a started process, and send `process/attachment` for the session's own processes.",
           ),
+          binaryMessages: doc(
+            z._default(z.boolean(), false),
+            'Send binary messages in both directions, if the transport has binary frames.',
+          ),
           readOnly: doc(
             z._default(z.boolean(), false),
             'Give up the rights to start and drive programs, to change files and to reach the network, for this connection. Needs the capability `readOnlyConnections`.',
@@ -65,6 +69,10 @@ export const InitializeResult = once(() =>
     droppedProcesses: doc(
       z.optional(z.array(DroppedProcess())),
       'The latest 64 closed processes that the server dropped while they waited for a client. Absent without any, and unless requested.',
+    ),
+    binaryMessages: doc(
+      z.optional(z.boolean()),
+      'True when this connection carries binary messages. Absent unless requested.',
     ),
   }),
 );

@@ -1,5 +1,6 @@
 import { asBuffer } from '../base/as-buffer.ts';
 import { encodeBase64 } from '../base/base64.ts';
+import { bytesMemberOf } from '../protocol/bytes-members.ts';
 import {
   decodeMessage,
   type ErrorMessage,
@@ -13,7 +14,7 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from '../protocol/envelope.ts';
-import { limitExceeded, RpcError } from '../protocol/errors.ts';
+import { limitExceeded, printable, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import {
@@ -24,18 +25,19 @@ import {
   type Transport,
 } from '../transport/transport.ts';
 import { base64Length } from './base64.ts';
-import { MAX_MALFORMED_IN_A_ROW } from './limits.ts';
-import { Outbox, type OutboxEvents } from './outbox.ts';
+import { BINARY_MIN_BYTES, MAX_MALFORMED_IN_A_ROW } from './limits.ts';
+import { Outbox, type OutboxEvents, type OutgoingMessage } from './outbox.ts';
 import { type CallOptions, OutgoingCalls } from './outgoing-calls.ts';
 import { ReceiveLimiter } from './receive-limiter.ts';
 import {
   Base64Result,
   BytesResult,
+  binaryResult,
   EncodedResult,
   encodeBase64Result,
   encodeBytesResult,
-  gatherBytes,
   StreamedResult,
+  streamBinaryResult,
   streamResult,
 } from './results.ts';
 
@@ -88,6 +90,7 @@ export class RpcConnection {
   #events: ConnectionEvents | null = null;
   #answers = 0;
   #malformedInARow = 0;
+  #sendsBytes = false;
   #closed: CloseReason | null = null;
 
   constructor(transport: Transport, options: ConnectionOptions) {
@@ -97,7 +100,7 @@ export class RpcConnection {
       bulk: (stopped) => this.#events?.bulk(stopped),
       responses: (stopped) => this.#events?.responses(stopped),
     });
-    this.#calls = new OutgoingCalls(transport, this.#outbox);
+    this.#calls = new OutgoingCalls(transport, this.#outbox, (length) => this.takesBytes(length));
     const { maxMessagesPerSecond } = options;
     this.#receiveLimiter = maxMessagesPerSecond
       ? new ReceiveLimiter(maxMessagesPerSecond, (open) => transport.setReceiving(open))
@@ -123,9 +126,29 @@ export class RpcConnection {
     });
   }
 
-  /** Whether both ends are in one process, so that bytes need no base64. */
-  get carriesBytes(): boolean {
+  /** Whether both ends are in one process. */
+  get inProcess(): boolean {
+    return this.#transport.inProcess ?? false;
+  }
+
+  /** Whether the transport has binary messages. */
+  get hasBinaryMessages(): boolean {
     return this.#transport.sendBytes !== undefined;
+  }
+
+  /** From now on the peer may send binary messages. */
+  acceptBytes(): void {
+    this.#transport.acceptBytes?.();
+  }
+
+  /** The peer accepts binary messages. From now on they are sent where they are cheaper. */
+  useBytes(): void {
+    this.#sendsBytes = true;
+  }
+
+  /** Whether so many bytes go in a binary message. */
+  takesBytes(length: number): boolean {
+    return this.#sendsBytes && length >= BINARY_MIN_BYTES;
   }
 
   /** Bytes that wait for the peer to read. */
@@ -184,22 +207,12 @@ export class RpcConnection {
   }
 
   /** Sends an encoded message in order with other bulk data and after control messages. */
-  sendBulk(message: Uint8Array, released?: () => void): void {
+  sendBulk(message: OutgoingMessage, released?: () => void): void {
     this.#outbox.sendBulk(message, released);
   }
 
   /**
-   * Sends a copy of the bytes if the transport carries bytes, and returns whether it does. Otherwise like {@link
-   * sendBulk}.
-   */
-  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
-    if (this.#transport.sendBytes === undefined) return false;
-    this.#transport.sendBytes({ text: text(), field, bytes: Buffer.from(bytes) });
-    return true;
-  }
-
-  /**
-   * Calls a method of the peer. A Uint8Array among the params is sent as base64 and must not be changed any more.
+   * Calls a method of the peer. A Uint8Array among the params is sent as bytes or as base64, and must not be changed any more.
    * Rejects with RpcError when the peer answers with an error, with ConnectionClosedError when the connection ends
    * first, and immediately with TooManyCallsError when too many calls are open.
    */
@@ -253,39 +266,58 @@ export class RpcConnection {
 
   /** Releases the bytes also when they are refused. */
   #respondWithBase64(id: RequestId, result: Base64Result): void {
+    const { length } = result.bytes;
+    const release = () => result.hooks.release?.();
     try {
-      if (this.carriesBytes) {
-        this.#checkSize(result.bytes.length);
-        this.#respondWithBytes(id, result, Buffer.from(result.bytes));
-      } else {
-        this.#checkSize(base64Length(result.bytes.length));
-        const { bytes, released } = encodeBase64Result(id, result);
-        this.#outbox.sendControl(bytes, released);
-      }
-    } finally {
-      result.hooks.release?.();
+      this.#checkSize(this.takesBytes(length) ? length : base64Length(length));
+    } catch (error) {
+      release();
+      throw error;
+    }
+    if (this.takesBytes(length)) {
+      this.#outbox.sendControl(binaryResult(id, result), release);
+    } else {
+      const { bytes, released } = encodeBase64Result(id, result);
+      this.#outbox.sendControl(bytes, released);
+      release();
     }
     result.hooks.afterSent?.();
   }
 
-  #respondWithBytes(
-    id: RequestId,
-    { before, after }: Base64Result | StreamedResult,
-    bytes: Uint8Array,
-  ): void {
-    const field = LAST_KEY.exec(before)![1]!;
-    this.#transport.sendBytes?.({ text: encodedResult(id, `${before}${after}`), field, bytes });
-  }
-
-  #decodeBytes({ text, field, bytes }: BytesMessage): Message {
+  /** Puts the bytes of a binary message in their place. */
+  #decodeBytes({ text, bytes, release = () => {} }: BytesMessage): Message {
     const message = decodeMessage(text, this.#options.limits, this.#options.numbers);
     if (message.kind === 'request') {
-      const bulk = { field, bytes, problem: null, text: () => encodeBase64(bytes), release: () => {} };
+      const field = this.#bytesField('requests', message.method, message.params, message.id);
+      const bulk = { field, bytes, problem: null, text: () => encodeBase64(bytes), release };
       return { ...message, bytes: text.length + bytes.length, bulk };
     }
-    if (message.kind === 'notification') Object.assign(message.params as object, { [field]: bytes });
-    if (message.kind === 'response') Object.assign(message.result as object, { [field]: bytes });
-    return message;
+    if (message.kind === 'notification') {
+      const field = this.#bytesField('notifications', message.method, message.params);
+      return { ...message, params: { ...(message.params as object), [field]: bytes } };
+    }
+    if (message.kind === 'error') throw new MalformedMessageError('an error is not sent as a binary message');
+    const method = this.#calls.methodOf(message.id);
+    // The answer to a call that was given up is ignored.
+    if (method === null) return message;
+    const field = this.#bytesField('results', method, message.result);
+    return { ...message, result: { ...(message.result as object), [field]: bytes } };
+  }
+
+  /** The name of the member that the bytes belong to. Throws MalformedMessageError when the message has no place for them. */
+  #bytesField(
+    kind: Parameters<typeof bytesMemberOf>[0],
+    method: string,
+    members: unknown,
+    id: string | null = null,
+  ): string {
+    const field = bytesMemberOf(kind, method);
+    if (field === null) {
+      throw new MalformedMessageError(`no bytes belong to ${kind} of \`${printable(method)}\``, id);
+    }
+    const isObject = typeof members === 'object' && members !== null && Object.hasOwn(members, field);
+    if (isObject && (members as Record<string, unknown>)[field] === '') return field;
+    throw new MalformedMessageError(`\`${field}\` of a binary message must be an empty string`, id);
   }
 
   /**
@@ -294,13 +326,9 @@ export class RpcConnection {
    */
   async #stream(id: RequestId, result: StreamedResult): Promise<void> {
     try {
-      if (this.carriesBytes) {
-        this.#checkSize(result.expectedBytes);
-        this.#respondWithBytes(id, result, await gatherBytes(result));
-        return;
-      }
-      this.#checkSize(base64Length(result.expectedBytes));
-      await this.#outbox.sendStream(streamResult(id, result));
+      const isBinary = this.takesBytes(result.expectedBytes);
+      this.#checkSize(isBinary ? result.expectedBytes : base64Length(result.expectedBytes));
+      await this.#outbox.sendStream((isBinary ? streamBinaryResult : streamResult)(id, result));
     } catch (error) {
       if (error instanceof RpcError) throw error;
       const reason = `a response could not be completed: ${(error as Error).message}`;
@@ -370,9 +398,6 @@ export class RpcConnection {
     this.#events?.closed(reason);
   }
 }
-
-/** The key whose value begins behind a text of JSON that ends with an opening quote. */
-const LAST_KEY = /"(\w+)":"$/;
 
 function encodedResult(id: RequestId, json: string): string {
   return `{"id":${id},"result":${json}}`;

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
+import { BYTES_MEMBERS } from '../protocol/bytes-members.ts';
 import { type BulkBytes, decodeMessage, type Message, type RequestMessage } from '../protocol/envelope.ts';
 import { MalformedMessageError, scanRequestId } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
-import { METHODS } from '../protocol/registry.ts';
 import { GrowableBuffer } from '../transport/growable-buffer.ts';
 import { Base64StreamDecoder } from './base64-stream-decoder.ts';
 import { EXPECTED_TEXT_BYTES, MAX_REQUEST_TEXT_BYTES } from './limits.ts';
@@ -232,7 +232,7 @@ const LAST_MEMBERS =
 /** Replaces the base64 in the message. It is random, so no text of a client can equal it. */
 const PLACEHOLDER = randomUUID();
 
-const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? []))];
+const FIELDS = [...new Set(Object.values(BYTES_MEMBERS.requests))];
 /**
  * Matches the start of a field's text, with or without a space after the colon. Inside another string its quotes would
  * be escaped.

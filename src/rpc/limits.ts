@@ -28,7 +28,7 @@ export const UNSENT_RESPONSES_MAX_BYTES = 8 * 1024 * 1024;
  */
 export const STREAM_BLOCK_BYTES = 192 * 1024;
 
-/** Buffers for encoded blocks that are kept for the next stream. */
+/** Buffers for read and for encoded blocks that are kept for the next stream. */
 export const STREAM_POOLED_BUFFERS = 4;
 
 /**
@@ -45,6 +45,12 @@ export const POOLED_RESULT_BYTES = 1368 * 1024;
 
 /** Number of pooled buffers: as many as a client that reads ahead has in progress. */
 export const POOLED_RESULTS_MAX = 4;
+
+/**
+ * Bytes of a member from which on it is sent in a binary message. A shorter one is cheap in base64, and messages of text that are sent
+ * in one turn share a system call.
+ */
+export const BINARY_MIN_BYTES = 4 * 1024;
 
 /**
  * Bytes of a request besides its base64 parameter. Reading this much JSON blocks the event loop for some dozens of

@@ -1,9 +1,12 @@
-import type { Transport } from '../transport/transport.ts';
+import type { BytesMessage, Transport } from '../transport/transport.ts';
 import { UNSENT_RESPONSES_MAX_BYTES } from './limits.ts';
 
+/** An encoded message: a text, its UTF-8, or a binary message. */
+export type OutgoingMessage = string | Uint8Array | BytesMessage;
+
 /** A message that may wait, with a callback for when its bytes are no longer needed. */
-interface BulkMessage {
-  readonly bytes: Uint8Array;
+interface WaitingMessage {
+  readonly message: OutgoingMessage;
   readonly released: (() => void) | undefined;
 }
 
@@ -14,6 +17,8 @@ export interface MessageStream {
   readonly last: Uint8Array;
   /** Bytes of memory that the stream holds while it waits to be sent. */
   readonly keptBytes: number;
+  /** Whether it is a binary message. Default: false. */
+  readonly isBinary?: boolean;
 }
 
 export interface StreamPart {
@@ -38,7 +43,7 @@ export class Outbox {
   readonly #transport: Transport;
   readonly #highWaterBytes: number;
   readonly #events: OutboxEvents;
-  #bulk: BulkMessage[] = [];
+  #bulk: WaitingMessage[] = [];
   #bulkHead = 0;
   #bulkBytes = 0;
   #congested = false;
@@ -48,7 +53,7 @@ export class Outbox {
   /** Bytes held by streams that wait for another stream. */
   #waitingStreamBytes = 0;
   /** Control messages that wait for the end of a stream; null when no stream is being sent. */
-  #behindStream: { message: string | Uint8Array; released: (() => void) | undefined }[] | null = null;
+  #behindStream: WaitingMessage[] | null = null;
   #streams: Promise<void> = Promise.resolve();
   #resumeStream: (() => void) | null = null;
   #partsSent = 0;
@@ -76,27 +81,27 @@ export class Outbox {
   }
 
   /** Sends a message ahead of waiting bulk data. */
-  sendControl(message: string | Uint8Array, released?: () => void): void {
+  sendControl(message: OutgoingMessage, released?: () => void): void {
     if (this.#closed) return;
     if (this.#behindStream !== null) {
       this.#behindStream.push({ message, released });
     } else {
-      if (this.#transport.send(message, released)) return;
+      if (this.#send(message, released)) return;
       this.#congested = true;
     }
-    this.#unsentResponseBytes += message.length;
+    this.#unsentResponseBytes += sizeOf(message);
     this.#updateResponses();
   }
 
   /** Sends a message in order with other bulk data. */
-  sendBulk(bytes: Uint8Array, released?: () => void): void {
+  sendBulk(message: OutgoingMessage, released?: () => void): void {
     if (this.#closed) return;
     if (!this.#congested && this.#bulkBytes === 0 && this.#behindStream === null) {
-      this.#congested = !this.#transport.send(bytes, released);
+      this.#congested = !this.#send(message, released);
       return;
     }
-    this.#bulk.push({ bytes, released });
-    this.#bulkBytes += bytes.length;
+    this.#bulk.push({ message, released });
+    this.#bulkBytes += sizeOf(message);
     this.#updateFlow();
   }
 
@@ -144,15 +149,15 @@ export class Outbox {
     this.#resumeStream?.();
   }
 
-  async #sendParts({ parts, last }: MessageStream): Promise<void> {
+  async #sendParts({ parts, last, isBinary = false }: MessageStream): Promise<void> {
     if (this.#closed) return;
     this.#behindStream = [];
     for await (const { bytes, released } of parts) {
       this.#partsSent++;
-      if (!this.#transport.sendPart(bytes, false, released)) await this.#transportCapacity();
+      if (!this.#transport.sendPart(bytes, false, released, isBinary)) await this.#transportCapacity();
       if (this.#closed) return;
     }
-    this.#endStream(this.#transport.sendPart(last, true));
+    this.#endStream(this.#transport.sendPart(last, true, undefined, isBinary));
   }
 
   /** Resolves when the transport has capacity again, or is closed. */
@@ -170,7 +175,7 @@ export class Outbox {
     this.#congested = !hasCapacity;
     for (const { message, released } of waiting) {
       // It is counted again if it has to wait again.
-      this.#unsentResponseBytes -= message.length;
+      this.#unsentResponseBytes -= sizeOf(message);
       this.sendControl(message, released);
     }
     if (!this.#congested) this.drained();
@@ -188,9 +193,15 @@ export class Outbox {
   }
 
   #sendNextBulk(): void {
-    const { bytes, released } = this.#bulk[this.#bulkHead++]!;
-    this.#bulkBytes -= bytes.length;
-    this.#congested = !this.#transport.send(bytes, released);
+    const { message, released } = this.#bulk[this.#bulkHead++]!;
+    this.#bulkBytes -= sizeOf(message);
+    this.#congested = !this.#send(message, released);
+  }
+
+  /** Binary messages are sent only where the transport has them. */
+  #send(message: OutgoingMessage, released: (() => void) | undefined): boolean {
+    const isBinary = typeof message === 'object' && 'text' in message;
+    return isBinary ? this.#transport.sendBytes!(message, released) : this.#transport.send(message, released);
   }
 
   #updateResponses(): void {
@@ -208,4 +219,9 @@ export class Outbox {
     this.#saturated = saturated;
     this.#events.bulk(saturated);
   }
+}
+
+function sizeOf(message: OutgoingMessage): number {
+  const isBinary = typeof message === 'object' && 'text' in message;
+  return isBinary ? message.text.length + message.bytes.length : message.length;
 }

@@ -1,4 +1,5 @@
 import { encodeBase64 } from '../base/base64.ts';
+import { bytesMemberOf } from '../protocol/bytes-members.ts';
 import {
   type ErrorMessage,
   encodeRequest,
@@ -8,9 +9,9 @@ import {
   type Trace,
 } from '../protocol/envelope.ts';
 import { RpcError } from '../protocol/errors.ts';
-import type { BytesMessage, Transport } from '../transport/transport.ts';
+import type { Transport } from '../transport/transport.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
-import type { Outbox } from './outbox.ts';
+import type { Outbox, OutgoingMessage } from './outbox.ts';
 
 /** Options of a call. */
 export interface CallOptions {
@@ -25,6 +26,7 @@ export interface CallOptions {
 }
 
 interface PendingCall {
+  readonly method: string;
   resolve(result: unknown): void;
   reject(error: Error): void;
   settled(): void;
@@ -32,22 +34,26 @@ interface PendingCall {
 
 /** The calls that this side of a connection makes, by id. */
 export class OutgoingCalls {
-  readonly #transport: Pick<Transport, 'sendBytes' | 'maxUnansweredRequests'>;
+  readonly #transport: Pick<Transport, 'inProcess' | 'maxUnansweredRequests'>;
   readonly #outbox: Pick<Outbox, 'sendControl'>;
   readonly #pending = new Map<RequestId, PendingCall>();
   /**
    * For a peer with a limit on unanswered requests: the requests it has not answered, and those that wait for it.
    */
   readonly #unanswered = new Set<RequestId>();
-  readonly #waiting = new Map<RequestId, string | BytesMessage>();
+  readonly #waiting = new Map<RequestId, OutgoingMessage>();
+  /** Whether so many bytes go in a binary message. */
+  readonly #takesBytes: (length: number) => boolean;
   #nextId = 1;
 
   constructor(
-    transport: Pick<Transport, 'sendBytes' | 'maxUnansweredRequests'>,
+    transport: Pick<Transport, 'inProcess' | 'maxUnansweredRequests'>,
     outbox: Pick<Outbox, 'sendControl'>,
+    takesBytes: (length: number) => boolean,
   ) {
     this.#transport = transport;
     this.#outbox = outbox;
+    this.#takesBytes = takesBytes;
   }
 
   /** See {@link RpcConnection.call}. */
@@ -57,7 +63,7 @@ export class OutgoingCalls {
     { signal, reserved = false, trace = null, received }: CallOptions,
   ): Promise<unknown> {
     // Within one process, calls beyond the limit wait here. On a network they are rejected.
-    const inProcess = this.#transport.sendBytes !== undefined;
+    const { inProcess = false } = this.#transport;
     if (!inProcess && this.#pending.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
       return Promise.reject(new TooManyCallsError());
     if (signal?.aborted) return Promise.reject(signal.reason);
@@ -75,9 +81,14 @@ export class OutgoingCalls {
         received?.(result);
         resolve(result);
       };
-      this.#pending.set(id, { resolve: resolveNow, reject, settled });
+      this.#pending.set(id, { method, resolve: resolveNow, reject, settled });
       this.#send(id, request, reserved);
     });
+  }
+
+  /** The method of an open call; null for an unknown id. */
+  methodOf(id: RequestId): string | null {
+    return this.#pending.get(id)?.method ?? null;
   }
 
   /** Settles the call that a response answers. False when no call had its id; late and duplicate responses are ignored. */
@@ -105,20 +116,20 @@ export class OutgoingCalls {
     }
   }
 
-  #encode(id: RequestId, method: string, params: unknown, trace: Trace | null): string | BytesMessage {
+  #encode(id: RequestId, method: string, params: unknown, trace: Trace | null): OutgoingMessage {
     const bytesParam = bytesMember(params);
     if (bytesParam === null) return encodeRequest(id, method, params, trace);
     const [field, bytes] = bytesParam;
     const { [field]: _, ...others } = params as Record<string, unknown>;
     const text = encodeRequest(id, method, { ...others, [field]: '' }, trace);
-    if (this.#transport.sendBytes !== undefined) return { text, field, bytes };
+    if (this.#takesBytes(bytes.length) && bytesMemberOf('requests', method) === field) return { text, bytes };
     // Base64 needs no escaping. JSON.stringify would look at each of its characters.
     const at = text.lastIndexOf(`"${field}":""`) + field.length + 4;
     return `${text.slice(0, at)}${encodeBase64(bytes)}${text.slice(at)}`;
   }
 
   /** Sends a request, or queues it. A cleanup call does not wait: the peer may need it to answer the others. */
-  #send(id: RequestId, request: string | BytesMessage, urgent: boolean): void {
+  #send(id: RequestId, request: OutgoingMessage, urgent: boolean): void {
     const { maxUnansweredRequests } = this.#transport;
     if (maxUnansweredRequests !== undefined) {
       if (this.#unanswered.size >= maxUnansweredRequests && !urgent) {
@@ -127,8 +138,7 @@ export class OutgoingCalls {
       }
       this.#unanswered.add(id);
     }
-    if (typeof request === 'string') this.#outbox.sendControl(request);
-    else this.#transport.sendBytes?.(request);
+    this.#outbox.sendControl(request);
   }
 
   /** Frees the slot of an answered request. Aborted calls count too, because the peer still works on them. */

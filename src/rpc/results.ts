@@ -1,5 +1,7 @@
 import type { RequestId } from '../protocol/envelope.ts';
+import { encodeBinaryHead } from '../transport/binary-message.ts';
 import { FixedBufferPool } from '../transport/buffer-pool.ts';
+import type { BytesMessage } from '../transport/transport.ts';
 import { base64Length, writeBase64 } from './base64.ts';
 import {
   POOLED_RESULT_BYTES,
@@ -54,7 +56,7 @@ export class Base64Result {
 }
 
 interface Base64ResultHooks {
-  /** Called when the bytes are encoded, or the result is refused. They may then be overwritten. */
+  /** Called when the bytes are encoded or sent, or the result is refused. They may then be overwritten. */
   readonly release?: () => void;
   /** Called when the response is in the outbox. Messages that are sent from here on follow it on the wire. */
   readonly afterSent?: () => void;
@@ -101,6 +103,11 @@ export function encodeBase64Result(id: RequestId, result: Base64Result): StreamP
   return { bytes: frame.subarray(0, length), released: () => RESULTS.give(frame) };
 }
 
+/** Returns the response with a {@link Base64Result} as a binary message. Its bytes are those of the result. */
+export function binaryResult(id: RequestId, { before, bytes, after }: Base64Result): BytesMessage {
+  return { text: resultText(id, before, after), bytes };
+}
+
 /** Encodes the response with a {@link BytesResult}. */
 export function encodeBytesResult(id: RequestId, { before, bytes, after }: BytesResult): Buffer {
   return Buffer.concat([Buffer.from(`{"id":${id},"result":${before}`), bytes, Buffer.from(`${after}}`)]);
@@ -109,38 +116,51 @@ export function encodeBytesResult(id: RequestId, { before, bytes, after }: Bytes
 /** Encodes the response with a {@link StreamedResult}. Does not close the source. */
 export function streamResult(id: RequestId, result: StreamedResult): MessageStream {
   return {
-    parts: streamParts(Buffer.from(`{"id":${id},"result":${result.before}`), result),
+    parts: streamParts(Buffer.from(`{"id":${id},"result":${result.before}`), result, encodePart),
     last: Buffer.from(`${result.after}}`),
     keptBytes: result.first.length,
   };
 }
 
-/** Reads all bytes of a {@link StreamedResult} into memory. Does not close the source. */
-export async function gatherBytes({ first, rest, expectedBytes }: StreamedResult): Promise<Uint8Array> {
-  let bytes = Buffer.allocUnsafeSlow(Math.max(expectedBytes, first.length) + 1);
-  let length = first.copy(bytes);
-  for (;;) {
-    length += await rest.read(bytes.subarray(length));
-    if (length < bytes.length) return bytes.subarray(0, length);
-    // The file has grown.
-    bytes = Buffer.concat([bytes], bytes.length + STREAM_BLOCK_BYTES);
-  }
+/** Like {@link streamResult}, as a binary message. */
+export function streamBinaryResult(id: RequestId, result: StreamedResult): MessageStream {
+  const head = encodeBinaryHead(resultText(id, result.before, result.after));
+  const unchanged = (bytes: Uint8Array, released?: () => void) => ({ bytes, ...(released && { released }) });
+  return {
+    parts: streamParts(head, result, unchanged),
+    last: NOTHING,
+    keptBytes: result.first.length,
+    isBinary: true,
+  };
 }
 
-/** Encodes the parts into pooled buffers. Reads the next block while one is being sent. */
-async function* streamParts(head: Buffer, { first, rest }: StreamedResult): AsyncGenerator<StreamPart> {
-  let block = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);
-  let nextBlock = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);
+function resultText(id: RequestId, before: string, after: string): string {
+  return `{"id":${id},"result":${before}${after}}`;
+}
+
+/** Turns bytes into a part. The bytes may be overwritten after `released` was called. */
+type EncodePart = (bytes: Uint8Array, released?: () => void) => StreamPart;
+
+/** Reads into pooled buffers, and the next block while one is being sent. */
+async function* streamParts(
+  head: Uint8Array,
+  { first, rest }: StreamedResult,
+  encode: EncodePart,
+): AsyncGenerator<StreamPart> {
+  let block = BLOCKS.take(STREAM_BLOCK_BYTES);
   let next = readAhead(rest, block);
   yield { bytes: head };
-  yield encodePart(first);
+  yield encode(first);
   for (;;) {
     const length = await next;
-    const ended = length < block.length;
-    if (!ended) next = readAhead(rest, nextBlock);
-    if (length > 0) yield encodePart(block.subarray(0, length));
+    const read = block;
+    const ended = length < read.length;
+    if (!ended) {
+      block = BLOCKS.take(STREAM_BLOCK_BYTES);
+      next = readAhead(rest, block);
+    }
+    if (length > 0) yield encode(read.subarray(0, length), () => BLOCKS.give(read));
     if (ended) return;
-    [block, nextBlock] = [nextBlock, block];
   }
 }
 
@@ -153,10 +173,12 @@ function readAhead(source: ByteSource, block: Buffer): Promise<number> {
 
 const RESULTS = new FixedBufferPool(POOLED_RESULT_BYTES, POOLED_RESULTS_MAX);
 const PARTS = new FixedBufferPool(base64Length(STREAM_BLOCK_BYTES), STREAM_POOLED_BUFFERS);
+const BLOCKS = new FixedBufferPool(STREAM_BLOCK_BYTES, STREAM_POOLED_BUFFERS);
 const NOTHING = new Uint8Array(0);
 
-function encodePart(bytes: Uint8Array): StreamPart {
+function encodePart(bytes: Uint8Array, encoded?: () => void): StreamPart {
   const buffer = PARTS.take(base64Length(bytes.length));
   const end = writeBase64(buffer, 0, bytes, NOTHING);
+  encoded?.();
   return { bytes: buffer.subarray(0, end), released: () => PARTS.give(buffer) };
 }

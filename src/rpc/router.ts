@@ -1,3 +1,4 @@
+import { bytesMemberOf } from '../protocol/bytes-members.ts';
 import type { MethodDefinition, RefusedParams } from '../protocol/define.ts';
 import type { BulkBytes, RequestMessage, Trace } from '../protocol/envelope.ts';
 import { invalidParams, methodNotFound } from '../protocol/errors.ts';
@@ -12,7 +13,7 @@ export interface RequestContext {
   readonly signal: AbortSignal;
   /** The trace to pass on to what the request starts; null unless requests are traced. */
   readonly trace: Trace | null;
-  /** The large parameter that the method's definition names, if it arrived as bytes. The params then lack it. */
+  /** The large parameter of the method, if it arrived as bytes. The params then lack it. */
   readonly bulk: BulkBytes | null;
   /** Returns how long the JSON of the result may be. A longer result is refused. */
   maxResultBytes(): number;
@@ -45,7 +46,7 @@ export function route(message: RequestMessage): RoutedRequest {
   const method = methodNamed(message.method);
   if (method === null) throw methodNotFound(message.method);
   const definition: MethodDefinition = METHODS[method];
-  const bulk = message.bulk?.field === definition.bulk ? (message.bulk ?? null) : null;
+  const bulk = message.bulk?.field === bytesMemberOf('requests', method) ? (message.bulk ?? null) : null;
   const given = message.bulk && bulk === null ? paramsWithText(message.params, message.bulk) : message.params;
   const params = validateParams(definition.params, given);
   if (definition.refused !== undefined) refuse(definition.refused, given);

@@ -14,6 +14,7 @@ import {
 } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { NO_TTL } from '../protocol/session.ts';
+import type { RecordingStore } from '../recording/recording-store.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
@@ -35,6 +36,7 @@ import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
+import { recordingHandlers } from './handlers/recording-handlers.ts';
 import { sharingHandlers } from './handlers/sharing-handlers.ts';
 import { tcpHandlers } from './handlers/tcp-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
@@ -60,6 +62,8 @@ export interface ConnectionServices {
   search(): Promise<ContentSearch>;
   tcpConnector(): Promise<TcpConnector>;
   readonly portScanner: PortScanner;
+  /** Null where recordings are switched off. */
+  readonly recordings: RecordingStore | null;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Called for every new or resumed session. */
@@ -189,7 +193,9 @@ export class ClientConnection {
     try {
       const routed = route(message);
       if (routed.method === 'initialize') {
-        void this.#connection.respond(message.id, this.#initialize(routed.params as ParamsOf<'initialize'>));
+        const result = this.#initialize(routed.params as ParamsOf<'initialize'>);
+        void this.#connection.respond(message.id, result);
+        if (result.binaryMessages) this.#connection.useBytes();
       } else {
         this.#submit(message, routed, this.#handlersFor(routed));
       }
@@ -236,9 +242,13 @@ export class ClientConnection {
     });
     sessionOpened();
     const { reportsDropped, dropped } = session.processes.closed;
+    const binaryMessages =
+      (params.capabilities?.binaryMessages ?? false) && this.#connection.hasBinaryMessages;
+    if (binaryMessages) this.#connection.acceptBytes();
     return {
       sessionId: session.id,
       environmentInfo: environmentInfo(),
+      ...(binaryMessages && { binaryMessages }),
       ...(reportsDropped && dropped.length > 0 && { droppedProcesses: [...dropped] }),
     };
   }
@@ -256,6 +266,7 @@ export class ClientConnection {
       environmentInfo,
       sandboxEnforcer,
       proxies,
+      recordings,
       log,
     } = this.#services;
     const access = this.#access;
@@ -270,7 +281,7 @@ export class ClientConnection {
       client: () => openHttpClient(config, access),
       maxBodyBytes: config.maxHttpBodyBytes,
       enter: () => quotas.enterSocket(session),
-      ...(this.#connection.carriesBytes && { maxRequests: Number.POSITIVE_INFINITY }),
+      ...(this.#connection.inProcess && { maxRequests: Number.POSITIVE_INFINITY }),
     });
     const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
     const tcp = new ConnectionTcp(this.#connection, {
@@ -291,6 +302,7 @@ export class ClientConnection {
       quotas,
       sandboxEnforcer,
       proxies,
+      recordings,
       log,
       environmentInfo,
       connection: this.#connection,
@@ -303,6 +315,7 @@ export class ClientConnection {
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...sharingHandlers(services),
+      ...recordingHandlers(services),
       ...tcpHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),

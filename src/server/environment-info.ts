@@ -84,6 +84,7 @@ function capabilities(
     lifecycleNotifications: true,
     droppedProcesses: true,
     readOnlyConnections: true,
+    binaryMessages: true,
     fsAtomicReplace: true,
     fsResume: true,
     shellSnapshotV2: true,
@@ -101,6 +102,7 @@ function capabilities(
   }
   flags.processResize = terminals;
   flags.processSetLifetime = !inProcess;
+  flags.processRecording = config.maxRecordingsBytes > 0;
   return flags;
 }
 

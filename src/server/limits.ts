@@ -40,6 +40,9 @@ export const READ_PAGE_BYTES = 8 * 1024 * 1024;
 /** Largest page of `process/list`. One page holds a thousand ordinary processes; ids and paths can be long. */
 export const LIST_PAGE_BYTES = 1024 * 1024;
 
+/** Bytes of a recording in one response. */
+export const RECORDING_PAGE_BYTES = 1024 * 1024;
+
 /** Bytes of one stream in the result of `process/snapshot`, more than the default settings retain. */
 export const SNAPSHOT_STREAM_BYTES = 2 * 1024 * 1024;
 

@@ -179,9 +179,14 @@ export class ExecServer {
     this.#services = services;
   }
 
-  /** Opens the configured audit log, metrics and tracing. Must precede the first client. Throws StartError when that fails. */
+  /** Opens the configured audit log, metrics, tracing and recordings. Must precede the first client. Throws StartError when that fails. */
   async openRecords(): Promise<void> {
     this.#records = await ServerRecords.open(this.#config, this.#log, () => this.#state());
+    const { recordDir } = this.#config;
+    if (recordDir === '') return;
+    await this.#services.recordings?.prepare().catch((error: Error) => {
+      throw new StartError(`cannot keep recordings in ${recordDir}: ${error.message} (--record-dir)`);
+    });
   }
 
   /** Opens the listener and returns its URL. */
@@ -383,6 +388,7 @@ export class ExecServer {
     await this.#services.sandboxEnforcer.close();
     await this.#spawner.close();
     await this.#listener?.close();
+    await this.#services.recordings?.close();
     await this.#records.close();
     this.#resolveClosed();
   }

@@ -6,6 +6,7 @@ import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import type { Logger } from '../observability/log.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { ListeningPorts } from '../process/tree/listening-ports.ts';
+import { RecordingStore } from '../recording/recording-store.ts';
 import { helperProgram } from '../sandbox/file-helper-program.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -56,6 +57,7 @@ export function createServices(
     sessions,
     portScanner: new PortScanner(sessions.directory, () => loadListeningPorts(spawner)),
     quotas,
+    recordings: createRecordings(config, log),
     proxies,
     sandboxEnforcer,
     search: once(() => loadContentSearch(config)),
@@ -69,6 +71,18 @@ export function createServices(
     sessionOpened,
   };
   return { spawner, services };
+}
+
+function createRecordings(config: ExecServerConfig, log: Logger): RecordingStore | null {
+  const { recordDir: directory, maxRecordingBytes, maxRecordingsBytes: maxBytes } = config;
+  if (maxBytes === 0) return null;
+  return new RecordingStore({
+    directory,
+    maxRecordingBytes,
+    maxBytes,
+    maxAgeMs: config.recordingRetentionMs,
+    log,
+  });
 }
 
 async function loadSandbox(

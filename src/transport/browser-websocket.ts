@@ -1,5 +1,17 @@
+import {
+  BinaryMessageError,
+  encodeBinaryHead,
+  isBinaryMessage,
+  splitBinaryMessage,
+} from './binary-message.ts';
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
-import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+import {
+  type BytesMessage,
+  CloseCode,
+  type CloseReason,
+  type Transport,
+  type TransportEvents,
+} from './transport.ts';
 
 /** The part of the browser's WebSocket that this file uses. */
 interface BrowserSocket {
@@ -9,7 +21,7 @@ interface BrowserSocket {
   onerror: (() => void) | null;
   onmessage: ((event: { readonly data: unknown }) => void) | null;
   onclose: ((event: { readonly code: number; readonly reason: string }) => void) | null;
-  send(text: string): void;
+  send(data: string | Uint8Array): void;
   close(code: number, reason: string): void;
 }
 
@@ -56,6 +68,7 @@ class BrowserWebSocketTransport implements Transport {
   #events: TransportEvents | null = null;
   #parts: Uint8Array[] = [];
   #end: CloseReason | null = null;
+  #acceptsBytes = false;
   #closing = false;
   #cutOff: ReturnType<typeof setTimeout> | undefined;
 
@@ -79,13 +92,22 @@ class BrowserWebSocketTransport implements Transport {
     return true;
   }
 
-  sendPart(part: Uint8Array, last: boolean): boolean {
+  sendPart(part: Uint8Array, last: boolean, _released?: () => void, isBinary = false): boolean {
     this.#parts.push(part.slice());
     if (!last) return true;
-    const decoder = new TextDecoder();
-    const text = this.#parts.map((piece) => decoder.decode(piece, { stream: true })).join('');
+    const whole = concat(this.#parts);
     this.#parts = [];
-    return this.send(text + decoder.decode());
+    return isBinary ? this.#sendBinary(whole) : this.send(whole);
+  }
+
+  sendBytes({ text, bytes }: BytesMessage, released?: () => void): boolean {
+    const hasCapacity = this.#sendBinary(concat([encodeBinaryHead(text), bytes]));
+    released?.();
+    return hasCapacity;
+  }
+
+  acceptBytes(): void {
+    this.#acceptsBytes = true;
   }
 
   setReceiving(): void {}
@@ -115,10 +137,37 @@ class BrowserWebSocketTransport implements Transport {
       return;
     }
     if (this.#closing) return;
+    const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : null;
+    if (bytes !== null && this.#acceptsBytes && isBinaryMessage(bytes)) this.#receiveBytes(bytes);
+    else this.#receiveText(data);
+  }
+
+  #sendBinary(payload: Uint8Array): boolean {
+    if (this.#socket.readyState === OPEN) this.#socket.send(payload);
+    return true;
+  }
+
+  #receiveBytes(payload: Uint8Array): void {
+    if (this.#refusesSize(payload.length)) return;
+    try {
+      this.#events?.bytesMessage?.(splitBinaryMessage(payload));
+    } catch (error) {
+      if (!(error instanceof BinaryMessageError)) throw error;
+      this.#events?.undecodable(error.message);
+    }
+  }
+
+  #receiveText(data: unknown): void {
     const text = typeof data === 'string' ? data : decodeUtf8(data as ArrayBuffer);
-    if (text === null) this.#events.undecodable('a binary frame is not valid UTF-8');
-    else if (text.length <= this.#maxMessageBytes) this.#events.message(text);
-    else this.close({ code: CloseCode.messageTooBig, reason: 'a message is too large' });
+    if (text === null) this.#events?.undecodable('a binary frame is not valid UTF-8');
+    else if (!this.#refusesSize(text.length)) this.#events?.message(text);
+  }
+
+  /** Closes the connection and returns true when a message is too large. */
+  #refusesSize(length: number): boolean {
+    if (length <= this.#maxMessageBytes) return false;
+    this.close({ code: CloseCode.messageTooBig, reason: 'a message is too large' });
+    return true;
   }
 }
 
@@ -132,4 +181,14 @@ function decodeUtf8(data: ArrayBuffer): string | null {
   } catch {
     return null;
   }
+}
+
+function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let end = 0;
+  for (const part of parts) {
+    whole.set(part, end);
+    end += part.length;
+  }
+  return whole;
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
+import { encodeMaskedFrame, WHOLE_BINARY } from './frame-encoder.ts';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
 import { GrowableBuffer } from './growable-buffer.ts';
 import { Keepalive } from './keepalive.ts';
@@ -54,6 +55,8 @@ export class FrameSocket {
   readonly #ws: WebSocket;
   /** Null on the client's end. */
   readonly #server: ServerEnd | null;
+  /** The socket of a client. Null on the server's end. */
+  readonly #socket: CountingStream | null;
   readonly #keepalive: Keepalive;
   readonly #text: NonNullable<FrameSocketOptions['text']>;
   #events: FrameSocketEvents | null = null;
@@ -69,6 +72,7 @@ export class FrameSocket {
     const isServer = 'stream' in underlying;
     this.#ws = ws;
     this.#server = isServer ? underlying : null;
+    this.#socket = isServer ? null : underlying.socket;
     this.#text = options.text ?? 'refuse';
     if (!isServer) ws.pause();
     ws.on('error', (error) => {
@@ -104,7 +108,8 @@ export class FrameSocket {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = frame.length + QUEUED_FRAME_COST_BYTES;
     this.#pendingBytes += bytes;
-    this.#ws.send(frame, BINARY_FRAME, () => this.#sent(bytes));
+    if (this.#socket === null) this.#ws.send(frame, BINARY_FRAME, () => this.#sent(bytes));
+    else this.#sendMasked(this.#socket, frame, bytes);
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }
@@ -134,6 +139,15 @@ export class FrameSocket {
   /** Cuts the connection without a close handshake, like a lost network. */
   drop(): void {
     this.#ws.terminate();
+  }
+
+  /** Past the library, which masks one byte at a time. */
+  #sendMasked(socket: CountingStream, frame: Uint8Array, bytes: number): void {
+    const masked = encodeMaskedFrame(WHOLE_BINARY, [frame]);
+    socket.write(masked.bytes, () => {
+      masked.release();
+      this.#sent(bytes);
+    });
   }
 
   #openStream(server: ServerEnd): void {
@@ -233,11 +247,6 @@ export class FrameSocketUpgrader {
 /** Options of a client's frame socket. */
 interface FrameSocketConnectOptions extends WebSocketConnectOptions {
   readonly text?: FrameSocketOptions['text'];
-  /**
-   * Masks with zeros, which costs neither end anything. Masking keeps a client from smuggling HTTP requests of its
-   * choice past a proxy that misreads websocket frames. Use it only where no such proxy can be.
-   */
-  readonly zeroMask?: boolean;
 }
 
 /**
@@ -248,12 +257,11 @@ export function connectFrameSocket(
   url: string,
   options: FrameSocketConnectOptions = {},
 ): Promise<FrameSocket> {
-  const { text = 'refuse', zeroMask = false } = options;
-  const socketOptions = zeroMask ? { generateMask: (mask: Buffer) => void mask.fill(0) } : {};
+  const { text = 'refuse' } = options;
   return openWebSocket(
     url,
     options,
-    socketOptions,
+    {},
     (ws, sizes, socket) => new FrameSocket(ws, { ...sizes, text }, { socket }),
   );
 }

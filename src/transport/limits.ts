@@ -10,6 +10,14 @@ export const QUEUED_FRAME_COST_BYTES = 512;
 /** How long a peer may take to complete a close handshake, started by either side, before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 
+/**
+ * Frames of a client of at least this size are masked in pooled buffers: the largest block of a file with its JSON fits. As many are
+ * pooled as a client that writes a file has in flight.
+ */
+export const MASKED_FRAME_MIN_POOLED_BYTES = 256 * 1024;
+export const MASKED_FRAME_POOLED_BYTES = 1032 * 1024;
+export const MASKED_FRAME_POOL_SIZE = 4;
+
 /** Messages up to this size are batched until the end of the turn. Larger ones gain nothing. */
 export const BATCHED_MESSAGE_BYTES = 16 * 1024;
 
@@ -24,6 +32,12 @@ export const STDERR_LINE_MAX_BYTES = 8 * 1024;
 
 /** Messages from this size on are passed in chunks to a receiver that supports it. */
 export const LARGE_MESSAGE_BYTES = 64 * 1024;
+
+/**
+ * Bytes of the JSON in a binary message. Reading this much JSON blocks the event loop for some dozens of milliseconds. The JSON of
+ * messages with bytes has a few hundred.
+ */
+export const BINARY_TEXT_MAX_BYTES = 4 * 1024 * 1024;
 
 /**
  * How long a peer may take to answer a liveness probe: longer than a working network needs, shorter than clients

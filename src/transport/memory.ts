@@ -1,3 +1,4 @@
+import { splitBinaryMessage } from './binary-message.ts';
 import { MEMORY_UNANSWERED_REQUESTS } from './limits.ts';
 import {
   type BytesMessage,
@@ -20,7 +21,8 @@ export function createMemoryPair({ carriesBytes = false } = {}): [MemoryTranspor
 /** One end of a pair. `setCongested` simulates a peer that does not read. */
 export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
-  readonly sendBytes?: (message: BytesMessage) => void;
+  readonly sendBytes?: NonNullable<Transport['sendBytes']>;
+  readonly inProcess: boolean;
   readonly maxUnansweredRequests?: number;
   #events: TransportEvents | null = null;
   readonly #inbox: (string | BytesMessage | CloseReason)[] = [];
@@ -32,10 +34,14 @@ export class MemoryTransport implements Transport {
   /** Without a peer the transport creates one. */
   constructor(carriesBytes = false, peer?: MemoryTransport) {
     this.peer = peer ?? new MemoryTransport(carriesBytes, this);
+    this.inProcess = carriesBytes;
     if (!carriesBytes) return;
     this.maxUnansweredRequests = MEMORY_UNANSWERED_REQUESTS;
-    this.sendBytes = (message) => {
-      if (!this.#closed) this.peer.#deliver(message);
+    this.sendBytes = ({ text, bytes }, released) => {
+      if (!this.#closed)
+        this.peer.#deliver({ text, bytes: released === undefined ? bytes : Buffer.from(bytes) });
+      released?.();
+      return !this.#congested;
     };
   }
 
@@ -50,13 +56,13 @@ export class MemoryTransport implements Transport {
     return !this.#congested;
   }
 
-  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+  sendPart(part: Uint8Array, last: boolean, released?: () => void, isBinary = false): boolean {
     this.#parts.push(Buffer.from(part));
     released?.();
     if (!last) return !this.#congested;
     const message = Buffer.concat(this.#parts);
     this.#parts = [];
-    return this.send(message);
+    return isBinary ? this.sendBytes!(splitBinaryMessage(message)) : this.send(message);
   }
 
   setReceiving(receiving: boolean): void {

@@ -48,7 +48,7 @@ export class UpgradeRefusedError extends Error {
 export function openWebSocket<T>(
   url: string,
   options: WebSocketConnectOptions,
-  socketOptions: Pick<ClientOptions, 'createConnection' | 'generateMask'>,
+  socketOptions: Pick<ClientOptions, 'createConnection'>,
   wrap: (ws: WebSocket, sizes: WebSocketOptions, socket: Duplex) => T,
 ): Promise<T> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;

@@ -15,9 +15,9 @@ export interface TransportEvents {
    * callback it arrives through `message`.
    */
   largeMessage?(expectedBytes: number): LargeMessage;
-  /** A message of {@link Transport.sendBytes}. */
+  /** A binary message. The receiver owns the bytes. Without this callback such messages are dropped. */
   bytesMessage?(message: BytesMessage): void;
-  /** Received data is not text; the transport continues. */
+  /** Received data is neither text nor a binary message; the transport continues. */
   undecodable(reason: string): void;
   /** After `send` returned false, everything has been passed to the system. */
   drained(): void;
@@ -31,14 +31,14 @@ export interface TransportEvents {
 }
 
 /**
- * A message with a large member as bytes beside the text, instead of base64. In the text the member is an empty
+ * A message with its large member as bytes beside the text, instead of base64. In the text the member is an empty
  * string.
  */
 export interface BytesMessage {
   readonly text: string;
-  /** The name of the member in the params or the result. */
-  readonly field: string;
   readonly bytes: Uint8Array;
+  /** Declares that the bytes of a received message are no longer used, and that their memory may be reused. Optional. */
+  release?(): void;
 }
 
 /** Receives a large message in chunks. `end` is not called when it is cut off or not UTF-8. */
@@ -69,14 +69,18 @@ export interface Transport {
   send(message: string | Uint8Array, released?: () => void): boolean;
   /**
    * Sends a part of a message that is too large for one buffer. Nothing else may be sent between the first part and
-   * the last. Otherwise like {@link send}.
+   * the last. `isBinary` is the same for all parts: whether they are those of a binary message. Otherwise like {@link send}.
    */
-  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
+  sendPart(part: Uint8Array, last: boolean, released?: () => void, isBinary?: boolean): boolean;
   /**
-   * Like {@link send}, without encoding the bytes. The peer owns them afterwards. Present where both ends are in
-   * one process.
+   * Like {@link send}, without encoding the bytes. Without `released` the bytes must not be changed any more. Absent where the transport
+   * has no binary frames.
    */
-  sendBytes?(message: BytesMessage): void;
+  sendBytes?(message: BytesMessage, released?: () => void): boolean;
+  /** The peer may send binary messages from now on. Before that they are refused as text. Absent where there is nothing to do. */
+  acceptBytes?(): void;
+  /** Whether both ends are in one process. Default: false. */
+  readonly inProcess?: boolean;
   /**
    * Checks that the peer is alive, and drops it when it does not answer in time. Absent where this is impossible.
    */

@@ -3,13 +3,28 @@ import type { IncomingMessage } from 'node:http';
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
+import {
+  BinaryMessageError,
+  encodeBinaryHead,
+  isBinaryMessage,
+  splitBinaryMessage,
+} from './binary-message.ts';
+import { BinaryMessageReader, LargeBinaryFrame } from './binary-message-reader.ts';
+import {
+  encodeMaskedFrame,
+  encodeTextFrames,
+  type FrameKind,
+  frameHeader,
+  WHOLE_BINARY,
+  WHOLE_TEXT,
+} from './frame-encoder.ts';
 import type { CountingStream, FrameStream } from './frame-stream.ts';
 import { BufferedMessage } from './growable-buffer.ts';
 import { Keepalive, type KeepaliveOptions } from './keepalive.ts';
 import { BATCHED_MESSAGE_BYTES, LARGE_MESSAGE_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
-import { encodeTextFrames, textFrameHeader } from './text-frame-encoder.ts';
 import {
+  type BytesMessage,
   CloseCode,
   type CloseReason,
   type LargeMessage,
@@ -76,10 +91,7 @@ export function connectWebSocket(
   options: WebSocketConnectOptions = {},
 ): Promise<WebSocketTransport> {
   const socketPath = url.startsWith(UNIX_SCHEME) ? url.slice(UNIX_SCHEME.length) : null;
-  const socketOptions = {
-    ...(socketPath !== null && { createConnection: () => connect(socketPath) }),
-    ...(isPrivateLine(url) && { generateMask: (mask: Buffer) => void mask.fill(0) }),
-  };
+  const socketOptions = socketPath === null ? {} : { createConnection: () => connect(socketPath) };
   return openWebSocket(
     socketPath === null ? url : 'ws://localhost/',
     options,
@@ -88,20 +100,15 @@ export function connectWebSocket(
   );
 }
 
-/**
- * Whether no HTTP proxy can read the frames: on a socket of this machine, and with TLS. Masks exist to hide what clients send from such
- * proxies (RFC 6455, 10.3), and masking each byte takes longer than encoding it. A mask of zeros leaves the bytes as they are.
- */
-function isPrivateLine(url: string): boolean {
-  return /^(?:unix:|wss:|ws:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/]|$))/i.test(url);
-}
-
 /** The connection below a websocket: the socket of a client, if it is known, or the frame stream of a server. */
 type Underlying =
   | { readonly socket: CountingStream | null }
   | { readonly stream: FrameStream; readonly unfinished: UnfinishedMessages };
 
-/** A websocket as a transport. Sends each message as a text frame; receives text and binary frames. */
+/**
+ * A websocket as a transport. Sends messages as text frames, and those with bytes as binary ones. Text is accepted in both. Large frames go
+ * to the socket past the library, which would mask or copy each byte.
+ */
 export class WebSocketTransport implements Transport {
   readonly #ws: WebSocket;
   /** Null on the client's end. */
@@ -120,6 +127,7 @@ export class WebSocketTransport implements Transport {
   #congested = false;
   #isBetweenParts = false;
   #isNewPeer = true;
+  #acceptsBytes = false;
   #closing = false;
   #closed = false;
 
@@ -162,16 +170,27 @@ export class WebSocketTransport implements Transport {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = message.length;
     if (this.#stream === null || bytes > BATCHED_MESSAGE_BYTES) {
-      return this.#sendFrame(message, true, released);
+      return this.#sendFrame([message], WHOLE_TEXT, released);
     }
     this.#pendingBytes += bytes;
     this.#enqueue(message);
     return this.#hasCapacity();
   }
 
-  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+  sendPart(part: Uint8Array, last: boolean, released?: () => void, isBinary = false): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
-    return this.#sendFrame(part, last, released);
+    const isFirst = !this.#isBetweenParts;
+    this.#isBetweenParts = !last;
+    return this.#sendFrame([part], { isBinary, isFirst, isLast: last }, released);
+  }
+
+  sendBytes({ text, bytes }: BytesMessage, released?: () => void): boolean {
+    if (this.#ws.readyState !== WebSocket.OPEN) return true;
+    return this.#sendFrame([encodeBinaryHead(text), bytes], WHOLE_BINARY, released);
+  }
+
+  acceptBytes(): void {
+    this.#acceptsBytes = true;
   }
 
   /** Sends a message as a binary frame, which servers accept as well. */
@@ -213,21 +232,30 @@ export class WebSocketTransport implements Transport {
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
 
-  #sendFrame(data: string | Uint8Array, isLast: boolean, released?: () => void): boolean {
+  #sendFrame(parts: readonly (string | Uint8Array)[], kind: FrameKind, released?: () => void): boolean {
     this.#flush();
-    const bytes = data.length;
-    const isFirst = !this.#isBetweenParts;
-    this.#isBetweenParts = !isLast;
+    const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     this.#pendingBytes += bytes;
     const sent = () => {
       released?.();
       this.#sent(bytes);
     };
-    if (this.#stream === null) {
-      this.#ws.send(data, { binary: false, compress: false, fin: isLast }, sent);
+    if (this.#stream !== null) {
+      const payload = parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part));
+      const length = payload.reduce((sum, part) => sum + part.length, 0);
+      this.#stream.writeFrames([frameHeader(length, kind), ...payload], sent);
+    } else if (this.#socket !== null) {
+      const frame = encodeMaskedFrame(kind, parts);
+      this.#socket.write(frame.bytes, () => {
+        frame.release();
+        sent();
+      });
     } else {
-      const payload = typeof data === 'string' ? Buffer.from(data) : data;
-      this.#stream.writeFrames([textFrameHeader(payload.length, isFirst, isLast), payload], sent);
+      const { isBinary: binary, isLast } = kind;
+      for (const [index, part] of parts.entries()) {
+        const isEnd = index === parts.length - 1;
+        this.#ws.send(part, { binary, compress: false, fin: isEnd && isLast }, isEnd ? sent : undefined);
+      }
     }
     return this.#hasCapacity();
   }
@@ -264,7 +292,8 @@ export class WebSocketTransport implements Transport {
   #receive(data: Buffer, isBinary: boolean): void {
     this.#keepalive.received();
     if (this.#closing) return;
-    if (isBinary && !isUtf8(data)) this.#events?.undecodable(NOT_UTF8);
+    if (isBinary && this.#acceptsBytes && isBinaryMessage(data)) this.#receiveBytes(data);
+    else if (isBinary && !isUtf8(data)) this.#events?.undecodable(NOT_UTF8);
     else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
       const message = this.#events.largeMessage(data.length);
       message.add(data);
@@ -272,11 +301,40 @@ export class WebSocketTransport implements Transport {
     } else this.#events?.message(data.toString());
   }
 
+  #receiveBytes(data: Buffer): void {
+    try {
+      const { text, bytes } = splitBinaryMessage(data);
+      // The bytes of a server's frame are valid during the call only.
+      this.#events?.bytesMessage?.({ text, bytes: this.#stream === null ? bytes : Buffer.from(bytes) });
+    } catch (error) {
+      if (!(error instanceof BinaryMessageError)) throw error;
+      this.#events?.undecodable(error.message);
+    }
+  }
+
+  #largeText(expectedBytes: number): LargeMessage {
+    const events = this.#events;
+    return (
+      events?.largeMessage?.(expectedBytes) ??
+      new BufferedMessage(expectedBytes, (bytes) => events?.message(bytes.toString()))
+    );
+  }
+
+  #largeBinary(expectedBytes: number): LargeMessage {
+    return new LargeBinaryFrame((isMessage) =>
+      isMessage
+        ? new BinaryMessageReader(expectedBytes, {
+            bytesMessage: (message) => this.#events?.bytesMessage?.(message),
+            undecodable: (reason) => this.#events?.undecodable(reason),
+          })
+        : this.#largeText(expectedBytes),
+    );
+  }
+
   #begin(expectedBytes: number, isBinary: boolean): LargeMessage {
     const events = this.#events;
     const message =
-      events?.largeMessage?.(expectedBytes) ??
-      new BufferedMessage(expectedBytes, (bytes) => events?.message(bytes.toString()));
+      isBinary && this.#acceptsBytes ? this.#largeBinary(expectedBytes) : this.#largeText(expectedBytes);
     const entry = this.#unfinished!.begin(() => this.close(TOO_MUCH_UNFINISHED));
     // Data after a close is not checked, and neither is the rest of a message that was refused.
     const arriving = this.#closing ? null : { message, entry };

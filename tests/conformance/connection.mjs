@@ -26,6 +26,9 @@ class Connection {
   /** `{code, reason}` once the connection has ended. */
   end = null;
   pongs = [];
+  /** Whether `initialize` has asked for binary messages. */
+  takesBinary = false;
+  binaryMessages = 0;
   #responses = new Map();
   #waiters = new Set();
 
@@ -35,6 +38,7 @@ class Connection {
 
   sendMessage(message) {
     const { method, params } = message;
+    if (method === 'initialize') this.takesBinary = params?.capabilities?.binaryMessages === true;
     if (method === 'process/start' || method === 'command/exec') this.started.add(params?.processId);
     this.sendText(JSON.stringify(message));
   }
@@ -119,8 +123,9 @@ class Connection {
     return log;
   }
 
-  receive(text, isBinary) {
-    if (isBinary) this.violations.push('the server sent a binary frame');
+  receive(data, isBinary) {
+    if (isBinary && !this.takesBinary) this.violations.push('the server sent a binary frame');
+    const text = isBinary ? this.#asText(data) : data;
     let message;
     try {
       message = JSON.parse(text);
@@ -139,6 +144,17 @@ class Connection {
       if (problem) this.violations.push(`${message.params.processId}: ${problem}`);
     }
     this.wake();
+  }
+
+  /** A binary message as the text that it stands for. */
+  #asText(data) {
+    this.binaryMessages += 1;
+    const end = 4 + data.readUInt32BE(0);
+    const text = data.toString('utf8', 4, end);
+    const members = text.match(/"(?:chunk|dataBase64|bodyBase64|deltaBase64)":""/g) ?? [];
+    if (members.length !== 1)
+      this.violations.push(`the server sent a binary message without one place for its bytes`);
+    return text.replace(/(?<=:")(?=")/, data.toString('base64', end));
   }
 
   wake() {
@@ -205,7 +221,9 @@ class WebSocketConnection extends Connection {
     super(name);
     const options = { headers, perMessageDeflate: false, handshakeTimeout: OPEN_TIMEOUT_MS, maxPayload: 0 };
     this.socket = new WebSocket(url, options);
-    this.socket.on('message', (data, isBinary) => this.receive(data.toString('utf8'), isBinary));
+    this.socket.on('message', (data, isBinary) =>
+      this.receive(isBinary ? data : data.toString('utf8'), isBinary),
+    );
     this.socket.on('pong', (data) => {
       this.pongs.push(data.toString('utf8'));
       this.wake();

@@ -18,7 +18,7 @@ export function expand(value, variables) {
 }
 
 /**
- * Bytes of a payload: text, `{hex}`, `{repeat, times}`, `{concat: [payload…]}`,
+ * Bytes of a payload: text, `{hex}`, `{repeat, times}`, `{concat: [payload…]}`, `{json, bytes}` = a binary message,
  * or `{before, fill, after, size}` = exactly `size` bytes, filled up in the middle.
  */
 export function toBytes(payload) {
@@ -26,6 +26,7 @@ export function toBytes(payload) {
   if (Buffer.isBuffer(payload)) return payload;
   if ('hex' in payload) return Buffer.from(payload.hex, 'hex');
   if ('concat' in payload) return Buffer.concat(payload.concat.map(toBytes));
+  if ('json' in payload) return binaryMessage(JSON.stringify(payload.json), toBytes(payload.bytes));
   if ('repeat' in payload) return Buffer.from(payload.repeat.repeat(payload.times), 'utf8');
   if ('size' in payload) {
     const { before, fill, after, size } = payload;
@@ -36,6 +37,12 @@ export function toBytes(payload) {
     ]);
   }
   throw new Error(`not a payload: ${JSON.stringify(payload)}`);
+}
+
+function binaryMessage(text, bytes) {
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(Buffer.byteLength(text));
+  return Buffer.concat([length, Buffer.from(text), bytes]);
 }
 
 /**

@@ -41,6 +41,8 @@ export const STEPS = {
   /** Sends a payload as a text message, in `fragments` frames. */
   text: { options: ['fragments', 'mask'], run: sendPayload(false) },
   binary: { options: ['fragments'], run: sendPayload(true) },
+  /** Whether the server has sent binary messages so far. */
+  binaryMessages: { asserts: true, run: countBinary },
   ping: { asserts: true, run: ping },
   pong: { run: async (context, step) => context.connection(step.on).sendPong(step.pong) },
   /** Waits for a ping of the server. */
@@ -183,6 +185,10 @@ function sendPayload(binary) {
     const options = { binary, ...('mask' in step ? { mask: step.mask } : {}) };
     context.connection(step.on).sendBytes(bytes, { ...options, fragments: step.fragments ?? 1 });
   };
+}
+
+async function countBinary(context, step) {
+  check(step.binaryMessages, context.connection(step.on).binaryMessages > 0, 'binary messages were sent');
 }
 
 async function ping(context, step) {

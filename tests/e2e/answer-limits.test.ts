@@ -27,6 +27,7 @@ beforeAll(async () => {
   write('home/skills/s/SKILL.md', `---\nname: s\ndescription: ${'d'.repeat(1_000)}\n---\n`);
   write('home/config.toml', `text = "${'x'.repeat(BODY_BYTES)}"\n`);
   vi.stubEnv('CODEX_HOME', join(folder, 'home'));
+  vi.stubEnv('XDG_STATE_HOME', join(folder, 'state'));
   web = await webServer((_request, response) => response.end(Buffer.alloc(BODY_BYTES)));
   server = await startServer({ maxResponseBytes: LIMIT, maxHttpBodyBytes: 2 * BODY_BYTES });
   client = await server.connect();
@@ -105,6 +106,30 @@ const ANSWERS: Readonly<Partial<Record<Method, () => Promise<void>>>> = {
     } while (after !== undefined);
     expect(listed).toEqual(ids);
     await other.close();
+  },
+  'recordings/list': async () => {
+    const other = await server.connect();
+    for (let index = 0; index < 20; index++) {
+      const argv = ['/bin/true', 'x'.repeat(8 * KIB)];
+      await other.call('process/start', { ...shell(`p${index}`, ''), argv, record: true });
+      await other.closedProcess(`p${index}`);
+    }
+    await other.close();
+    const listed: string[] = [];
+    let after: string | undefined;
+    do {
+      const page = await result('recordings/list', after === undefined ? {} : { after });
+      listed.push(...page.recordings.map(({ recordingId }) => recordingId));
+      after = page.next;
+    } while (after !== undefined);
+    expect(new Set(listed).size).toBe(20);
+  },
+  'recordings/read': async () => {
+    const record = { ...shell('recorded', 'seq 50000'), record: true };
+    const { recordingId } = await client.call('process/start', record);
+    await client.closedProcess('recorded');
+    const { chunk } = await result('recordings/read', { recordingId: recordingId! });
+    expect(chunk.length).toBeGreaterThan(LIMIT / 2);
   },
   'process/screen': async () => {
     await fullScreen('screen');

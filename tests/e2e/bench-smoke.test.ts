@@ -57,6 +57,7 @@ const WORKLOADS = [
   'files-metadata-1000',
   'sandbox-start',
   'sandbox-write',
+  'agent-tools',
   'tcp-stream',
   'tcp-echo',
   'relay-stream',

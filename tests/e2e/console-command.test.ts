@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
-import { freePort } from '../support/free-port.ts';
+import { ConsoleBrowser, closeCode, outputThrough } from '../support/console-browser.ts';
 import { CommandUser } from '../support/private-server.ts';
+import { ENVIRONMENT, startExecutorProgram, TestRelay } from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 
 const TOKEN = 'the-token-of-the-guarded-server';
@@ -25,7 +27,7 @@ beforeAll(async () => {
   user.workspace.file('token', TOKEN);
   mkdirSync(join(user.workspace.path, '.config/exec-server'), { recursive: true });
   await user.run(['env', 'add', 'guarded', guarded.url!, '--token-file', 'token']);
-  await user.run(['env', 'add', 'gone', `ws://127.0.0.1:${await freePort()}`]);
+  await user.run(['env', 'add', 'gone', 'ws://127.0.0.1:1']);
 });
 afterAll(async () => {
   await Promise.all([open.close(), guarded.close()]);
@@ -75,7 +77,7 @@ describe('the command', () => {
     expect((await browser.get('machine?environment=guarded')).status).toBe(404);
     const code = closeCode(await browser.connect(await browser.ticket()));
     run.child.kill('SIGINT');
-    expect(await code).toBe(4401);
+    expect(await code).toBe(1001);
     expect(await run.outcome).toMatchObject({ code: 0, stderr: '' });
   });
 
@@ -88,22 +90,57 @@ describe('the command', () => {
     });
     const client = await clientOf(browser);
     await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
-    expect(await client.call('process/list', { scope: 'server' })).toMatchObject({ processes: [] });
+    const { processes } = await client.call('process/list', { scope: 'server' });
+    expect(processes.filter(({ argv }) => argv.includes('no'))).toEqual([]);
   });
 
-  test.each([
-    ['a second initialize', ['{"id":1,"method":"initialize","params":{"resumeSessionId":"x"}}']],
-    ['members that occur twice', ['{"id":1,"method":"environment/info","method":"initialize","params":{}}']],
-    ['other capabilities', ['{"id":1,"method":"initialize","params":{"capabilities":{"readOnly":false}}}']],
-  ])('with --read-only cannot be deceived by %s', async (_, first) => {
+  test('with --read-only cannot be deceived by what a page sends before its initialize', async () => {
     const { browser } = await started('--read-only', '-E', open.url!);
-    const client = new TestClient(webSocketTransport(await browser.connect(await browser.ticket())));
+    for (const first of [
+      '{"id":"a","method":"initialize","params":{"resumeSessionId":"x"}}',
+      '{"id":"a","method":"environment/info","method":"initialize","params":{}}',
+      '{"id":"a","method":"initialize","params":{"capabilities":{"readOnly":false}}}',
+    ]) {
+      const client = new TestClient(webSocketTransport(await browser.connect(await browser.ticket())));
+      onTestFinished(() => client.close());
+      client.sendText(first);
+      client.sendText('{"id":"b","method":"initialize","params":{"clientName":"again"}}');
+      client.notify('initialized', {});
+      await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
+    }
+  });
+
+  test('opens a browser with a file that only this user can read, and removes it', async () => {
+    const bin = join(user.workspace.path, 'bin');
+    const seen = join(user.workspace.path, 'seen');
+    mkdirSync(bin);
+    const script = `#!/bin/sh\n{ echo "$1"; cat "\${1#file://}"; stat -c %a "\${1#file://}"; } > ${seen}.new\nmv ${seen}.new ${seen}\n`;
+    writeFileSync(join(bin, 'xdg-open'), script, { mode: 0o755 });
+    const env = { PATH: `${bin}:${process.env.PATH}` };
+    const run = user.start(['console', '--open', '-E', open.url!], env);
+    onTestFinished(() => void run.child.kill('SIGKILL'));
+    const link = await firstLine(run);
+    await waitFor('the browser', () => existsSync(seen));
+    const [argument, page, mode] = readFileSync(seen, 'utf8').split('\n');
+    expect(argument).not.toContain('code=');
+    expect([page, mode]).toEqual([expect.stringContaining(`location.replace("${link}")`), '600']);
+    run.child.kill('SIGINT');
+    await run.outcome;
+    expect(existsSync(fileURLToPath(argument!))).toBe(false);
+  });
+
+  test('passes binary messages where the server has them', async () => {
+    const { browser } = await started('-E', 'guarded');
+    const client = await ExecServerClient.connect({
+      open: async () => webSocketTransport(await browser.connect(await browser.ticket())),
+      resumable: false,
+    });
     onTestFinished(() => client.close());
-    for (const text of first) client.sendText(text);
-    await client.waitFor(({ id }) => id === 1);
-    client.sendText('{"id":2,"method":"initialize","params":{"clientName":"again"}}');
-    client.notify('initialized', {});
-    await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
+    const bytes = Buffer.alloc(3_000_000, 'content');
+    const path = join(user.workspace.path, 'large');
+    await client.files.write(path, bytes);
+    expect(readFileSync(path).equals(bytes)).toBe(true);
+    expect(Buffer.from(await client.files.read(path)).equals(bytes)).toBe(true);
   });
 
   test('ends the connection of the page when the server is lost', async () => {
@@ -122,6 +159,19 @@ describe('the command', () => {
     const { code, stderr } = await user.run(['console', flag, value]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
   });
+});
+
+test('shows a server behind a relay', async () => {
+  const relay = await TestRelay.open();
+  const executor = startExecutorProgram(relay);
+  onTestFinished(() => executor.stop().finally(() => relay.close()));
+  await waitFor('the executor', () => executor.stderr().includes('connected to'));
+  const token = user.workspace.file('relay.token', relay.token('harness'));
+  const add = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', token];
+  onTestFinished(async () => void (await user.run(['env', 'rm', 'behind'])));
+  expect(await user.run([...add, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
+  const { browser } = await started('-E', 'behind');
+  expect(await outputThrough(browser, ['echo', 'far away'])).toBe('far away\n');
 });
 
 describe('--link', () => {

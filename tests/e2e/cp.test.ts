@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -14,23 +13,18 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startServer, type TestServer } from '../../src/testing/index.ts';
 import { Certificates } from '../support/certificates.ts';
-import { MessageProxy, type PassingMessage } from '../support/message-proxy.ts';
+import { newFolder } from '../support/file-trees.ts';
 import { CommandUser } from '../support/private-server.ts';
-import { waitFor } from '../support/wait-for.ts';
 import { firstLine } from '../unit/cli/run-cli.ts';
 
-const MIB = 1024 * 1024;
 const user = new CommandUser();
 /** A folder for each test; the working directory of the commands is the home of the private server. */
 let folder: string;
-let tests = 0;
 beforeEach(() => {
-  folder = join(user.workspace.path, `test${++tests}`);
-  mkdirSync(folder);
+  folder = newFolder(user);
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 afterAll(() => user.close());
@@ -113,7 +107,7 @@ test('follows the rules of cp for directories, names and relative paths', async 
   writeFileSync(at('dir/sub/file'), 'x');
   writeFileSync(at('one'), '1');
   writeFileSync(at('two'), '2');
-  const relative = `test${tests}`;
+  const relative = basename(folder);
   await copied(at('one'), `local:${relative}/copy`);
   await copied(at('one'), at('two'), `local:${relative}/dir`);
   await copied('-r', `local:${relative}/dir`, `local:~/${relative}/new/`);
@@ -216,161 +210,6 @@ test.each<[string, () => string[]]>([
   ]);
   expect(readdirSync(at('there'))).toEqual(['file']);
 });
-
-describe('a large file', () => {
-  const SIZE = 24 * MIB;
-  let server: TestServer;
-  beforeAll(async () => {
-    server = await startServer();
-  });
-  afterAll(() => server.close());
-
-  const makeLarge = () => {
-    const content = randomBytes(SIZE);
-    writeFileSync(at('large'), content);
-    mkdirSync(at('there'));
-    return content;
-  };
-  /** Where the blocks begin that came after the first connection was lost. */
-  const laterOffsets = (proxy: MessageProxy) =>
-    proxy.log
-      .filter((message) => message.connection > 0 && isBlock(message))
-      .map(({ text }) => Number(/"offset":(\d+)/.exec(text.slice(0, 300) + text.slice(-300))![1]));
-
-  test('continues in the same command when the connection is cut', async () => {
-    const content = makeLarge();
-    const proxy = await MessageProxy.open(server.url, (message) =>
-      message.connection === 0 && isBlock(message) && blocksOf(proxy, 0) === 10 ? 'swallow' : 'pass',
-    );
-    try {
-      const { code, stdout } = await cp('--json', at('large'), `${proxy.url}:${folder}/there/large`);
-      expect(code).toBe(0);
-      expect(JSON.parse(stdout).resumedBytes).toBeGreaterThanOrEqual(5 * MIB);
-      expect(readFileSync(at('there/large')).equals(content)).toBe(true);
-      expect(readdirSync(at('there'))).toEqual(['large']);
-      // What the server had was not sent again.
-      expect(Math.min(...laterOffsets(proxy))).toBe(JSON.parse(stdout).resumedBytes);
-    } finally {
-      await proxy.close();
-    }
-  });
-
-  test.each(['SIGKILL', 'SIGINT'] as const)('continues in the next command after %s', async (signal) => {
-    const content = makeLarge();
-    let kill = () => {};
-    const proxy = await MessageProxy.open(server.url, (message) => {
-      if (message.connection > 0 || !isBlock(message) || blocksOf(proxy, 0) < 10) return 'pass';
-      kill();
-      return 'drop';
-    });
-    try {
-      const target = `${proxy.url}:${folder}/there/large`;
-      const first = user.start(['cp', at('large'), target]);
-      kill = () => void first.child.kill(signal);
-      const outcome = await first.outcome;
-      if (signal === 'SIGINT') {
-        expect(outcome.code).toBe(130);
-        expect(outcome.stderr).toMatch(
-          /interrupted; run the same command to continue with the part .*\.part\n$/,
-        );
-      }
-      await waitFor('the part', () => readdirSync(at('there')).every((name) => name.endsWith('.part')));
-      const second = await copied(at('large'), target);
-      expect(second.resumedBytes).toBeGreaterThanOrEqual(5 * MIB);
-      expect(Math.min(...laterOffsets(proxy))).toBe(second.resumedBytes);
-      expect(readFileSync(at('there/large')).equals(content)).toBe(true);
-      expect(readdirSync(at('there'))).toEqual(['large']);
-    } finally {
-      await proxy.close();
-    }
-  });
-
-  test('continues a download of a process that was killed', async () => {
-    const content = makeLarge();
-    let kill = () => {};
-    const reads = (isLater: boolean) =>
-      proxy.log.filter(
-        ({ connection, text }) => connection > 0 === isLater && text.includes('"fs/readBlock"'),
-      );
-    const proxy = await MessageProxy.open(server.url, ({ connection, direction }) => {
-      if (connection > 0 || direction === 'toServer' || reads(false).length < 12) return 'pass';
-      kill();
-      return 'drop';
-    });
-    try {
-      const source = `${proxy.url}:${folder}/large`;
-      const first = user.start(['cp', source, at('there/large')]);
-      kill = () => void first.child.kill('SIGKILL');
-      await first.outcome;
-      expect(readdirSync(at('there'))).toEqual([expect.stringMatching(/^\.large\..*\.part$/)]);
-      const second = await copied(source, at('there/large'));
-      expect(second.resumedBytes).toBeGreaterThanOrEqual(5 * MIB);
-      const firstOffset = Number(/"offset":(\d+)/.exec(reads(true)[0]!.text)![1]);
-      expect(firstOffset).toBe(second.resumedBytes);
-      expect(readFileSync(at('there/large')).equals(content)).toBe(true);
-      expect(readdirSync(at('there'))).toEqual(['large']);
-    } finally {
-      await proxy.close();
-    }
-  });
-
-  test('starts again when what is there is not its beginning', async () => {
-    const content = makeLarge();
-    const proxy = await MessageProxy.open(server.url, (message) =>
-      message.connection === 0 && isBlock(message) && blocksOf(proxy, 0) === 10 ? 'last' : 'pass',
-    );
-    const target = `${server.url}:${folder}/there/large`;
-    try {
-      const first = user.start(['cp', at('large'), `${proxy.url}:${folder}/there/large`]);
-      await waitFor('a part', () => readdirSync(at('there')).length > 0 && blocksOf(proxy, 0) >= 10);
-      first.child.kill('SIGKILL');
-      await first.outcome;
-    } finally {
-      await proxy.close();
-    }
-    const [part] = readdirSync(at('there'));
-    writeFileSync(at(`there/${part}`), Buffer.alloc(6 * MIB, 'wrong'));
-    expect(await copied(at('large'), target)).toMatchObject({ files: 1, bytes: SIZE });
-    expect(readFileSync(at('there/large')).equals(content)).toBe(true);
-    expect(readdirSync(at('there'))).toEqual(['large']);
-  });
-
-  test('leaves nothing on a disk that gets full', async ({ skip }) => {
-    const disk = at('disk');
-    mkdirSync(disk);
-    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk]).status === 0;
-    if (!mounted) skip('this system does not allow to mount a tmpfs');
-    try {
-      makeLarge();
-      writeFileSync(at('medium'), randomBytes(5 * MIB));
-      writeFileSync(join(disk, 'large'), 'old');
-      for (const name of ['large', 'medium']) {
-        for (const args of [
-          [at(name), `local:${disk}/large`],
-          [`local:${at(name)}`, join(disk, 'large')],
-        ]) {
-          const { code, stderr } = await cp(...args);
-          expect([code, stderr]).toEqual([125, expect.stringMatching(/no space left on device/i)]);
-          expect(stderr).not.toMatch(/continue with the part/);
-          if (name === 'large')
-            expect(stderr).toMatch(/; the incomplete copy was removed, so the same command/);
-          expect(readdirSync(disk)).toEqual(['large']);
-          expect(readFileSync(join(disk, 'large'), 'utf8')).toBe('old');
-        }
-      }
-    } finally {
-      spawnSync('umount', ['-l', disk]);
-    }
-  });
-});
-
-function isBlock({ direction, text }: PassingMessage): boolean {
-  return direction === 'toServer' && text.slice(0, 100).includes('"fs/writeBlock"');
-}
-
-function blocksOf(proxy: MessageProxy, connection: number): number {
-  return proxy.log.filter((message) => message.connection === connection && isBlock(message)).length;
-}
 
 describe('over TLS with a token', () => {
   const certificates = new Certificates();

@@ -115,11 +115,11 @@ test.each<[string, () => string[], number, RegExp]>([
     /--tls-cert and --tls-key need each other/,
   ],
   ['TLS for a plain URL', () => ['ws://x', '--tls-ca', authority.cert], 2, /are for wss:\/\/ URLs/],
-  ['a file that is missing', () => ['wss://x', '--tls-ca', 'missing'], 1, /cannot read .*missing: ENOENT/],
+  ['a file that is missing', () => ['wss://x', '--tls-ca', 'missing'], 125, /cannot read .*missing: ENOENT/],
   [
     'a key of another certificate',
     () => ['wss://x', '--tls-cert', own.cert, '--tls-key', authority.key],
-    1,
+    125,
     /cannot be used: .*; write PEM files/,
   ],
 ])('env add refuses %s', async (_name, args, code, message) => {

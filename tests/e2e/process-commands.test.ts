@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -6,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type ExecProcess, ExecServerClient } from '../../src/client/index.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
+import { MessageProxy } from '../support/message-proxy.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI } from '../unit/cli/run-cli.ts';
@@ -300,7 +302,8 @@ describe('kill', () => {
   test('only sends a signal', async () => {
     const program = await start(`trap 'echo got; exit 9' USR1; echo ready; while :; do sleep 0.01; done`);
     for await (const line of program) if (line.includes('ready')) break;
-    expect(await user.run(['kill', '-s', 'USR1', program.ref])).toMatchObject({ code: 0, stderr: '' });
+    const { code, stdout, stderr } = await user.run(['kill', '--json', '-s', 'USR1', program.ref]);
+    expect([code, stderr, JSON.parse(stdout)]).toEqual([0, '', [{ ref: program.ref, name: null }]]);
     expect((await program.wait()).exitCode).toBe(9);
   });
 
@@ -349,9 +352,11 @@ describe('rm', () => {
 
 test('logs -f and wait report a lost connection, and continue where they were, also in another session', async () => {
   const server = await startServer({ detachedSessionTtlMs: 100 });
-  const proxy = await TcpProxy.open(server.url);
+  const messages = await MessageProxy.open(server.url);
+  const proxy = await TcpProxy.open(messages.url);
   onTestFinished(async () => {
     await proxy.close();
+    await messages.close();
     await server.close();
   });
   const other = await ExecServerClient.connect({ url: server.url });
@@ -363,7 +368,7 @@ test('logs -f and wait report a lost connection, and continue where they were, a
     ['wait', 'job'],
   ].map((args) => user.start([...args, '-E', proxy.url]));
   await once(logs!.child.stdout, 'data');
-  await waitFor('both clients', async () => (await other.processes.list())[0]!.attached.length > 1);
+  await waitFor('the request of wait', () => messages.log.some(({ text }) => text.includes('process/wait')));
   proxy.interrupt();
   await Promise.all([logs, wait].map((command) => once(command!.child.stderr, 'data')));
   await program.write('two\n');
@@ -385,7 +390,26 @@ test.concurrent.each<[string, string[], number, RegExp]>([
   expect(stderr).toMatch(message);
 });
 
+test('a result that cannot be written is a failure', async () => {
+  const { status, stderr } = spawnSync('sh', ['-c', `${process.execPath} ${CLI} ps > /dev/full`], {
+    ...{ encoding: 'utf8', env: { ...process.env, HOME: user.workspace.path, ...user.env } },
+  });
+  expect([status, stderr]).toEqual([
+    125,
+    expect.stringMatching(/^exec-server: cannot write to stdout: ENOSPC/),
+  ]);
+});
+
 test('prints failures as JSON', async () => {
+  const lost = await user.run(['ps', '--json', '-E', 'ws://127.0.0.1:1']);
+  expect([lost.code, JSON.parse(lost.stderr)]).toEqual([
+    125,
+    {
+      code: 'connectFailed',
+      message: 'cannot reach ws://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+      hint: 'check the address and that the server is running',
+    },
+  ]);
   const { code, stderr } = await user.run(['wait', '--json', 'nothing']);
   expect([code, JSON.parse(stderr)]).toEqual([
     125,

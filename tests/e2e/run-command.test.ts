@@ -172,6 +172,27 @@ describe('stdin', () => {
   });
 });
 
+test.each([
+  [
+    'ends a program',
+    `R -n sh -c 'echo x; exec sleep 1000' > /dev/full`,
+    /ENOSPC.*; the program has exited with 141\n$/,
+  ],
+  [
+    'ends a program that ignores SIGPIPE',
+    `R -n sh -c 'trap "" PIPE; echo x; sleep 1000' > /dev/full`,
+    /ENOSPC.*; the program is ended\n$/,
+  ],
+  [
+    'is no success',
+    'R -n --json true > /dev/full',
+    /^\{"code":"storage","message":"cannot write to stdout: ENOSPC/,
+  ],
+])('output that cannot be written %s', async (_name, text, stderr) => {
+  expect(await shell(text)).toMatchObject({ code: 125, stdout: '', stderr: expect.stringMatching(stderr) });
+  expect(JSON.parse((await user.run(['ps', '--json'])).stdout)).toEqual([]);
+});
+
 test('flags that Node has too are those of the command and of the program', async () => {
   const program = (...args: readonly string[]) =>
     promisify(execFile)(CLI, ['run', ...args], {
@@ -325,7 +346,7 @@ test.each([
   [
     ['attach', 'nothing'],
     125,
-    /^exec-server: no process has the reference or name "nothing"; 'exec-server ps -a' lists them\n$/,
+    /^exec-server: no process has the reference or name 'nothing'; 'exec-server ps -a' lists them\n$/,
   ],
   [['attach', 'x', '--read-only', '--take-over'], 2, /exclude each other/],
   [['shell'], 2, /a shell needs a terminal/],

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { CuttableProxy } from '../support/cuttable-proxy.ts';
+import { TcpProxy } from '../../src/testing/index.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -13,7 +13,7 @@ import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 const user = new CommandUser();
 let server: string;
 let forgetful: string;
-const proxies: CuttableProxy[] = [];
+const proxies: TcpProxy[] = [];
 
 beforeAll(async () => {
   [server, forgetful] = (await Promise.all([
@@ -27,8 +27,8 @@ afterAll(async () => {
   await user.close();
 });
 
-async function proxyTo(url: string): Promise<CuttableProxy> {
-  const proxy = await CuttableProxy.start(url);
+async function proxyTo(url: string): Promise<TcpProxy> {
+  const proxy = await TcpProxy.open(url);
   proxies.push(proxy);
   return proxy;
 }
@@ -58,7 +58,7 @@ test('a lost line is restored: nothing is missing, nothing comes twice', async (
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', COUNT(file)]);
   const printed = collect(started);
   await waitFor('the first half', () => printed.stdout.includes('\n1000\n'));
-  proxy.cut();
+  proxy.interrupt();
   await waitFor('the note', () => printed.stderr.includes('reconnecting'));
   user.workspace.file('continue', '');
   proxy.restore();
@@ -75,7 +75,7 @@ test('a line that comes and goes while the program prints loses nothing', async 
   const printed = collect(started);
   for (const mark of [50, 150, 250]) {
     await waitFor(`${mark}`, () => printed.stdout.includes(`\n${mark}\n`));
-    proxy.cut();
+    proxy.interrupt();
     proxy.restore();
   }
   const { code, stdout } = await started.outcome;
@@ -90,7 +90,7 @@ test('output that the server no longer has is reported as a gap', async () => {
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', script]);
   const printed = collect(started);
   await waitFor('the first line', () => printed.stdout.includes('first'));
-  proxy.cut();
+  proxy.interrupt();
   user.workspace.file('flood', '');
   await waitFor('the flood', () => existsSync(`${file}.done`));
   proxy.restore();
@@ -107,7 +107,7 @@ test('a session that the server has ended ends with 125, and stderr says that th
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);
   const printed = collect(started);
   await waitFor('the pid', () => printed.stdout.includes('\n'));
-  proxy.cut();
+  proxy.interrupt();
   await waitFor('the program to end', () => !isAlive(Number(printed.stdout)));
   proxy.restore();
   const { code, stderr } = await started.outcome;
@@ -122,7 +122,7 @@ test('a server that stays away ends with 125, and stderr has the command that at
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo started; exec sleep 1000']);
   const printed = collect(started);
   await waitFor('the program', () => printed.stdout === 'started\n');
-  proxy.cut();
+  proxy.interrupt();
   const { code } = await started.outcome;
   expect(code).toBe(125);
   expect(printed.stderr).toMatch(
@@ -141,7 +141,7 @@ test.skipIf(!HAS_TMUX)('a shell whose session the server has forgotten has its k
   await tmux.shows(/[$#]$/);
   tmux.line('echo started-$((40+2))');
   await tmux.shows('started-42');
-  proxy.cut();
+  proxy.interrupt();
   await tmux.shows('reconnecting…');
   // Its session has expired by then, too.
   await waitFor('the end of a session', () => !isAlive(Number(printed.stdout)));
@@ -172,7 +172,7 @@ test('attach comes back to a program whose session the server has forgotten', as
   const printed = collect({ child });
   const ended = once(child, 'close');
   await waitFor('the first half', () => printed.stdout.includes('\n1000\n'));
-  proxy.cut();
+  proxy.interrupt();
   await waitFor('the note', () => printed.stderr.includes('reconnecting'));
   user.workspace.file('attach-continue', '');
   proxy.restore();

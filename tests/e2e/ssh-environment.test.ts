@@ -1,27 +1,18 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  symlinkSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ConsoleBrowser, outputThrough } from '../support/console-browser.ts';
 import { onFreePort } from '../support/free-port.ts';
 import { answerOf, startForward } from '../support/port-forward.ts';
 import { CommandUser } from '../support/private-server.ts';
+import { createSshKeys, spawnSshd, sshMissing } from '../support/sshd.mjs';
 import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLI } from '../unit/cli/run-cli.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
-const SSHD = '/usr/sbin/sshd';
-const isMissing = !existsSync(SSHD) || spawnSync('ssh', ['-V']).error !== undefined;
-
-describe.skipIf(isMissing)('an ssh environment', () => {
+describe.skipIf(sshMissing() !== null)('an ssh environment', () => {
   const here = new CommandUser();
   /** The user at the other end of ssh, which is this machine with another home. */
   const there = new CommandUser();
@@ -30,9 +21,7 @@ describe.skipIf(isMissing)('an ssh environment', () => {
   let port: number;
 
   beforeAll(async () => {
-    for (const key of ['host', 'user']) {
-      spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', at(key)]);
-    }
+    createSshKeys(here.workspace.path);
     const bin = join(there.workspace.path, 'bin');
     mkdirSync(bin);
     symlinkSync(CLI, join(bin, 'exec-server'));
@@ -45,24 +34,9 @@ exec /usr/bin/ssh -o IdentityFile=${at('user')} -o StrictHostKeyChecking=no -o U
 `,
     );
     chmodSync(at('ssh'), 0o755);
-    mkdirSync('/run/sshd', { recursive: true });
     sshd = await onFreePort(async (free) => {
       port = free;
-      writeFileSync(
-        at('sshd_config'),
-        `ListenAddress 127.0.0.1:${port}
-HostKey ${at('host')}
-AuthorizedKeysFile ${at('user.pub')}
-PidFile none
-UsePAM no
-StrictModes no
-PermitRootLogin yes
-SetEnv ${variables}
-`,
-      );
-      const child = spawn(SSHD, ['-D', '-e', '-f', at('sshd_config')], {
-        stdio: ['ignore', 'ignore', 'pipe'],
-      });
+      const child = spawnSshd(here.workspace.path, port, [`SetEnv ${variables}`]);
       let log = '';
       child.stderr.on('data', (text) => {
         log += text;
@@ -80,6 +54,16 @@ SetEnv ${variables}
   });
 
   const run = (...args: string[]) => here.run(args, { PATH: `${here.workspace.path}:${process.env.PATH}` });
+
+  test('is shown by the console', async () => {
+    const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
+    const env = { PATH: `${here.workspace.path}:${process.env.PATH}` };
+    const console = here.start(['console', '--no-open', '-E', url], env);
+    const browser = await ConsoleBrowser.open(await firstLine(console));
+    expect(await outputThrough(browser, ['sh', '-c', 'echo "$XDG_RUNTIME_DIR"'])).toBe(`${there.runtime}\n`);
+    console.child.kill('SIGINT');
+    expect(await console.outcome).toMatchObject({ code: 0, stderr: '' });
+  });
 
   test('uses the private server of the other machine', async () => {
     const url = `ssh://${userInfo().username}@127.0.0.1:${port}`;
@@ -140,11 +124,11 @@ SetEnv ${variables}
       expect.stringMatching(/^exec-server: ssh has failed \(exit code 255\): .*Connection refused\n$/),
     ]);
     const denied = await run('env', 'test', `ssh://no-such-user@127.0.0.1:${port}`);
-    expect([denied.code, denied.stderr]).toEqual([1, expect.stringMatching(/Permission denied/)]);
+    expect([denied.code, denied.stderr]).toEqual([125, expect.stringMatching(/Permission denied/)]);
     unlinkSync(join(there.workspace.path, 'bin', 'exec-server'));
     const missing = await run('env', 'test', `ssh://${userInfo().username}@127.0.0.1:${port}`);
     expect([missing.code, missing.stderr]).toEqual([
-      1,
+      125,
       expect.stringMatching(/found no exec-server there; install it/),
     ]);
   });

@@ -8,10 +8,10 @@ import {
   rmSync,
   statSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { newSyncFolders, writeFiles } from '../support/file-trees.ts';
 import { CommandUser } from '../support/private-server.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -20,27 +20,16 @@ import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 const user = new CommandUser();
 afterAll(() => user.close());
 
-let tests = 0;
 let source: string;
 let destination: string;
 let running: Watching | null = null;
 beforeEach(() => {
-  const folder = join(user.workspace.path, String(tests++));
-  source = join(folder, 'source');
-  destination = join(folder, 'destination');
-  mkdirSync(source, { recursive: true });
+  ({ source, destination } = newSyncFolders(user));
 });
 afterEach(() => {
   running?.run.child.kill('SIGKILL');
   running = null;
 });
-
-function write(root: string, files: Readonly<Record<string, string>>): void {
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), content);
-  }
-}
 
 const copied = (path: string) => readFileSync(join(destination, path), 'utf8');
 
@@ -93,12 +82,12 @@ describe.each<[string, () => string[]]>([
   ['from an environment', () => [`local:${source}`, destination]],
 ])('sync --watch %s', (_name, operands) => {
   test('copies every change, until Ctrl-C', async () => {
-    write(source, { '.gitignore': 'ignored/\n', 'a.txt': 'one', 'ignored/x': '' });
-    write(destination, { extra: '' });
+    writeFiles(source, { '.gitignore': 'ignored/\n', 'a.txt': 'one', 'ignored/x': '' });
+    writeFiles(destination, { extra: '' });
     const watch = new Watching(['--delete', ...operands()]);
     expect(await watch.next({ type: 'pass' })).toMatchObject({ reason: 'start', copied: 2, deleted: 1 });
 
-    write(source, { 'a.txt': 'two', 'ignored/y': '' });
+    writeFiles(source, { 'a.txt': 'two', 'ignored/y': '' });
     await watch.step('copy', 'a.txt');
     expect(copied('a.txt')).toBe('two');
 
@@ -106,7 +95,7 @@ describe.each<[string, () => string[]]>([
     await watch.step('attributes', 'a.txt');
     expect(statSync(join(destination, 'a.txt')).mode & 0o777).toBe(0o751);
 
-    write(source, { 'new/deep/b.txt': 'b' });
+    writeFiles(source, { 'new/deep/b.txt': 'b' });
     await watch.step('copy', 'new/deep/b.txt');
     symlinkSync('deep/b.txt', join(source, 'new/link'));
     await watch.step('link', 'new/link');
@@ -118,9 +107,9 @@ describe.each<[string, () => string[]]>([
 
     // A directory gives its name to a file, and a rule changes.
     rmSync(join(source, 'moved'), { recursive: true });
-    write(source, { moved: 'file' });
+    writeFiles(source, { moved: 'file' });
     await watch.step('copy', 'moved');
-    write(source, { '.gitignore': '' });
+    writeFiles(source, { '.gitignore': '' });
     await watch.step('copy', 'ignored/y');
     await watch.end();
     expect(copied('moved')).toBe('file');
@@ -132,11 +121,11 @@ describe.each<[string, () => string[]]>([
   ['from an environment', () => [`local:${source}`, destination]],
 ])('sync --watch --delete %s', (_name, operands) => {
   test.each<[string, () => void, string[]]>([
-    ['a new file', () => write(source, { new: 'n' }), ['a', 'new']],
+    ['a new file', () => writeFiles(source, { new: 'n' }), ['a', 'new']],
     ['a new directory', () => mkdirSync(join(source, 'directory')), ['a', 'directory']],
     ['a renamed file', () => renameSync(join(source, 'a'), join(source, 'b')), ['b']],
   ])('copies %s', async (_change, change, names) => {
-    write(source, { a: 'a' });
+    writeFiles(source, { a: 'a' });
     const watch = new Watching(['--delete', ...operands()]);
     await watch.next({ type: 'pass' });
     change();
@@ -147,7 +136,7 @@ describe.each<[string, () => string[]]>([
 });
 
 test('goes on when the source disappears, and deletes nothing then', async () => {
-  write(source, { a: 'a' });
+  writeFiles(source, { a: 'a' });
   const watch = new Watching(['--delete', source, `local:${destination}`]);
   await watch.next({ type: 'pass' });
   rmSync(join(source, 'a'));
@@ -156,7 +145,7 @@ test('goes on when the source disappears, and deletes nothing then', async () =>
   renameSync(source, `${source}-away`);
   await watch.next({ type: 'notice', message: /ENOENT/ });
   renameSync(`${source}-away`, source);
-  write(source, { b: 'b' });
+  writeFiles(source, { b: 'b' });
   await watch.next({ type: 'copy', path: 'b' });
   await watch.end();
   expect(copied('b')).toBe('b');
@@ -173,7 +162,7 @@ describe('a lost connection', () => {
     const [first, second] = await servers;
     const proxy = await TcpProxy.open(portOf(first));
     try {
-      write(source, { a: 'a' });
+      writeFiles(source, { a: 'a' });
       const watch = new Watching(operands(`ws://127.0.0.1:${proxy.port}`));
       await watch.next({ type: 'pass', reason: 'start' });
 
@@ -182,7 +171,7 @@ describe('a lost connection', () => {
       proxy.target = null;
       proxy.cut();
       await watch.next({ type: 'notice', message: 'the connection is lost; reconnecting' });
-      write(source, { b: 'b' });
+      writeFiles(source, { b: 'b' });
       proxy.target = target;
       await watch.next({ type: 'pass', reason: 'resync' });
       expect(copied('b')).toBe('b');
@@ -190,11 +179,11 @@ describe('a lost connection', () => {
       // Another server does not know the session.
       proxy.target = portOf(second);
       proxy.cut();
-      write(source, { c: 'c' });
+      writeFiles(source, { c: 'c' });
       await watch.next({ type: 'notice', message: /trying again/ });
       await watch.next({ type: 'pass', reason: 'resync' });
       expect(copied('c')).toBe('c');
-      write(source, { d: 'd' });
+      writeFiles(source, { d: 'd' });
       await watch.step('copy', 'd');
       expect(copied('d')).toBe('d');
       await watch.end();
@@ -205,14 +194,14 @@ describe('a lost connection', () => {
 });
 
 test('prints one line for each batch', async () => {
-  write(source, { a: 'a' });
+  writeFiles(source, { a: 'a' });
   const run = user.start(['sync', '--watch', source, `local:${destination}`]);
   let printed = '';
   run.child.stdout.on('data', (text) => {
     printed += text;
   });
   await waitFor('the first line', () => printed.includes('\n'));
-  write(source, { b: 'bb' });
+  writeFiles(source, { b: 'bb' });
   await waitFor('the second line', () => printed.split('\n').length > 2);
   run.child.kill('SIGTERM');
   expect(await run.outcome).toMatchObject({ code: 0, stderr: '' });

@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { newSyncFolders, writeFiles } from '../support/file-trees.ts';
 import { CommandUser } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
@@ -24,23 +25,11 @@ const user = new CommandUser();
 afterAll(() => user.close());
 
 /** Each test has a source and a destination of its own. */
-let tests = 0;
 let source: string;
 let destination: string;
 beforeEach(() => {
-  const folder = join(user.workspace.path, String(tests++));
-  source = join(folder, 'source');
-  destination = join(folder, 'destination');
-  mkdirSync(source, { recursive: true });
+  ({ source, destination } = newSyncFolders(user));
 });
-
-/** Writes files below a directory. */
-function write(root: string, files: Readonly<Record<string, string>>): void {
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), content);
-  }
-}
 
 /** Everything below a directory: the content of files, the targets of links, and modes. */
 function contentOf(root: string): Record<string, string> {
@@ -66,7 +55,7 @@ function git(directory: string, ...args: string[]): string {
 
 test('synchronizes a git checkout there and back, with modes and links', async () => {
   git(source, 'init', '-q', '-b', 'logs');
-  write(source, {
+  writeFiles(source, {
     '.gitignore': 'logs\n*.o\n',
     'src/main.c': 'int main;\n',
     'run.sh': '#!/bin/sh\n',
@@ -78,7 +67,7 @@ test('synchronizes a git checkout there and back, with modes and links', async (
   symlinkSync('src', join(source, 'to-directory'));
   git(source, 'add', '.');
   git(source, 'commit', '-qm', 'first');
-  write(source, { 'main.o': 'object' });
+  writeFiles(source, { 'main.o': 'object' });
 
   expect(await up()).toMatchObject({
     code: 0,
@@ -92,7 +81,7 @@ test('synchronizes a git checkout there and back, with modes and links', async (
   // Looking at the copy has rewritten its index.
   expect({ ...copied, '.git/index': '' }).toEqual({ ...expected, '.git/index': '' });
 
-  write(destination, { 'src/main.c': 'int main(void);\n', 'src/new.c': '' });
+  writeFiles(destination, { 'src/main.c': 'int main(void);\n', 'src/new.c': '' });
   git(destination, 'add', '.');
   git(destination, 'commit', '-qm', 'second');
   const back = await user.run(['sync', `local:${destination}`, source]);
@@ -124,7 +113,7 @@ describe.each<[string, typeof up]>([
   ['from an environment', down],
 ])('%s', (_name, sync) => {
   test('copies what differs, sets times, and deletes only when asked to', async () => {
-    write(source, {
+    writeFiles(source, {
       same: '1',
       touched: '2',
       changed: '3',
@@ -132,7 +121,7 @@ describe.each<[string, typeof up]>([
       'was-directory': '5',
       'was-file/x': '6',
     });
-    write(destination, {
+    writeFiles(destination, {
       same: '1',
       touched: '2',
       changed: 'x',
@@ -169,7 +158,7 @@ describe.each<[string, typeof up]>([
   });
 
   test('neither copies nor deletes ignored files', async () => {
-    write(source, {
+    writeFiles(source, {
       '.gitignore': 'node_modules\n*.log\n!keep.log\n',
       '.execignore': '!special.log\n',
       'node_modules/a/index.js': '',
@@ -178,7 +167,7 @@ describe.each<[string, typeof up]>([
       'special.log': 's',
       'secret.env': 'new',
     });
-    write(destination, { 'node_modules/b': 'b', 'old/x.log': 'x', 'old/y': 'y', 'secret.env': 'old' });
+    writeFiles(destination, { 'node_modules/b': 'b', 'old/x.log': 'x', 'old/y': 'y', 'secret.env': 'old' });
     const { code, stderr } = await sync('--delete', '--exclude', '*.env');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(Object.keys(contentOf(destination))).toEqual(
@@ -201,7 +190,7 @@ describe.each<[string, typeof up]>([
     const odd = Buffer.from('not-utf8-\xff', 'latin1');
     writeFileSync(Buffer.concat([Buffer.from(`${source}/`), odd]), 'odd');
     symlinkSync(Buffer.from('\xfe', 'latin1'), join(source, 'link'));
-    write(source, { 'line\nbreak\u001b[2J': 'x', 'ä %2e#?': 'y' });
+    writeFiles(source, { 'line\nbreak\u001b[2J': 'x', 'ä %2e#?': 'y' });
     const dry = await sync('--dry-run');
     expect(dry.stdout).toContain('line\\nbreak\\x1b[2J');
     expect(dry.stdout).not.toContain('\u001b');
@@ -212,7 +201,7 @@ describe.each<[string, typeof up]>([
   });
 
   test('reports what cannot be copied, and copies the rest', async () => {
-    write(source, { 'in-the-way': 'x', fine: 'y' });
+    writeFiles(source, { 'in-the-way': 'x', fine: 'y' });
     mkdirSync(destination);
     execFileSync('mkfifo', [join(destination, 'in-the-way'), join(source, 'pipe')]);
     const { code, stderr, stdout } = await sync();
@@ -233,7 +222,7 @@ describe.each<[string, typeof up]>([
   });
 
   test('refuses to delete everything because the source is empty', async () => {
-    write(destination, { precious: 'x' });
+    writeFiles(destination, { precious: 'x' });
     const { code, stderr } = await sync('--delete');
     expect(code).toBe(125);
     expect(stderr).toMatch(
@@ -250,15 +239,15 @@ describe.each<[string, typeof up]>([
 
 test('writes nothing outside of the destination through links', async () => {
   const outside = join(dirname(source), 'outside');
-  write(outside, { victim: 'safe', 'deep/victim': 'safe' });
-  write(source, { 'd/victim': 'evil', 'f/deep/victim': 'evil' });
+  writeFiles(outside, { victim: 'safe', 'deep/victim': 'safe' });
+  writeFiles(source, { 'd/victim': 'evil', 'f/deep/victim': 'evil' });
   symlinkSync(join(outside, 'victim'), join(source, 'file-link'));
   symlinkSync(outside, join(source, 'directory-link'));
   mkdirSync(destination);
   // The user's own links are in the way of directories of the server.
   symlinkSync(outside, join(destination, 'd'));
   symlinkSync(outside, join(destination, 'f'));
-  write(source, { 'was-link': 'new' });
+  writeFiles(source, { 'was-link': 'new' });
   symlinkSync(join(outside, 'victim'), join(destination, 'was-link'));
   expect(await down('--delete')).toMatchObject({ code: 0, stderr: '' });
   expect(contentOf(destination)).toEqual(contentOf(source));
@@ -269,7 +258,7 @@ test('writes nothing outside of the destination through links', async () => {
 test('reports a full disk for the file that does not fit, and leaves no part of it', async () => {
   const bwrap = spawnSync('bwrap', ['--dev-bind', '/', '/', 'true']);
   if (bwrap.status !== 0) return;
-  write(source, { small: 'fits' });
+  writeFiles(source, { small: 'fits' });
   writeFileSync(join(source, 'large'), Buffer.alloc(2 * 1024 * 1024, 1));
   mkdirSync(destination);
   await user.run(['env', 'test', 'local']);
@@ -302,7 +291,7 @@ test.each<[string, () => string[]]>([
 ])(
   'leaves no part of a file when it is interrupted while it copies %s an environment',
   async (_name, operands) => {
-    write(source, { large: '' });
+    writeFiles(source, { large: '' });
     truncateSync(join(source, 'large'), 2 ** 31);
     mkdirSync(destination);
     const { child, outcome } = user.start(['sync', ...operands()]);
@@ -319,7 +308,7 @@ test.each<[string, () => string[]]>([
 
 test('works with a token that is limited to a directory, except for links', async () => {
   const folder = dirname(source);
-  write(source, { a: 'a', 'sub/b': 'b' });
+  writeFiles(source, { a: 'a', 'sub/b': 'b' });
   symlinkSync('a', join(source, 'link'));
   mkdirSync(destination);
   const [secret, token] = [join(folder, 'secret'), join(folder, 'token')];
@@ -343,9 +332,9 @@ test('works with a token that is limited to a directory, except for links', asyn
 });
 
 test('prints every step as JSON', async () => {
-  write(source, { 'a/b': 'xyz' });
+  writeFiles(source, { 'a/b': 'xyz' });
   symlinkSync('b', join(source, 'a/link'));
-  write(destination, { old: '' });
+  writeFiles(destination, { old: '' });
   const { stdout } = await up('--json', '--delete');
   const records = stdout
     .trimEnd()
@@ -388,7 +377,7 @@ test.each<[string, () => string[], RegExp]>([
 });
 
 test('a relative path is in the home directory of the environment of -E', async () => {
-  write(source, { file: 'x' });
+  writeFiles(source, { file: 'x' });
   expect(await user.run(['sync', '-E', 'local', source, ':of-home/there'])).toMatchObject({ code: 0 });
   expect(readFileSync(join(user.workspace.path, 'of-home/there/file'), 'utf8')).toBe('x');
 });
@@ -397,7 +386,7 @@ test.each<[string, (path: string) => string[]]>([
   ['of an environment', (path) => [source, `local:${path}`]],
   ['of this machine', (path) => [`local:${source}`, path]],
 ])('refuses a destination %s that is a file or below one', async (_name, operands) => {
-  write(dirname(destination), { notes: 'text' });
+  writeFiles(dirname(destination), { notes: 'text' });
   const notes = join(dirname(destination), 'notes');
   for (const [path, reason] of [
     [notes, /^exec-server: DST '.*notes' is no directory; choose another path, or remove it\n$/],
@@ -413,7 +402,7 @@ test.each<[string, (path: string) => string[]]>([
 });
 
 test('refuses a file, and a destination inside the source', async () => {
-  write(source, { file: 'x', 'sub/y': '' });
+  writeFiles(source, { file: 'x', 'sub/y': '' });
   const file = await user.run(['sync', join(source, 'file'), `local:${destination}`]);
   expect(file).toMatchObject({
     code: 125,

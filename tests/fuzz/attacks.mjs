@@ -83,6 +83,29 @@ export const ATTACKS = {
     await leave(peer, random);
   },
 
+  /** Binary messages, valid and invalid, of clients that have asked for them and of others. */
+  async binary({ url, random, folder }) {
+    const peer = await Peer.upgraded(url);
+    open(peer, null, { binaryMessages: random.chance(0.9) });
+    for (let count = random.int(1, 20); count > 0; count--) {
+      const method = random.pick(METHOD_NAMES);
+      const params = randomParams(random, method, folder);
+      for (const name of ['chunk', 'dataBase64', 'bodyBase64']) if (name in Object(params)) params[name] = '';
+      const text = random.chance(0.8) ? JSON.stringify({ id: count, method, params }) : hostileText(random);
+      const length = Buffer.alloc(4);
+      const claimed = Buffer.byteLength(text) + random.pick([0, 0, 0, 0, -1, 1, 1000, 2 ** 31]);
+      length.writeUInt32BE(Math.max(0, claimed));
+      const payload = Buffer.concat([length, Buffer.from(text), random.bytes(random.int(0, 3000))]);
+      const cut = random.int(0, payload.length);
+      if (random.chance(0.7)) peer.frame({ opcode: 2, payload });
+      else {
+        peer.frame({ opcode: 2, fin: false, payload: payload.subarray(0, cut) });
+        peer.frame({ opcode: 0, payload: payload.subarray(cut) });
+      }
+    }
+    await leave(peer, random);
+  },
+
   /** Requests that match the schemas, or nearly so, in any order. */
   async methods({ url, random, folder, sessions }) {
     const peer = await Peer.upgraded(url);
@@ -101,10 +124,9 @@ export const ATTACKS = {
   },
 };
 
-function open(peer, resumeSessionId = null) {
-  peer.send(
-    JSON.stringify({ id: 'open', method: 'initialize', params: { clientName: 'fuzz', resumeSessionId } }),
-  );
+function open(peer, resumeSessionId = null, capabilities = {}) {
+  const params = { clientName: 'fuzz', resumeSessionId, capabilities };
+  peer.send(JSON.stringify({ id: 'open', method: 'initialize', params }));
   peer.send('{"method":"initialized","params":{}}');
 }
 

@@ -44,10 +44,10 @@ export class HostileClient {
     return new HostileClient(socket);
   }
 
-  /** Connects and opens a session that ends with the connection. */
-  static async open(url) {
+  /** Connects and opens a session that ends with the connection. `capabilities` are those of `initialize`. */
+  static async open(url, capabilities = {}) {
     const client = await HostileClient.connect(url);
-    await client.call('initialize', { clientName: 'hostile', detachedSessionTtlMs: 0 });
+    await client.call('initialize', { clientName: 'hostile', detachedSessionTtlMs: 0, capabilities });
     client.send('{"method":"initialized","params":{}}');
     return client;
   }
@@ -57,9 +57,9 @@ export class HostileClient {
     return this.#socket;
   }
 
-  /** @param {string | Buffer} text */
-  send(text) {
-    this.#socket.send(text, { binary: false });
+  /** @param {string | Buffer} message @param {boolean} binary */
+  send(message, binary = false) {
+    this.#socket.send(message, { binary });
   }
 
   /** @returns {Promise<Answer>} */

@@ -11,7 +11,10 @@ import { slowness } from './slowness.mjs';
  */
 export async function measureRow(row, { url, fixture, watch }) {
   mkdirSync(join(fixture.folder, 'scratch'), { recursive: true });
-  const client = row.handshake ? await HostileClient.open(url) : await HostileClient.connect(url);
+  const { binary: binaryMessages = false } = row;
+  const client = row.handshake
+    ? await HostileClient.open(url, { binaryMessages })
+    : await HostileClient.connect(url);
   const answers = [];
   try {
     await row.entry?.before?.(client, fixture);
@@ -28,7 +31,7 @@ export async function measureRow(row, { url, fixture, watch }) {
 
 /** Builds the messages before they are measured: that takes longer than their answers. */
 function senderOf(row, client, fixture) {
-  if (row.message !== undefined) return messageSender(row.message(), client);
+  if (row.message !== undefined) return messageSender(row.message(), client, row.binary);
   const texts = row.entry
     .requests(fixture)
     .map((params, index) => JSON.stringify({ id: index + 1, method: row.method, params }));
@@ -38,9 +41,9 @@ function senderOf(row, client, fixture) {
 }
 
 /** A message may have any id or none, so that the answer to the next request shows that it was handled. */
-function messageSender(text, client) {
+function messageSender(message, client, binary) {
   return async function* send() {
-    client.send(text);
+    client.send(message, binary);
     yield await client.exchange(2, '{"id":2,"method":"environment/status"}');
   };
 }

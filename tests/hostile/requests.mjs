@@ -1,4 +1,5 @@
 // The table of hostile and merely large requests: what a client can send at the documented limits, for every method.
+import { BINARY_MESSAGES } from './binary-messages.mjs';
 import { FILE_REQUESTS } from './file-requests.mjs';
 import { JSON_MESSAGES } from './json-messages.mjs';
 import { PROCESS_REQUESTS } from './process-requests.mjs';
@@ -32,7 +33,7 @@ const FOR_EVERY_METHOD = {
 
 /**
  * One row of the table.
- * @typedef {{ name: string, handshake: boolean } & ({ method: string, entry: HostileRequest } | { message: () => string | Buffer })} Row
+ * @typedef {{ name: string, handshake: boolean } & ({ method: string, entry: HostileRequest } | { message: () => string | Buffer, binary?: boolean })} Row
  */
 
 /** @type {Row[]} */
@@ -41,6 +42,12 @@ export const ROWS = [
     name: `JSON: ${name}`,
     handshake: true,
     message,
+  })),
+  ...Object.entries(BINARY_MESSAGES).map(([name, message]) => ({
+    name: `binary message: ${name}`,
+    handshake: true,
+    message,
+    binary: true,
   })),
   ...Object.entries(METHOD_REQUESTS).flatMap(([method, entries]) =>
     [FOR_EVERY_METHOD, ...(typeof entries === 'string' ? [] : entries)].map((entry) => ({

@@ -70,6 +70,11 @@ export const SHARING_REQUESTS = {
     },
     longIds('processId'),
   ],
+  'recordings/list': [longIds('after')],
+  'recordings/read': [
+    longIds('recordingId'),
+    { name: 'a large offset', requests: () => [{ recordingId: 'r', offset: 2 ** 53, maxBytes: 2 ** 53 }] },
+  ],
   'tcp/connect': [
     {
       name: 'long hosts',

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { WebSocket } from 'ws';
+import { ExecServerClient } from '../../src/client/client.ts';
+import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 
 /** An answer of a console. */
 export interface ConsoleAnswer {
@@ -116,5 +118,18 @@ function parse(text: string): ConsoleAnswer['json'] {
     return JSON.parse(text);
   } catch {
     return {};
+  }
+}
+
+/** Runs a program through a console with the client library, as the page does. Returns its output. */
+export async function outputThrough(browser: ConsoleBrowser, argv: readonly string[]): Promise<string> {
+  const client = await ExecServerClient.connect({
+    open: async () => webSocketTransport(await browser.connect(await browser.ticket())),
+    resumable: false,
+  });
+  try {
+    return (await client.run([...argv])).text.stdout;
+  } finally {
+    await client.close();
   }
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket, WebSocketServer } from 'ws';
+import { isBinaryMessage, splitBinaryMessage } from '../../src/transport/binary-message.ts';
 
 export type Direction = 'toServer' | 'toClient';
 
@@ -14,6 +15,7 @@ export interface PassingMessage {
   readonly index: number;
   readonly place: number;
   readonly connection: number;
+  /** Its JSON. A binary message has bytes besides. */
   readonly text: string;
 }
 
@@ -72,41 +74,51 @@ export class MessageProxy {
       socket.on('close', cut);
     }
     const lane = (direction: Direction, from: WebSocket, to: WebSocket) => {
-      let held: string | null = null;
+      let held: RawMessage | null = null;
       let place = 0;
       let queue: Promise<unknown> = ready;
-      const send = (text: string) => {
-        if (to.readyState === WebSocket.OPEN) to.send(text);
+      const send = ({ data, isBinary }: RawMessage) => {
+        if (to.readyState === WebSocket.OPEN) to.send(data, { binary: isBinary });
       };
       const release = () => {
         if (held !== null) send(held);
         held = null;
       };
-      const pass = async (text: string): Promise<void> => {
+      const pass = async (raw: RawMessage): Promise<void> => {
         if (from.readyState !== WebSocket.OPEN) return;
-        const message = { direction, index: index++, place: place++, connection, text };
+        const message = { direction, index: index++, place: place++, connection, text: textOf(raw) };
         this.log.push(message);
         const action = this.#decide(message);
         if (typeof action === 'number') await delay(action);
         if (action === 'swallow') return cut();
         if (action === 'swap') {
           release();
-          held = text;
+          held = raw;
           setTimeout(release, SWAP_WAIT_MS);
           return;
         }
-        if (action !== 'drop') send(text);
-        if (action === 'twice') send(text);
+        if (action !== 'drop') send(raw);
+        if (action === 'twice') send(raw);
         release();
         if (action === 'last') await flushed(to).then(cut);
       };
-      from.on('message', (data) => {
-        queue = queue.then(() => pass(String(data))).catch(() => undefined);
+      from.on('message', (data: Buffer, isBinary) => {
+        queue = queue.then(() => pass({ data, isBinary })).catch(() => undefined);
       });
     };
     lane('toServer', near, far);
     lane('toClient', far, near);
   }
+}
+
+/** A message as it is sent. */
+interface RawMessage {
+  readonly data: Buffer;
+  readonly isBinary: boolean;
+}
+
+function textOf({ data, isBinary }: RawMessage): string {
+  return isBinary && isBinaryMessage(data) ? splitBinaryMessage(data).text : String(data);
 }
 
 /** How long a message waits for the next one to overtake it. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { Console, type ConsoleLink } from '../../console/console.ts';
 import { ConsoleServer } from '../../console/console-server.ts';
@@ -11,12 +12,12 @@ import { type CommandResult, type Host, printed } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
-import { joinTransports } from '../join-transports.ts';
+import { carriesBytes, joinTransports } from '../join-transports.ts';
 import { isPort } from '../ports/forward-spec.ts';
 import { CONSOLE_FLAGS } from '../specs/console-spec.ts';
+import { limitingRewrite, requireReadOnly } from './connection-limits.ts';
 import { CONNECT_TIMEOUT_MS } from './limits.ts';
 import { hasDisplay, openBrowser } from './open-browser.ts';
-import { requireReadOnly, withReadOnly } from './read-only.ts';
 import { shownEnvironments } from './shown-environments.ts';
 
 type Flags = GivenFlags<typeof CONSOLE_FLAGS>;
@@ -75,7 +76,8 @@ async function serveConsole({ targets, grant, port, flags }: Serving, host: Host
     host.stdout.write(`${first}\n`);
     if (host.isTerminal) host.stderr.write(EXPLANATION);
     if (opensBrowser(flags, host)) openBrowser(first, host);
-    const stopReading = host.isTerminal ? onEnter(host, () => host.stdout.write(`${link()}\n`)) : () => {};
+    const readsLines = host.isTerminal && isForeground();
+    const stopReading = readsLines ? onEnter(host, () => host.stdout.write(`${link()}\n`)) : () => {};
     await stopped.finally(stopReading);
   } finally {
     stop.abort();
@@ -90,6 +92,20 @@ The link signs one browser in, once, within a minute. Enter prints another one, 
 function opensBrowser(flags: Flags, host: Host): boolean {
   if (flags['no-open']) return false;
   return flags.open === true || hasDisplay(host);
+}
+
+/**
+ * Whether this process may read from its terminal: the system stops a background job that does. Compares the process group with that of
+ * the terminal, fields 5 and 8 of /proc/PID/stat (proc_pid_stat(5)).
+ */
+function isForeground(): boolean {
+  try {
+    const text = readFileSync('/proc/self/stat', 'latin1');
+    const [, , , group, , , terminalGroup] = text.slice(text.lastIndexOf(')') + 1).split(' ');
+    return group === terminalGroup;
+  } catch {
+    return true;
+  }
 }
 
 /** Calls `listener` for each line that is typed. Returns the function that stops it. */
@@ -154,7 +170,8 @@ async function connect(target: Target, readOnly: boolean, stop: AbortSignal): Pr
       serve: (transport) => {
         // The browser has signed in.
         transport.peerInitialized?.();
-        return joinTransports(transport, server, readOnly ? withReadOnly : undefined);
+        const textOnly = !carriesBytes(server);
+        return joinTransports(transport, server, limitingRewrite({ readOnly, textOnly }));
       },
       close: () => server.close({ code: 1000, reason: 'the page did not connect' }),
     };

@@ -17,6 +17,20 @@ export function hasDisplay({ env, isTerminal }: Pick<Host, 'env' | 'isTerminal'>
  * this user can read. Failures are ignored: the URL is printed too.
  */
 export function openBrowser(url: string, host: Pick<Host, 'env' | 'onExit'>): void {
+  try {
+    const file = redirectFile(url, host);
+    const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
+    const child = spawn(program, [pathToFileURL(file).href], {
+      detached: true,
+      stdio: 'ignore',
+      env: host.env,
+    });
+    child.once('error', () => {});
+    child.unref();
+  } catch {}
+}
+
+function redirectFile(url: string, host: Pick<Host, 'env' | 'onExit'>): string {
   const file = join(dirname(privateFolder(host.env).socket), `console-${randomHex()}.html`);
   const remove = () => rmSync(file, { force: true });
   const target = JSON.stringify(url).replaceAll('<', '\\u003c');
@@ -27,12 +41,5 @@ export function openBrowser(url: string, host: Pick<Host, 'env' | 'onExit'>): vo
   );
   host.onExit(remove);
   setTimeout(remove, REDIRECT_TTL_MS).unref();
-  const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
-  const child = spawn(program, [pathToFileURL(file).href], {
-    detached: true,
-    stdio: 'ignore',
-    env: host.env,
-  });
-  child.once('error', () => {});
-  child.unref();
+  return file;
 }

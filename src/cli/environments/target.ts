@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { suggestionFor } from '../../base/suggestion.ts';
 import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/client.ts';
 import type { TransportSource } from '../../client/connection/session-options.ts';
+import type { ClientError } from '../../client/errors.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
@@ -19,6 +20,8 @@ interface TargetFlags {
   readonly environment: string | null;
   /** The value of --token-file. */
   readonly tokenFile: string | null;
+  /** What names the environment, for errors, if it is not -E. */
+  readonly source?: string;
 }
 
 /** Where a command looks for the environment. */
@@ -57,7 +60,7 @@ export interface Target {
  */
 export async function findTarget(flags: TargetFlags, sources: TargetSources): Promise<Target> {
   const { env } = sources;
-  if (flags.environment !== null) return named(flags.environment, '-E', flags, sources);
+  if (flags.environment !== null) return named(flags.environment, flags.source ?? '-E', flags, sources);
   if (env.EXEC_SERVER_URL) return named(env.EXEC_SERVER_URL, 'EXEC_SERVER_URL', flags, sources);
   const { selectionFor } = await import('./selection.ts');
   const selection = selectionFor(sources.directory, env);
@@ -306,7 +309,9 @@ export function readToken(file: string): string {
   try {
     token = readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw new RunError(`cannot read the token file ${file}: ${(error as Error).message}`);
+    throw new RunError(`cannot read the token file ${file}: ${(error as Error).message}`, {
+      kind: 'storage',
+    });
   }
   if (/^[\x21-\x7e]{1,16384}$/.test(token)) return token;
   throw new RunError(
@@ -317,28 +322,33 @@ export function readToken(file: string): string {
 /** Says what to do on the command line, where the client library names its options. */
 function runError(error: Error, hasToken: boolean): Error {
   if (error.name !== 'ClientError') return error;
-  const { hint, data } = error as Error & { hint?: string | null; data?: { status?: unknown } };
+  const { kind, hint, data } = error as ClientError & { data?: { status?: unknown } };
   const problem = hint ? error.message.slice(0, -`; ${hint}`.length) : error.message;
   const status = data?.status;
   if (status === 401) {
     return new RunError(
       `${problem}; ${hasToken ? 'the token is wrong or has expired' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
+      { kind: 'permissionDenied' },
     );
   }
   const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];
   if (exit === 'exit code 127') {
     return new RunError(
       'ssh has connected, but found no exec-server there; install it where the PATH of ssh commands has it',
+      { kind },
     );
   }
-  if (exit !== undefined) return new RunError(`ssh has failed (${exit}): ${said ?? 'it gave no reason'}`);
+  if (exit !== undefined) {
+    return new RunError(`ssh has failed (${exit}): ${said ?? 'it gave no reason'}`, { kind });
+  }
   if (/requires a client certificate$/.test(problem)) {
     return new RunError(
       `${problem}; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'`,
+      { kind },
     );
   }
   if (/certificate of .* is not trusted/.test(problem)) {
-    return new RunError(`${problem}; set SSL_CERT_FILE to the certificate of its authority`);
+    return new RunError(`${problem}; set SSL_CERT_FILE to the certificate of its authority`, { kind });
   }
-  return new RunError(error.message.replaceAll('`', ''));
+  return new RunError(error.message.replaceAll('`', ''), { kind });
 }

@@ -38,15 +38,17 @@ export async function cpCommand(argv: readonly string[], host: Host): Promise<Co
     interrupted.abort(signal);
   });
   const machines = new Machines('cp', flags, host.env, interrupted.signal);
+  let next = 'run the same command to continue';
   try {
     const to = await machines.end(destination);
     const sources = await Promise.all(operands.map((operand) => machines.end(operand)));
     // Everything is checked before anything is copied.
     const copies = sources.map((from) => ({ from, to: targetOf(from, to, sources.length) }));
     for (const copy of copies) check(copy.from, copy.to, flags);
-    return await new CopyRun(host, flags, interrupted.signal).run(copies);
+    if (to.kind === null) next = continuation(sources) ?? next;
+    return await new CopyRun(host, flags, interrupted.signal).run(copies, next);
   } catch (error) {
-    throw interrupted.signal.aborted ? interruption(error, String(interrupted.signal.reason)) : error;
+    throw interrupted.signal.aborted ? interruption(error, String(interrupted.signal.reason), next) : error;
   } finally {
     await machines.close();
   }
@@ -92,7 +94,8 @@ class CopyRun {
     this.#progress = isShown ? new ProgressLine(host.stderr) : null;
   }
 
-  async run(copies: readonly Copy[]): Promise<CommandResult> {
+  /** `next` says how to continue an unfinished copy. */
+  async run(copies: readonly Copy[], next: string): Promise<CommandResult> {
     const results: TransferResult[] = [];
     const progress = this.#progress;
     const options: TransferOptions = {
@@ -107,7 +110,7 @@ class CopyRun {
     try {
       for (const { from, to } of copies) {
         const result = await transferBetween(from, to, options).catch(async (error: unknown) => {
-          throw this.#signal.aborted ? error : await explained(error, to);
+          throw this.#signal.aborted ? error : await explained(error, to, next);
         });
         for (const { path, reason } of result.skipped) this.#say(`skipped ${path}: ${reason}`);
         results.push(result);
@@ -200,13 +203,13 @@ function check(from: FileEnd, to: FileEnd, { recursive }: GivenFlags<typeof CP_F
 }
 
 /** Says which parts of large files are left, and how to continue them. A full disk leaves none. */
-async function explained(error: unknown, to: FileEnd): Promise<unknown> {
+async function explained(error: unknown, to: FileEnd, next: string): Promise<unknown> {
   if (!(error instanceof TransferError) || error.parts.length === 0) return error;
   const areLeft = await Promise.all(error.parts.map(({ path }) => isLeft(path, error, to)));
-  const next = areLeft.some(Boolean)
-    ? partsLeft(error.parts.filter((_part, index) => areLeft[index]))
+  const left = areLeft.some(Boolean)
+    ? `${next} ${partsOf(error.parts.filter((_part, index) => areLeft[index]))}`
     : 'the incomplete copy was removed, so the same command starts from the beginning';
-  return new RunError(`${messageWithoutHint(error)}; ${next}`, { kind: error.kind });
+  return new RunError(`${messageWithoutHint(error)}; ${left}`, { kind: error.kind });
 }
 
 /** Whether a part is still there. One that cannot be looked for, because the connection is lost, counts as left. */
@@ -224,13 +227,23 @@ async function isLeft(part: string, error: TransferError, { files }: FileEnd): P
 /** How long a server may take to say whether a part is there. */
 const PART_CHECK_TIMEOUT_MS = 10_000;
 
-function interruption(error: unknown, signal: string): RunError {
-  const left = error instanceof TransferError && error.parts.length > 0 ? `; ${partsLeft(error.parts)}` : '';
-  return new RunError(`interrupted${left}`, { kind: 'aborted', exitCode: exitCodeOf(signal) });
+function interruption(error: unknown, signal: string, next: string): RunError {
+  const left = error instanceof TransferError && error.parts.length > 0 ? ` ${partsOf(error.parts)}` : '';
+  return new RunError(`interrupted; files that were copied are complete; ${next}${left}`, {
+    kind: 'aborted',
+    exitCode: exitCodeOf(signal),
+  });
 }
 
-function partsLeft(parts: readonly UnfinishedPart[]): string {
-  return `run the same command to continue with the part ${parts.map(({ path }) => visible(path)).join(', ')}`;
+/** How to continue where the destination did not exist. A directory is there now, so the same command would copy into it. */
+function continuation([source]: readonly FileEnd[]): string | null {
+  if (source?.kind !== 'directory' || lastName(source.operand.path) === null) return null;
+  const contents = `${source.operand.text.replace(/\/+$/, '')}/.`;
+  return `run it with ${quoteValue(contents)} as the source to continue`;
+}
+
+function partsOf(parts: readonly UnfinishedPart[]): string {
+  return `with the part ${parts.map(({ path }) => visible(path)).join(', ')}`;
 }
 
 function exitCodeOf(signal: string): number {

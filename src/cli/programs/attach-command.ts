@@ -1,13 +1,14 @@
 import { isatty } from 'node:tty';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
-import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
+import type { ClientError } from '../../client/errors.ts';
 import type { ProcessInfo } from '../../client/sharing.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { CommandResult, Host } from '../commands.ts';
-import { RunError, UsageError } from '../failures.ts';
+import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { ATTACH_FLAGS } from '../specs/run-specs.ts';
+import { findProcesses } from './find-process.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
 import { LocalTerminal } from './local-terminal.ts';
@@ -36,12 +37,8 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
     host,
     interruptions,
     async open(client) {
-      const { signal } = interruptions;
-      const info = await client.processes.get(program, { signal }).catch((error: ClientError) => {
-        throw error.kind === 'notFound'
-          ? new RunError(`${messageWithoutHint(error)}; 'exec-server ps -a' lists them`, { kind: error.kind })
-          : error;
-      });
+      const [found] = await findProcesses(client, [program], { reads: true });
+      const info = found!;
       const terminal = info.tty && hasTerminal() ? new LocalTerminal(host) : null;
       const { process, isWatching } = await attach(client, info, flags, terminal);
       const output = new PlainOutput(streams, terminal !== null);

@@ -69,11 +69,13 @@ interface Circumstances {
   /** Whether the program has drawn on the terminal, where the cursor may be anywhere. */
   readonly isOnTerminal: boolean;
   readonly json: boolean;
+  /** Why the output could not be written; null when it was, or when nothing reads it. */
+  readonly failure: RunError | null;
 }
 
 /** The result of a command that has followed a program. Throws RunError when the program can no longer be followed. */
 export function resultOf(ending: Ending, circumstances: Circumstances): CommandResult {
-  const { place, ref, outlives, timeout, isOnTerminal, json } = circumstances;
+  const { place, ref, outlives, timeout, isOnTerminal, json, failure } = circumstances;
   const start = isOnTerminal ? '\n' : '';
   const details = (code: string, text: string) =>
     json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${text}\n`;
@@ -83,6 +85,9 @@ export function resultOf(ending: Ending, circumstances: Circumstances): CommandR
     return { text: '', details: text === null ? '' : details('left', text), exitCode };
   }
   const { exitCode, reason } = ending.exit;
+  if (failure !== null) {
+    throw new RunError(`${failure.message}; the program has exited with ${exitCode}`, failure);
+  }
   if (reason === null) return { text: '', exitCode };
   return {
     text: '',

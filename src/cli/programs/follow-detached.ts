@@ -71,6 +71,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       timeout: null,
       isOnTerminal: terminal !== null,
       json: false,
+      failure: output.failure,
     });
   }
 }

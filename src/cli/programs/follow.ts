@@ -260,16 +260,24 @@ class Follower {
 
   /** Leaves because nothing reads the output or types any more. A program that does not outlive this command ends. */
   #leaveAfter(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGPIPE'): void {
-    const { outlives, process, place } = this.#with;
-    const exitCode = signalExitCode(signal);
+    const { outlives, process, place, output } = this.#with;
+    const { failure } = output;
+    const exitCode = failure === null ? signalExitCode(signal) : PROGRAM_EXIT_CODES.failure.code;
+    const left = (text: string | null): Ending => {
+      const parts = [failure?.message, text].filter((part) => part != null);
+      return { type: 'left', exitCode, text: parts.length === 0 ? null : parts.join('; ') };
+    };
     if (!outlives) {
-      this.#settle(this.#endProgram(signal).then(() => ({ type: 'left', exitCode, text: null })));
+      this.#settle(
+        this.#endProgram(signal).then(() => left(failure === null ? null : 'the program is ended')),
+      );
       return;
     }
     const { ref } = process;
-    const isSaid = signal !== 'SIGPIPE' && ref !== null && !process.state.exited;
-    const text = isSaid ? `the program keeps running: '${attachCommand(place, ref)}' attaches to it` : null;
-    this.#settle({ type: 'left', exitCode, text });
+    const isSaid = (signal !== 'SIGPIPE' || failure !== null) && ref !== null && !process.state.exited;
+    this.#settle(
+      left(isSaid ? `the program keeps running: '${attachCommand(place, ref)}' attaches to it` : null),
+    );
   }
 
   /** Ends the program like a local one whose terminal or reader is gone, and terminates it if that does not help. */

@@ -24,3 +24,6 @@ export const END_TIMEOUT_MS = 30_000;
 export const COMPLETION_TIMEOUT_MS = 1_000;
 /** How long the output of a program may stay open after its exit before that is reported. */
 export const REPORT_WAIT_MS = 2_000;
+
+/** Bytes of a program's output that wait until they are written to a file. */
+export const FILE_OUTPUT_BYTES = 1024 * 1024;

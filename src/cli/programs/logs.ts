@@ -33,12 +33,14 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
     restored: () => output.line('reconnected', 'reconnected'),
   };
   let ref: string | null = null;
+  let isRecorded = false;
   try {
     await acrossSessions(flags, host, 'exec-server logs', line, async ({ client, target }) => {
       if (ref === null) {
         const [found] = await findProcesses(client, positionals, { reads: true });
         log.begin(afterSeq ?? 0, lastSeqOf(found!, afterSeq));
         ref = found!.ref;
+        isRecorded = found!.recording !== null;
       }
       const process = await attach(client, ref, log.seq, flags.timestamps === true);
       const place = { target, tokenFile: flags['token-file'] ?? null };
@@ -50,8 +52,11 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
     if (!readerGone.signal.aborted) throw error;
   }
   await output.flush();
+  if (output.failure !== null) throw output.failure;
   if (readerGone.signal.aborted) return { text: '', exitCode: READER_GONE };
-  return { text: '', exitCode: log.isIncomplete ? INCOMPLETE : 0 };
+  if (!log.isIncomplete) return { text: '', exitCode: 0 };
+  const hint = `exec-server: 'exec-server export --txt ${ref}' prints its recording\n`;
+  return { text: '', details: isRecorded && !flags.json ? hint : '', exitCode: INCOMPLETE };
 }
 
 /** The last event that the server has now. Throws RunError when `afterSeq` is later. */

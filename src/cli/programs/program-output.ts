@@ -1,5 +1,8 @@
+import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
+import { FILE_OUTPUT_BYTES } from './limits.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
@@ -12,8 +15,10 @@ export interface ProgramExit {
 
 /** Shows what happens with a program. */
 export interface ProgramOutput {
-  /** Resolves when the reader of stdout or stderr is gone. */
+  /** Resolves when the reader of stdout or stderr is gone, or when they cannot be written: see {@link failure}. */
   readonly readerGone: Promise<void>;
+  /** Why stdout or stderr cannot be written; null when their readers are there or have ended. */
+  readonly failure: RunError | null;
   started(ref: string | null, name: string | null): void;
   /** Resolves when more output may be written: a slow reader is waited for. The time is shown if there is one. */
   write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void>;
@@ -30,22 +35,23 @@ export interface ProgramOutput {
 /** Writes to stdout and stderr, and waits for slow readers. A reader that is gone is no error. */
 export class StandardStreams {
   readonly readerGone: Promise<void>;
+  failure: RunError | null = null;
   readonly #stdout: Writable;
   readonly #stderr: Writable;
   readonly #gone = new Set<Writable>();
   #reportGone = () => {};
+  /** Whether stdout is a file, which is written in the background. */
+  readonly #isFile: boolean;
 
   constructor(stdout: Writable, stderr: Writable) {
-    this.#stdout = stdout;
+    this.#stdout = inBackground(stdout);
     this.#stderr = stderr;
+    this.#isFile = this.#stdout !== stdout;
     this.readerGone = new Promise((resolve) => {
       this.#reportGone = resolve;
     });
-    for (const stream of [stdout, stderr]) {
-      stream.on('error', (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
-        this.#lose(stream);
-      });
+    for (const stream of [this.#stdout, stderr]) {
+      stream.on('error', (error) => this.#fail(stream, error));
     }
   }
 
@@ -53,28 +59,48 @@ export class StandardStreams {
     return this.#write(this.#stdout, data);
   }
 
-  toStderr(data: Uint8Array | string): Promise<void> {
-    return this.#write(this.#stderr, data);
+  async toStderr(data: Uint8Array | string): Promise<void> {
+    // Both may be the same file, in which the order counts.
+    if (this.#isFile) await this.#flush(this.#stdout);
+    await this.#write(this.#stderr, data);
   }
 
   async flush(): Promise<void> {
-    const flushed = (stream: Writable) =>
-      new Promise<void>((resolve) => void stream.write('', () => resolve()));
-    await Promise.all([this.#stdout, this.#stderr].filter((one) => !this.#gone.has(one)).map(flushed));
+    for (const stream of [this.#stdout, this.#stderr]) await this.#flush(stream);
   }
 
-  #write(stream: Writable, data: Uint8Array | string): Promise<void> {
-    if (this.#gone.has(stream)) return Promise.resolve();
-    return new Promise((resolve) => {
+  async #write(stream: Writable, data: Uint8Array | string): Promise<void> {
+    if (this.#gone.has(stream)) return;
+    await new Promise<void>((resolve) => {
       // Also called when the reader is gone, where `drain` never comes.
       if (stream.write(data, () => resolve())) resolve();
     });
+  }
+
+  async #flush(stream: Writable): Promise<void> {
+    if (this.#gone.has(stream)) return;
+    const error = await new Promise<Error | null | undefined>((resolve) => void stream.write('', resolve));
+    if (error) this.#fail(stream, error);
+  }
+
+  #fail(stream: Writable, error: Error): void {
+    const isFile = this.#isFile && stream === this.#stdout;
+    if (isFile || !isReaderGone(error))
+      this.failure ??= cannotWrite(stream === this.#stderr ? 'stderr' : 'stdout', error);
+    this.#lose(stream);
   }
 
   #lose(stream: Writable): void {
     this.#gone.add(stream);
     this.#reportGone();
   }
+}
+
+/** Node writes to a file while everything else waits. This stream does it in a thread. Other streams are returned unchanged. */
+function inBackground(stream: Writable): Writable {
+  const { fd } = stream as { readonly fd?: number };
+  if (fd === undefined || !fstatSync(fd).isFile()) return stream;
+  return createWriteStream('', { fd, autoClose: false, highWaterMark: FILE_OUTPUT_BYTES });
 }
 
 /** Output as the program wrote it. Notes of this command go to stderr. */
@@ -91,6 +117,10 @@ export class PlainOutput implements ProgramOutput {
 
   get readerGone(): Promise<void> {
     return this.#streams.readerGone;
+  }
+
+  get failure(): RunError | null {
+    return this.#streams.failure;
   }
 
   started(): void {}
@@ -138,6 +168,10 @@ export class JsonOutput implements ProgramOutput {
 
   get readerGone(): Promise<void> {
     return this.#streams.readerGone;
+  }
+
+  get failure(): RunError | null {
+    return this.#streams.failure;
   }
 
   started(ref: string | null, name: string | null): void {

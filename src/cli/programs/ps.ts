@@ -24,6 +24,8 @@ export async function psCommand(argv: readonly string[], host: Host): Promise<Co
 function processTable(processes: readonly FoundProcess[], everyOwner: boolean, host: Host): string {
   const stdout = host.stdout as Partial<NodeJS.WriteStream>;
   const owner = (text: string) => (everyOwner ? [text] : []);
+  const isRecorded = processes.some(({ recording }) => recording !== null);
+  const recorded = (text: string) => (isRecorded ? [text] : []);
   const now = Date.now();
   const rows = processes.map((process) => [
     process.ref,
@@ -34,9 +36,11 @@ function processTable(processes: readonly FoundProcess[], everyOwner: boolean, h
     process.ports?.join(',') || '-',
     process.size === null ? '-' : `${process.size.cols}x${process.size.rows}`,
     String(process.attached.length),
+    ...recorded(process.recording?.state ?? '-'),
     `${commandLine(process.argv)}${process.argvTruncated ? '…' : ''}`,
   ]);
-  const head = ['REF', 'NAME', ...owner('OWNER'), 'STATE', 'AGE', 'PORTS', 'TTY', 'ATTACHED', 'COMMAND'];
+  const head = ['REF', 'NAME', ...owner('OWNER'), 'STATE', 'AGE', 'PORTS', 'TTY', 'ATTACHED'];
+  head.push(...recorded('RECORDING'), 'COMMAND');
   const stateColumn = head.indexOf('STATE');
   const colour = (cell: string, row: number, column: number): string => {
     if (row === 0) return `\x1b[1m${cell}\x1b[0m`;

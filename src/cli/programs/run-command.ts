@@ -11,7 +11,7 @@ import { withClient } from '../environments/with-client.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { RUN_FLAGS } from '../specs/run-specs.ts';
-import { attachCommand, type Place, recoveryMsOf, resultOf } from './endings.ts';
+import { attachCommand, commandFor, type Place, recoveryMsOf, resultOf } from './endings.ts';
 import { follow } from './follow.ts';
 import { Interruptions } from './interruptions.ts';
 import type { LocalTerminal } from './local-terminal.ts';
@@ -102,14 +102,18 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
   terminal?.enterRawMode();
   const ending = await follow(followed).finally(() => terminal?.restore());
   await output.flush();
-  return resultOf(ending, {
+  const result = resultOf(ending, {
     place,
     ref: process.ref,
     outlives: false,
     timeout: flags.timeout ?? null,
     isOnTerminal,
     json: flags.json === true,
+    failure: output.failure,
   });
+  if (!flags.record || !host.isTerminal) return result;
+  const hint = `exec-server: recorded; '${commandFor('play', place, process.ref!)}' plays it\n`;
+  return { ...result, details: (result.details ?? '') + hint };
 }
 
 /** The code for terminals is not loaded for programs without one. */
@@ -142,7 +146,7 @@ async function start(
 }
 
 function programOptions(flags: RunFlags, host: Host): SpawnOptions {
-  const { name, workdir, timeout, sandbox } = flags;
+  const { name, workdir, timeout, sandbox, record } = flags;
   if (name !== undefined) checkName(name, 'run');
   if (workdir === '') throw new UsageError('--workdir is empty; write . for the current directory', 'run');
   return {
@@ -152,6 +156,7 @@ function programOptions(flags: RunFlags, host: Host): SpawnOptions {
     // A limit of the server: it ends the program also when this command is gone.
     ...(timeout !== undefined && { limits: { wallMs: parseDuration(timeout, '--timeout', 'run') } }),
     ...(sandbox !== undefined && { sandbox: sandboxOf(sandbox) }),
+    ...(record && { record }),
   };
 }
 

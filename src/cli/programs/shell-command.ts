@@ -14,7 +14,7 @@ import { startFailure } from './start-failure.ts';
 /** Opens a login shell that outlives this command. */
 export async function shellCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('shell', argv, SHELL_FLAGS);
-  const { name } = flags;
+  const { name, record } = flags;
   if (name !== undefined) checkName(name, 'shell');
   if (!hasTerminal()) {
     throw new UsageError(
@@ -43,6 +43,7 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
           ...(TERM && { env: { TERM } }),
           ...(cwd !== undefined && { cwd }),
           ...(name !== undefined && { name }),
+          ...(record && { record }),
         })
         .catch((error) => {
           throw startFailure(error, argv);

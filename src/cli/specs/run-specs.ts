@@ -58,6 +58,10 @@ export const RUN_FLAGS = {
     value: 'MODE|FILE',
     description: 'Confine the program: read-only, workspace-write, or a JSON file with a policy.',
   },
+  record: {
+    type: 'boolean',
+    description: "Record the output on the server; 'exec-server play REF' plays it. Secrets are masked.",
+  },
   json: { type: 'boolean', description: 'Print one JSON object per line: started, output, exit.' },
   help: HELP,
 } as const satisfies FlagSpecs;
@@ -100,12 +104,17 @@ this command is gone for good.`,
 export const SHELL_FLAGS = {
   ...TARGET_FLAGS,
   name: { type: 'string', value: 'NAME', description: 'A name for the shell, for attach.' },
+  record: {
+    type: 'boolean',
+    description:
+      "Record what the shell shows on the server; 'exec-server play NAME' plays it. Secrets are masked.",
+  },
   help: HELP,
 } as const satisfies FlagSpecs;
 
 /** The command `shell`. */
 export const SHELL = {
-  usage: ['[-E ENV] [--name NAME]'],
+  usage: ['[-E ENV] [--name NAME] [--record]'],
   description: `\
 Opens a login shell on a terminal. The shell keeps running when you detach, close the window or lose the connection; attach shows it \
 again.`,

@@ -75,6 +75,8 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   // The program waits for it, also while other programs use up the unanswered calls.
   'process/consumed': 'cleanup',
   'process/screen': 'read',
+  'recordings/list': 'read',
+  'recordings/read': 'read',
   'process/forget': 'mutate',
   'process/setLifetime': 'mutate',
   'tcp/connect': 'mutate',

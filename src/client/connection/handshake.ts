@@ -17,12 +17,19 @@ export async function initialize(
   resumeSessionId: string | null,
   signal: AbortSignal,
 ): Promise<ReturnType<typeof readInitializeResult>> {
+  const { hasBinaryMessages } = connection;
   const params = {
     clientName,
     resumeSessionId,
     ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
-    capabilities: { processSharing: true, ...(resumeSessionId !== null && { droppedProcesses: true }) },
+    capabilities: {
+      processSharing: true,
+      ...(hasBinaryMessages && { binaryMessages: true }),
+      ...(resumeSessionId !== null && { droppedProcesses: true }),
+    },
   };
+  // The server may send one right after its answer.
+  if (hasBinaryMessages) connection.acceptBytes();
   const limit = new CallLimit(
     'the handshake',
     { signal, timeoutMs: initializeTimeoutMs },
@@ -38,6 +45,7 @@ export async function initialize(
     if (resumeSessionId !== null && result.sessionId !== resumeSessionId) {
       throw protocolError('`initialize` answered with another session than the one to resume');
     }
+    if (hasBinaryMessages && result.binaryMessages) connection.useBytes();
     connection.notify('initialized', {});
     return result;
   } catch (error) {

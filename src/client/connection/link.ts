@@ -134,10 +134,6 @@ export class Link {
     return this.#droppedProcesses;
   }
 
-  get carriesBytes(): boolean {
-    return this.#connection.carriesBytes;
-  }
-
   /** Number of calls that were answered. */
   get answered(): number {
     return this.#answered;

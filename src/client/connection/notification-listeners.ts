@@ -25,8 +25,9 @@ export class NotificationListeners {
     };
   }
 
-  emit(method: string, params: unknown): void {
-    this.#byMethod.get(method)?.emit(params);
+  /** `params` is called only when there are listeners. */
+  emit(method: string, params: () => unknown): void {
+    this.#byMethod.get(method)?.emit(params());
   }
 
   /** No notification can arrive any more. */

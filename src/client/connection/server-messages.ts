@@ -29,8 +29,9 @@ export function readInitializeResult(result: unknown): {
   readonly sessionId: string;
   readonly environmentInfo: EnvironmentInfo | null;
   readonly droppedProcesses: readonly DroppedProcess[];
+  readonly binaryMessages: boolean;
 } {
-  const { sessionId, environmentInfo, droppedProcesses } = members(result);
+  const { sessionId, environmentInfo, droppedProcesses, binaryMessages } = members(result);
   if (typeof sessionId !== 'string' || sessionId === '')
     throw protocolError('the result of `initialize` lacks a session id');
   const isObject = typeof environmentInfo === 'object' && environmentInfo !== null;
@@ -38,6 +39,7 @@ export function readInitializeResult(result: unknown): {
     sessionId,
     environmentInfo: isObject ? (environmentInfo as EnvironmentInfo) : null,
     droppedProcesses: Array.isArray(droppedProcesses) ? droppedProcesses.flatMap(readDropped) : [],
+    binaryMessages: binaryMessages === true,
   };
 }
 

@@ -1,12 +1,14 @@
 import type { TerminalSize } from '../backend.ts';
 import { toNativePath } from '../paths.ts';
 import { signalOf } from '../process/exit-signal.ts';
+import type { RecordingInfo } from '../recordings.ts';
 import type {
   AttachedClient,
   ProcessAttachment,
   ProcessInfo,
   ProcessRole,
   ProcessScreen,
+  RecordingState,
 } from '../sharing.ts';
 import { receivedBytes } from './bytes.ts';
 import { isExitCode, isSeq, limitReason, members, protocolError } from './server-messages.ts';
@@ -106,8 +108,49 @@ function readProcessInfo(entry: unknown): ProcessInfo {
     outputBytes: isCount(info.outputBytes) ? info.outputBytes : null,
     attached: Array.isArray(attached) ? attached.filter(isClient) : [],
     ports: isListOf(info.ports, isCount) ? info.ports : null,
+    recording: readRecordingState(info.recording),
   };
 }
+
+/** A page of `recordings/list`. */
+interface RecordingPage {
+  readonly recordings: readonly RecordingInfo[];
+  /** Where the next page begins; undefined for the last one. */
+  readonly next: string | undefined;
+}
+
+/** Parses the result of `recordings/list`. Throws ClientError when it is invalid. */
+export function readRecordingPage(result: unknown): RecordingPage {
+  const { recordings, next } = members(result);
+  if (!Array.isArray(recordings) || (next !== undefined && !isText(next)))
+    throw protocolError('the result of `recordings/list` has no list of recordings');
+  return { recordings: recordings.map(readRecordingInfo), next };
+}
+
+function readRecordingInfo(entry: unknown): RecordingInfo {
+  const { ref, name, owner, command, tty, startedAtMs, path, ...rest } = members(entry);
+  const state = readRecordingState(rest);
+  const isValid = isText(ref) && isText(owner) && isText(command) && isText(path) && isCount(startedAtMs);
+  if (state === null || !isValid) throw protocolError('`recordings/list` describes a recording incompletely');
+  const startedAt = new Date(startedAtMs);
+  const file = {
+    name: textOrNull(name),
+    owner,
+    command,
+    tty: tty === true,
+    startedAt,
+    path: toNativePath(path),
+  };
+  return { ...state, ref, ...file };
+}
+
+function readRecordingState(value: unknown): RecordingState | null {
+  const { recordingId, state, bytes } = members(value);
+  const isValid = isText(recordingId) && RECORDING_STATES.includes(state as string) && isCount(bytes);
+  return isValid ? { recordingId, state: state as RecordingState['state'], bytes } : null;
+}
+
+const RECORDING_STATES: readonly string[] = ['recording', 'complete', 'incomplete'];
 
 /** Returns the last event of a `process/skipped` notification; null when there is none. */
 export function readSkipped(params: unknown): number | null {

@@ -68,6 +68,30 @@ export async function* listTree(
   }
 }
 
+/** One directory of several, with its entries or why it could not be read. */
+export interface ListedDirectory {
+  readonly uri: string;
+  readonly entries: readonly TreeEntry[];
+  readonly error: ClientError | null;
+}
+
+/** Lists directories, in requests of up to 1,000 of them. Follows no link. */
+export async function* listDirectories(
+  files: ExecutorFileSystem,
+  uris: readonly string[],
+  options: FileOptions,
+): AsyncGenerator<ListedDirectory, void> {
+  let pending = [...uris];
+  while (pending.length > 0) {
+    const { listings, unlisted } = checkedList(await files.list(pending.slice(0, LISTS_PER_CALL), options));
+    pending = [...unlisted, ...pending.slice(LISTS_PER_CALL)];
+    for (const listing of listings) {
+      const error = listing.error === undefined ? null : listingError(listing.error);
+      yield { uri: listing.path, entries: error === null ? [...entriesOf(listing)] : [], error };
+    }
+  }
+}
+
 /**
  * The names of the links in a directory, percent-encoded as the executor sends them. A link to a directory is followed. Null on executors
  * that cannot list links.

@@ -25,17 +25,17 @@ import { serverErrorKind } from '../connection/error-kinds.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES, FILE_BLOCKS_IN_FLIGHT } from '../limits.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
-import { checkedResult, decoded, type OpenMode, type OpenOptions, RemoteFile } from './remote-file.ts';
+import { callForBytes, decoded, type OpenMode, type OpenOptions, RemoteFile } from './remote-file.ts';
 import { type WatchClient, watchRemotely } from './remote-file-watch.ts';
 import { trimSandbox } from './sandbox-context.ts';
 
 /** The part of a client that a remote file system needs. */
 export interface FileSystemClient extends WatchClient {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
-  /** Whether the server gets a Uint8Array itself, because it runs in this process. Default: false. */
-  readonly carriesBytes?: boolean;
   /** Whether a base64 parameter may be a Uint8Array. Default: false. */
   readonly takesBytes?: boolean;
+  /** Like `call`. The large base64 member of a result may be a Uint8Array. */
+  readonly callForBytes?: WatchClient['call'];
 }
 
 /** The files of a server, through its `fs/*` methods. */
@@ -230,12 +230,10 @@ export class RemoteFileSystem implements ExecutorFileSystem {
         const source = typeof content === 'function' ? await content(part) : { offset: 0, content };
         let { offset } = source;
         const writes: Promise<void>[] = [];
-        // A server in this process gets the block itself, which is valid only until the next one is requested.
-        const maxWrites = this.#client.carriesBytes ? 1 : FILE_BLOCKS_IN_FLIGHT;
         for await (const block of blocksOf(source.content, options.signal)) {
           writes.push(handled(file.write(offset, block)));
           offset += block.length;
-          if (writes.length === maxWrites) await writes.shift();
+          if (writes.length === FILE_BLOCKS_IN_FLIGHT) await writes.shift();
         }
         await Promise.all(writes);
       } catch (error) {
@@ -300,7 +298,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     const { signal, timeoutMs } = options;
     const full = { ...params, ...sandboxParam(options) };
     try {
-      return checkedResult(await this.#client.call(method, full, { signal, timeoutMs }), method);
+      return await callForBytes(this.#client, method, full, { signal, timeoutMs });
     } catch (error) {
       throw asFileError(error);
     }

@@ -1,5 +1,5 @@
 import { randomHex } from '../../base/random-hex.ts';
-import type { CallParamsOf, ResultOf } from '../../protocol/registry.ts';
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { CallOptions, ReplacementPart } from '../backend.ts';
 import { bytesParam, receivedBytes } from '../connection/bytes.ts';
 import { asFileError } from '../connection/call-errors.ts';
@@ -19,6 +19,8 @@ export class RemoteFile {
   readonly #mode: OpenMode;
   readonly #options: CallOptions;
   readonly #handleId = randomHex();
+  /** Memory of blocks that the server has answered. Allocating and collecting a megabyte for each block takes longer than filling it. */
+  readonly #spareBlocks: Uint8Array[] = [];
 
   constructor(client: FileSystemClient, path: string, mode: OpenMode, options: CallOptions) {
     this.#client = client;
@@ -51,8 +53,17 @@ export class RemoteFile {
     return { bytes, eof };
   }
 
+  /** The caller may reuse the bytes. */
   async write(offset: number, bytes: Uint8Array): Promise<void> {
-    await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
+    if (!this.#client.takesBytes || bytes.length < FILE_BLOCK_BYTES) {
+      await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
+      return;
+    }
+    const block = this.#spareBlocks.pop() ?? new Uint8Array(FILE_BLOCK_BYTES);
+    block.set(bytes);
+    await this.#call('fs/writeBlock', { offset, chunk: block as unknown as string });
+    // Not after an error: the block may still wait to be sent.
+    this.#spareBlocks.push(block);
   }
 
   /** Closes the file. An atomic replacement takes effect. */
@@ -78,7 +89,7 @@ export class RemoteFile {
   ): Promise<ResultOf<M>> {
     try {
       const full = { ...params, handleId: this.#handleId } as CallParamsOf<M>;
-      return checkedResult(await this.#client.call(method, full, this.#options), method);
+      return await callForBytes(this.#client, method, full, this.#options);
     } catch (error) {
       throw this.#explained(asFileError(error));
     }
@@ -92,9 +103,16 @@ export class RemoteFile {
   }
 }
 
-/** Only checks that the result is an object, so that an invalid one is a protocol error. */
-export function checkedResult<Result>(result: Result, method: string): Result {
-  if (typeof result === 'object' && result !== null) return result;
+/** Calls a method. Only checks that the result is an object, so that an invalid one is a protocol error. */
+export async function callForBytes<M extends Method>(
+  client: FileSystemClient,
+  method: M,
+  params: CallParamsOf<M>,
+  options: CallOptions,
+): Promise<ResultOf<M>> {
+  const call = client.callForBytes ?? client.call;
+  const result = await call.call(client, method, params, options);
+  if (typeof result === 'object' && result !== null) return result as ResultOf<M>;
   throw new ClientError(
     'protocol',
     `invalid message from the server: the result of \`${method}\` is not an object`,

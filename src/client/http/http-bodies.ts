@@ -1,5 +1,5 @@
-import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import { Activity } from '../connection/activity.ts';
+import { receivedBytes } from '../connection/bytes.ts';
 import { ChunkQueue } from '../connection/chunk-queue.ts';
 import { ClientError } from '../errors.ts';
 import { BODY_QUEUE_MAX_CHUNKS, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
@@ -135,10 +135,8 @@ function tooManyBytes(): ClientError {
 function readDelta(params: unknown): BodyDelta | null {
   if (typeof params !== 'object' || params === null) return null;
   const { requestId, seq, deltaBase64, done, error } = params as Record<string, unknown>;
-  if (typeof requestId !== 'string' || !Number.isSafeInteger(seq) || typeof deltaBase64 !== 'string')
-    return null;
-  if (base64ByteLength(deltaBase64) > MAX_BODY_DELTA_BYTES) return null;
-  const bytes = decodeBase64(deltaBase64);
+  if (typeof requestId !== 'string' || !Number.isSafeInteger(seq)) return null;
+  const bytes = receivedBytes(deltaBase64, MAX_BODY_DELTA_BYTES);
   if (bytes === null) return null;
   const text = typeof error === 'string' ? error : null;
   return { requestId, seq: seq as number, bytes, done: done === true, error: text };

@@ -1,5 +1,4 @@
 import { onAbort } from '../../base/abort.ts';
-import { encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -9,7 +8,7 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../backend.ts';
-import { receivedBytes } from '../connection/bytes.ts';
+import { bytesParam, receivedBytes } from '../connection/bytes.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { ConsumptionReports } from '../connection/consumption.ts';
 import { expectContent, expectOptions, expectText, type OptionNames } from '../connection/option-checks.ts';
@@ -22,7 +21,11 @@ import type { HttpBodies, HttpBody } from './http-bodies.ts';
 /** The part of a client that HTTP requests need. */
 export interface HttpRequestClient {
   readonly capabilities: Capabilities;
+  /** Whether a base64 parameter may be a Uint8Array. Default: false. */
+  readonly takesBytes?: boolean;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+  /** Like `call`. The large base64 member of a result may be a Uint8Array. */
+  readonly callForBytes?: HttpRequestClient['call'];
 }
 
 /** Sends HTTP requests through a server. Cancels abandoned requests there, if the server supports it. */
@@ -38,7 +41,7 @@ export class RemoteHttp implements ExecutorHttp {
   async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpResponse> {
     expectRequest('http.request', request);
     const requestId = this.#bodies.newId();
-    const { status, headers, body } = await this.#send(paramsOf(requestId, request, options), options);
+    const { status, headers, body } = await this.#send(this.#paramsOf(requestId, request, options), options);
     return { status, headers, body };
   }
 
@@ -49,7 +52,7 @@ export class RemoteHttp implements ExecutorHttp {
     const limit = new CallLimit('the request', options);
     const { signal } = limit;
     try {
-      const params = paramsOf(requestId, request, options);
+      const params = this.#paramsOf(requestId, request, options);
       const { status, headers } = await this.#send({ ...params, ...this.#streaming() }, { signal });
       return { status, headers, ...this.#reading(requestId, body, limit) };
     } catch (error) {
@@ -64,9 +67,27 @@ export class RemoteHttp implements ExecutorHttp {
     return { streamResponse: true, ...(httpFlowControl && { windowBytes: BODY_WINDOW_BYTES }) };
   }
 
+  #paramsOf(
+    requestId: string,
+    { url, method = 'GET', headers = [], body, redirect = 'follow' }: HttpRequest,
+    { timeoutMs }: CallOptions,
+  ): CallParamsOf<'http/request'> {
+    return {
+      requestId,
+      method,
+      url,
+      headers: [...headers],
+      bodyBase64: body == null ? null : bytesParam(bytesOf(body), this.#client),
+      timeoutMs: timeoutMs === undefined ? null : Math.max(0, Math.ceil(timeoutMs)),
+      redirectPolicy: redirect,
+      streamResponse: false,
+    };
+  }
+
   async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
     try {
-      return readResponse(await this.#client.call('http/request', params, options));
+      const call = this.#client.callForBytes ?? this.#client.call;
+      return readResponse(await call.call(this.#client, 'http/request', params, options));
     } catch (error) {
       const givenUp = error instanceof ClientError && (error.kind === 'aborted' || error.kind === 'timeout');
       if (givenUp) this.#cancel(params.requestId);
@@ -129,23 +150,6 @@ async function* chunks(
   } finally {
     cancel();
   }
-}
-
-function paramsOf(
-  requestId: string,
-  { url, method = 'GET', headers = [], body, redirect = 'follow' }: HttpRequest,
-  { timeoutMs }: CallOptions,
-): CallParamsOf<'http/request'> {
-  return {
-    requestId,
-    method,
-    url,
-    headers: [...headers],
-    bodyBase64: body == null ? null : encodeBase64(bytesOf(body)),
-    timeoutMs: timeoutMs === undefined ? null : Math.max(0, Math.ceil(timeoutMs)),
-    redirectPolicy: redirect,
-    streamResponse: false,
-  };
 }
 
 function expectRequest(call: string, request: HttpRequest): void {

@@ -16,7 +16,7 @@ import type { SpawnOptions } from './spawn.ts';
 
 /** Checks the values of the options of a program. `call` is `run` or `spawn`. Throws ClientError. */
 export function checkProgramOptions(call: string, options: SpawnOptions): void {
-  const { env, envPolicy, tty, detached, limits } = options;
+  const { env, envPolicy, tty, detached, limits, record } = options;
   for (const name of ['onStdout', 'onStderr', 'onOutput', ...HOOKS] as const)
     checkFunction(name, options[name]);
   for (const name of ['name', 'processId'] as const) checkText(name, options[name]);
@@ -35,6 +35,17 @@ export function checkProgramOptions(call: string, options: SpawnOptions): void {
     checkDuration('detached.retainMs', detached.retainMs);
   } else if (detached !== undefined && typeof detached !== 'boolean') {
     throw wrong('`detached` is', detached, 'true, false or an object', 'write { retainMs: 86_400_000 }');
+  }
+  if (typeof record === 'object' && record !== null) {
+    expectOptions(`\`record\` of ${call}`, record, { input: true });
+    checkBoolean('record.input', record.input);
+  } else if (record != null && typeof record !== 'boolean') {
+    throw wrong(
+      '`record` is',
+      record,
+      'true, false or an object',
+      'write { input: true } to record input too',
+    );
   }
   checkLimits(call, limits);
   checkEnvPolicy(call, envPolicy);

@@ -79,6 +79,7 @@ export const PROGRAM_OPTIONS: OptionNames<ProgramOptions> = {
   networkProxy: true,
   enforceManagedNetwork: true,
   managedNetwork: true,
+  record: true,
   shellSnapshot: true,
 };
 
@@ -118,6 +119,7 @@ type PassedParams =
   | 'networkProxy'
   | 'enforceManagedNetwork'
   | 'managedNetwork'
+  | 'record'
   | 'shellSnapshot';
 
 /** A client or an environment, as far as starting programs is concerned. */
@@ -147,15 +149,26 @@ export async function startParams(
   const { cwd, env = {}, envPolicy, tty = false, input, name, detached = false } = options;
   const { pipeStdin = input !== undefined, processId = `run-${randomHex()}` } = options;
   const { arg0, sandbox, limits, metadata, networkProxy, enforceManagedNetwork } = options;
-  const { managedNetwork, shellSnapshot } = options;
+  const { managedNetwork, shellSnapshot, record } = options;
   const defaultCwd = async () => (await backend.defaultCwd?.(deadline.remaining)) ?? null;
   const require = (capability: Capability, option: string) =>
     requireCapability(host, capability, option, deadline.remaining);
   if (limits != null) await require('processLimits', 'limits');
   if (name !== undefined) await require('processSharing', 'name');
   if (detached !== false) await require('processSharing', 'detached');
+  if (record) await require('processRecording', 'record');
   const lifetime = { type: 'detached', ...(detached !== true && detached) } as const;
-  const passed = { arg0, sandbox, limits, metadata, networkProxy, managedNetwork, shellSnapshot, name };
+  const passed = {
+    arg0,
+    sandbox,
+    limits,
+    metadata,
+    networkProxy,
+    managedNetwork,
+    shellSnapshot,
+    name,
+    record,
+  };
   return {
     processId,
     argv: typeof command === 'string' ? await loginCommand(host, command, deadline) : [...command],

@@ -1,5 +1,5 @@
-import { encodeBase64 } from '../../base/base64.ts';
 import type { CallOptions } from '../backend.ts';
+import { bytesParam } from '../connection/bytes.ts';
 import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
 import { CallLimit } from '../connection/call-limit.ts';
 import { CallRetries } from '../connection/call-rules.ts';
@@ -43,7 +43,10 @@ export class StdinQueue {
 
   /** Returns the status that the server answered with. */
   async write(bytes: Uint8Array, options: CallOptions): Promise<string> {
-    const params = { chunk: encodeBase64(bytes), writeId: `${this.#idPrefix}${++this.#writes}` };
+    const params = {
+      chunk: bytesParam(bytes, { takesBytes: true }),
+      writeId: `${this.#idPrefix}${++this.#writes}`,
+    };
     const { status } = await this.#add('process/write', params, options);
     return status;
   }

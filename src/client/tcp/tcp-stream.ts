@@ -1,4 +1,5 @@
 import { RpcErrorCode } from '../../protocol/errors.ts';
+import { bytesParam } from '../connection/bytes.ts';
 import { ChunkQueue } from '../connection/chunk-queue.ts';
 import { ConsumptionReports } from '../connection/consumption.ts';
 import { ClientError } from '../errors.ts';
@@ -155,8 +156,8 @@ export class TcpStream {
   async #send(bytes: Uint8Array, isLarge: boolean): Promise<void> {
     this.#unanswered++;
     try {
-      // A copy, because the call is encoded later. It is sent as base64, or as it is where both ends are in one process.
-      const chunk = new Uint8Array(bytes) as unknown as string;
+      // A copy, because the call is encoded later.
+      const chunk = bytesParam(bytes, { takesBytes: true });
       if (!this.#over) await this.#client.call('tcp/data', { streamId: this.#id, chunk });
     } catch (error) {
       this.#writeFailed(error);

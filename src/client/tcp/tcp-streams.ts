@@ -1,4 +1,3 @@
-import { base64ByteLength } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { CallOptions } from '../backend.ts';
 import { Activity } from '../connection/activity.ts';
@@ -89,8 +88,7 @@ export class TcpStreams {
     if (method === 'tcp/end') stream.peerEnded();
     else if (method === 'tcp/closed') stream.closed(typeof error === 'string' ? error : null);
     else {
-      const tooLong = typeof chunk === 'string' && base64ByteLength(chunk) > MAX_TCP_CHUNK_BYTES;
-      const bytes = tooLong ? null : receivedBytes(chunk);
+      const bytes = receivedBytes(chunk, MAX_TCP_CHUNK_BYTES);
       if (bytes === null) return 'unreadable';
       if (!stream.received(bytes)) stream.fail(protocolError('more TCP data than the window allows'));
     }

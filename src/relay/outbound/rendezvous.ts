@@ -5,7 +5,7 @@ import {
   type FrameSocketOptions,
 } from '../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
-import { isLoopbackHost, type OutboundOptions, openTunnel } from './proxy.ts';
+import { type OutboundOptions, openTunnel } from './proxy.ts';
 
 /** Options of a connection to the rendezvous. */
 interface RendezvousOptions extends OutboundOptions {
@@ -32,7 +32,6 @@ async function connect(
   const connecting = connectFrameSocket(url, {
     headers,
     text,
-    zeroMask: isConfidential(new URL(url)),
     signal,
     maxMessageBytes: MAX_FRAME_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
@@ -49,9 +48,4 @@ async function connect(
 export function withoutQuery(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
-}
-
-/** Whether only the rendezvous can read the traffic. */
-function isConfidential({ protocol, hostname }: URL): boolean {
-  return protocol === 'wss:' || isLoopbackHost(hostname);
 }

@@ -5,7 +5,7 @@ import {
   DEFAULT_RETAINED_BYTES,
   DEFAULT_RETAINED_CHUNKS,
 } from '../../process/limits.ts';
-import { GIB, HOUR, KIB, MAX_COUNT, MIB, type Setting, WEEK } from './setting.ts';
+import { FILE, GIB, HOUR, KIB, MAX_COUNT, MIB, type Setting, WEEK } from './setting.ts';
 
 /** Settings of what a client gets: sessions, processes, output, messages and the protocol. */
 export const SESSION_SETTINGS = {
@@ -122,6 +122,40 @@ export const SESSION_SETTINGS = {
     max: WEEK,
     description:
       'How long the output of a detached process (`lifetime`) may stay readable after it has closed. A request asks for 1 h unless it says otherwise. The three limits above apply too.',
+  },
+  recordDir: {
+    group: 'Recordings',
+    ...FILE,
+    placeholder: 'DIR',
+    allowed: 'the path of a directory',
+    description:
+      'Record all programs into this directory, which only the user of the server may open. By default only those are recorded whose client asks for it (`record`), in exec-server/recordings of the state directory ($XDG_STATE_HOME, else ~/.local/state).',
+  },
+  maxRecordingBytes: {
+    group: 'Recordings',
+    type: 'bytes',
+    default: 64 * MIB,
+    min: 16 * KIB,
+    max: 64 * GIB,
+    description: 'Largest recording of one program. A marker says that it stopped there.',
+  },
+  maxRecordingsBytes: {
+    group: 'Recordings',
+    type: 'bytes',
+    default: GIB,
+    min: 0,
+    max: 1024 * GIB,
+    description:
+      'What all recordings may take. The owner that has most loses its oldest first. 0 switches recordings off.',
+  },
+  recordingRetentionMs: {
+    group: 'Recordings',
+    type: 'duration',
+    default: 4 * WEEK,
+    min: 0,
+    max: 520 * WEEK,
+    none: true,
+    description: 'How long a recording is kept after its program has ended. `none` keeps it.',
   },
   idleTimeoutMs: {
     group: 'Sessions and processes',

@@ -5,6 +5,7 @@ export const SETTING_GROUPS = [
   'Messages',
   'Sessions and processes',
   'Output',
+  'Recordings',
   'Protocol',
   'Sandbox',
   'Program limits',

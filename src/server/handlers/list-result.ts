@@ -1,7 +1,8 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import type { ProcessSummary } from '../../process/process-manager.ts';
+import type { ProcessSummary } from '../../process/process-summary.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
+import type { Recording } from '../../recording/recording.ts';
 import { EncodedResult } from '../../rpc/results.ts';
 import { MAX_REPORTED_PORTS } from '../limits.ts';
 import type { ConnectionProcesses } from '../sessions/connection-processes.ts';
@@ -48,7 +49,7 @@ function portNumbers(ports: readonly { readonly port: number }[]): number[] {
 
 function wireProcess(
   processId: string,
-  { ref, name, owner, lifetime, endedAtMs, attachedClients }: SharedProcess,
+  { ref, name, owner, lifetime, endedAtMs, attachedClients, recording }: SharedProcess,
   { program, reason, size, ...summary }: ProcessSummary,
 ): ListedProcess {
   const { argv, argvTruncated, cwd, tty } = program;
@@ -67,7 +68,12 @@ function wireProcess(
     ...(size !== null && { size }),
     ...(endedAtMs !== null && { endedAtMs }),
     attached: attachedClients,
+    ...(recording !== null && { recording: wireState(recording) }),
   };
+}
+
+function wireState({ recordingId, state, bytes }: Recording): ListedProcess['recording'] {
+  return { recordingId, state, bytes };
 }
 
 const EMPTY_LIST_BYTES = `{"processes":[],"next":${Number.MAX_SAFE_INTEGER}}`.length;

@@ -34,8 +34,13 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       const start = checkStart(params, config, trace);
       // A login shell may take long; other requests are served meanwhile.
       if (start.login !== null) park();
-      const { sandboxType, ref } = await startProcess(services, start);
-      return { processId: start.processId, sandboxType, ...(session.sharing && { ref }) };
+      const { sandboxType, ref, recordingId } = await startProcess(services, start);
+      return {
+        processId: start.processId,
+        sandboxType,
+        ...(session.sharing && { ref }),
+        ...(start.record !== null && recordingId !== null && { recordingId }),
+      };
     },
 
     'process/read': async (params, { signal, park, maxResultBytes }) => {

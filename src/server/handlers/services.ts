@@ -1,5 +1,6 @@
 import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { Logger } from '../../observability/log.ts';
+import type { RecordingStore } from '../../recording/recording-store.ts';
 import type { RpcConnection } from '../../rpc/connection.ts';
 import type { SandboxEnforcer } from '../../sandbox/sandbox-enforcer.ts';
 import type { ExecServerConfig } from '../config/config.ts';
@@ -28,6 +29,8 @@ export interface HandlerServices {
   /** The listening ports of all processes. */
   readonly portScanner: PortScanner;
   readonly quotas: Quotas;
+  /** Null where recordings are switched off. */
+  readonly recordings: RecordingStore | null;
   readonly sandboxEnforcer: SandboxEnforcer;
   readonly proxies: ProxyResources;
   readonly log: Logger;

@@ -13,6 +13,7 @@ import { DEFAULT_DETACHED_RETENTION_MS } from '../limits.ts';
 import { descriptorsOfProgram } from '../sessions/quotas.ts';
 import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
+import { recordProcess, type StartedRecording } from './record-process.ts';
 import type { HandlerServices } from './services.ts';
 import type { CheckedStart } from './start-request.ts';
 
@@ -22,6 +23,8 @@ interface StartedProcess {
   readonly sandboxType: SandboxType;
   /** The server-wide reference of the process. */
   readonly ref: string;
+  /** Null when it is not recorded. */
+  readonly recordingId: string | null;
 }
 
 /**
@@ -47,12 +50,15 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   const { sandboxType } = launch.sandbox;
 
   let recorded: Promise<void> | null = null;
+  let recording: StartedRecording | null = null;
   try {
-    const quota = quotas.enterProcess(owner, descriptorsOf(launch));
+    const quota = quotas.enterProcess(owner, descriptorsOf(launch, config));
     launch.releaseQuota = quota.release;
     shared.transferQuota = quota.transfer;
     shared.beforeEnd = () => releaseLaunch(launch);
-    const listener = records.watch(processId, shared);
+    const watched = records.watch(processId, shared);
+    recording = recordProcess(services, start, spec, shared);
+    const listener = recording?.recording.watch(watched) ?? watched;
     // A client may write a script and start it without waiting for the response to the write.
     const changesDone = files.changesDone();
     recorded = records.starting({ processId, ref: shared.ref }, spec, {
@@ -67,12 +73,13 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
       listener,
       retention: retentionOf(start, config),
       limits: limits.run,
-      after: bothDone(changesDone, recorded),
+      after: allDone(changesDone, recorded, recording?.opened ?? null),
       wrapInSandbox: needsPreparation(launch) ? (...attempt) => prepareLaunch(launch, ...attempt) : null,
     });
     quota.started();
   } catch (error) {
     releaseLaunch(launch);
+    recording?.discard();
     if (recorded !== null) records.startFailed(processId, error as Error);
     notifyFailed(services, processId, error as Error);
     throw error;
@@ -80,7 +87,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   serveNetwork(launch);
   records.started();
   notifyStarted(services, processId);
-  return { sandboxType, ref: shared.ref };
+  return { sandboxType, ref: shared.ref, recordingId: recording?.recording.recordingId ?? null };
 }
 
 /** The stricter of the requested and the configured limits. */
@@ -139,8 +146,12 @@ function planLaunch(services: HandlerServices, start: CheckedStart, spec: SpawnS
   };
 }
 
-function descriptorsOf({ start, sandbox }: Launch): ReturnType<typeof descriptorsOfProgram> {
+function descriptorsOf(
+  { start, sandbox }: Launch,
+  { recordDir }: ExecServerConfig,
+): ReturnType<typeof descriptorsOfProgram> {
   return descriptorsOfProgram(start.spec.io, {
+    recording: start.record !== null || recordDir !== '',
     sandbox: sandbox.wrapInSandbox !== null,
     network: asksForNetwork(start),
     loginShell: usesLoginState(start),
@@ -205,9 +216,10 @@ function releaseLaunch({ network, releaseQuota }: Launch): void {
   network?.close();
 }
 
-/** Resolves when earlier file changes are done and the start is recorded. Null when there is nothing to wait for. */
-function bothDone(changesDone: Promise<void> | null, recorded: Promise<void> | null): Promise<void> | null {
-  const done = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
+/** Resolves when all are done that a start waits for. Null when there is nothing to wait for. */
+function allDone(...waits: readonly (Promise<void> | null)[]): Promise<void> | null {
+  const given = waits.filter((wait) => wait !== null);
+  const done = given.length > 1 ? Promise.all(given).then(() => {}) : (given[0] ?? null);
   // A start whose id is taken fails before it waits; the rejection must not be reported as unhandled then.
   done?.catch(() => {});
   return done;

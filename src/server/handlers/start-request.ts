@@ -36,6 +36,8 @@ interface StartOptions {
   readonly lifetime: Lifetime;
   /** How much output the client accepts before it reports it as used; null is no limit. */
   readonly windowBytes: number | null;
+  /** How the client wants the process recorded; null when it does not. */
+  readonly record: { readonly input: boolean } | null;
   /** The limits that the client requests. The server's own limits apply in any case. */
   readonly limits: RequestedLimits | null;
   /** The sandbox that the client requests. The server's minimum sandbox applies in any case. */
@@ -52,6 +54,7 @@ const DEFAULT_START_OPTIONS: StartOptions = {
   name: null,
   lifetime: { type: 'session' },
   windowBytes: null,
+  record: null,
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -76,7 +79,7 @@ export function checkStart(
   trace: TraceContext | null,
 ): CheckedStart {
   const form = formOf(params, config);
-  const { processId, name, lifetime, windowBytes, limits, sandbox, networkProxy } = form;
+  const { processId, name, lifetime, windowBytes, record, limits, sandbox, networkProxy } = form;
   const cwd = workingDirectory(uriOfPath(form.cwd, config));
   const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
   const spec = spawnSpecOf({ ...form, env }, cwd);
@@ -88,6 +91,7 @@ export function checkStart(
     name,
     lifetime,
     windowBytes,
+    record,
     limits,
     sandbox,
     networkProxy,
@@ -136,14 +140,20 @@ function nestedForm(
   return { ...DEFAULT_START_OPTIONS, ...program, ...sharingOf(form), processId, cwd, limits, sandbox };
 }
 
-type SharingOption = 'name' | 'lifetime' | 'windowBytes';
+type SharingOption = 'name' | 'lifetime' | 'windowBytes' | 'record';
 
 function sharingOf({
   name = null,
   lifetime,
   windowBytes = null,
+  record,
 }: Pick<FlatParams, SharingOption>): Pick<StartOptions, SharingOption> {
-  return { name, lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime, windowBytes };
+  return {
+    name,
+    lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime,
+    windowBytes,
+    record: record === true ? { input: false } : record || null,
+  };
 }
 
 function flatForm(params: FlatParams): StartForm {

@@ -6,6 +6,7 @@ import { redactArguments } from '../../observability/redact.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { RpcError } from '../../protocol/errors.ts';
+import type { FinishedRecording } from '../../recording/recording.ts';
 import type { SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
@@ -58,6 +59,11 @@ export class ConnectionAuditTrail {
 
   startFailed(processId: string, error: Error): void {
     this.#recordLater({ event: 'startFailed', processId, reason: error.message });
+  }
+
+  /** Records the digest of a recording that has ended. */
+  recordingEnded({ processId, ref }: ProcessIds, { path, bytes, sha256, complete }: FinishedRecording): void {
+    this.#recordLater({ event: 'recording', processId, ref, path, bytes, sha256, complete });
   }
 
   /** Records that this connection attached to a process, or detached from it. */

@@ -9,6 +9,7 @@ import { ProcessError } from '../../process/errors.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { type RpcError, RpcErrorCode } from '../../protocol/errors.ts';
+import type { FinishedRecording } from '../../recording/recording.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
@@ -191,6 +192,11 @@ export class ConnectionRecords {
 
   startFailed(processId: string, error: Error): void {
     this.#auditTrail?.startFailed(processId, error);
+  }
+
+  /** Records the digest of a recording that has ended. */
+  recordingEnded(ids: ProcessIds, finished: FinishedRecording): void {
+    this.#auditTrail?.recordingEnded(ids, finished);
   }
 
   /** Records that this connection attached to a process, or detached from it. */

@@ -1,13 +1,14 @@
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import { FRAME_POOL_SIZE, POOLED_FRAME_BYTES, POOLED_FRAME_MIN_BYTES } from '../limits.ts';
 
 /** Receives frames with bytes: a connection. */
 export interface ChunkSink {
-  /** `released` is called when the frame may be overwritten. */
-  sendBulk(frame: Uint8Array, released?: () => void): void;
-  /** Sends a copy of the bytes without encoding them, where the connection can; returns whether it can. */
-  sendBulkBytes?(text: () => string, field: string, bytes: Uint8Array): boolean;
+  /** `released` is called when the message may be overwritten. */
+  sendBulk(message: Uint8Array | BytesMessage, released?: () => void): void;
+  /** Whether so many bytes go in a binary message. Absent means no. */
+  takesBytes?(length: number): boolean;
 }
 
 /**
@@ -16,41 +17,61 @@ export interface ChunkSink {
  * long. The bytes may be overwritten after the call.
  */
 export function sendChunk(sink: ChunkSink, prefix: Buffer, varying: string, bytes: Buffer): void {
-  if (sendAsBytes(sink, prefix, varying, bytes)) return;
-  const { frame, released } = encodeChunk(prefix, varying, bytes);
-  sink.sendBulk(frame, released);
+  const encode = sink.takesBytes?.(bytes.length) ? binaryChunk : encodeChunk;
+  const { message, released } = encode(prefix, varying, bytes);
+  sink.sendBulk(message, released);
 }
 
-/** Sends the same notification to several connections, and encodes it once. */
+/** Sends the same notification to several connections, and encodes it once: as text, and as a binary message. */
 export function broadcastChunk(
   sinks: Iterable<ChunkSink>,
   prefix: Buffer,
   varying: string,
   bytes: Buffer,
 ): void {
-  let encoded: EncodedChunk | null = null;
-  // The connections that still need the frame, and this function.
-  let users = 1;
-  const release = () => {
-    if (--users === 0) encoded?.released?.();
-  };
-  for (const sink of sinks) {
-    if (sendAsBytes(sink, prefix, varying, bytes)) continue;
-    encoded ??= encodeChunk(prefix, varying, bytes);
-    users++;
-    sink.sendBulk(encoded.frame, release);
-  }
-  release();
-}
-
-function sendAsBytes(sink: ChunkSink, prefix: Buffer, varying: string, bytes: Buffer): boolean {
-  return sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes) ?? false;
+  const text = new SharedChunk(() => encodeChunk(prefix, varying, bytes));
+  const binary = new SharedChunk(() => binaryChunk(prefix, varying, bytes));
+  for (const sink of sinks) (sink.takesBytes?.(bytes.length) ? binary : text).send(sink);
+  text.release();
+  binary.release();
 }
 
 interface EncodedChunk {
-  readonly frame: Uint8Array;
-  /** Returns the frame to its pool; undefined when it has none. */
+  readonly message: Uint8Array | BytesMessage;
+  /** Returns the memory to its pool; undefined when it has none. */
   readonly released: (() => void) | undefined;
+}
+
+/** A notification that is encoded when the first connection needs it, and released after the last one. */
+class SharedChunk {
+  readonly #encode: () => EncodedChunk;
+  #encoded: EncodedChunk | null = null;
+  /** The connections that still need it, and its creator. */
+  #users = 1;
+
+  constructor(encode: () => EncodedChunk) {
+    this.#encode = encode;
+  }
+
+  send(sink: ChunkSink): void {
+    this.#encoded ??= this.#encode();
+    this.#users++;
+    sink.sendBulk(this.#encoded.message, () => this.release());
+  }
+
+  release(): void {
+    if (--this.#users === 0) this.#encoded?.released?.();
+  }
+}
+
+function binaryChunk(prefix: Buffer, varying: string, bytes: Buffer): EncodedChunk {
+  const isPooled = bytes.length >= POOLED_FRAME_MIN_BYTES;
+  const copy = isPooled ? FRAMES.take(bytes.length) : Buffer.allocUnsafe(bytes.length);
+  bytes.copy(copy);
+  return {
+    message: { text: `${prefix}${varying}${AFTER_CHUNK}`, bytes: copy.subarray(0, bytes.length) },
+    released: isPooled ? () => FRAMES.give(copy) : undefined,
+  };
 }
 
 function encodeChunk(prefix: Buffer, varying: string, bytes: Buffer): EncodedChunk {
@@ -58,7 +79,7 @@ function encodeChunk(prefix: Buffer, varying: string, bytes: Buffer): EncodedChu
   const isPooled = length >= POOLED_FRAME_MIN_BYTES;
   const frame = isPooled ? FRAMES.take(length) : Buffer.allocUnsafe(length);
   writeChunk(frame, prefix, varying, bytes);
-  return { frame: frame.subarray(0, length), released: isPooled ? () => FRAMES.give(frame) : undefined };
+  return { message: frame.subarray(0, length), released: isPooled ? () => FRAMES.give(frame) : undefined };
 }
 
 const AFTER_CHUNK = Buffer.from('"}}');

@@ -33,7 +33,7 @@ interface RequestedSandbox {
 interface FileEventPeer {
   readonly saturated: boolean;
   /** Whether the client is in this process. */
-  readonly carriesBytes?: boolean;
+  readonly inProcess?: boolean;
   sendBulk(message: Uint8Array): void;
 }
 
@@ -68,7 +68,7 @@ export class ConnectionFiles {
     // Every waiting operation adds a listener; the dispatcher bounds their number.
     setMaxListeners(0, this.#ended.signal);
     // A client in this process may open as many files as the process may.
-    this.handles = new FileHandles(BLOCKS, peer.carriesBytes ? Number.POSITIVE_INFINITY : undefined);
+    this.handles = new FileHandles(BLOCKS, peer.inProcess ? Number.POSITIVE_INFINITY : undefined);
     const trees = new Semaphore(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);

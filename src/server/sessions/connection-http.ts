@@ -7,6 +7,7 @@ import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import { type Access, isUnlimited } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_ABORTS_PER_TURN, HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
@@ -16,7 +17,9 @@ type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
 /** Receives the pieces of streamed bodies. */
 interface BodyPeer {
   readonly saturated: boolean;
-  sendBulk(message: Uint8Array): void;
+  sendBulk(message: Uint8Array | BytesMessage): void;
+  /** Whether so many bytes go in a binary message. Absent means no. */
+  takesBytes?(length: number): boolean;
 }
 
 interface ConnectionHttpOptions {
@@ -235,7 +238,8 @@ export class ConnectionHttp {
       for await (const piece of body) {
         for (let from = 0; from < piece.length; from += MAX_BODY_DELTA_BYTES) {
           const part = piece.subarray(from, from + MAX_BODY_DELTA_BYTES);
-          this.#peer.sendBulk(bodyDelta(requestId, seq++, part));
+          const isBinary = this.#peer.takesBytes?.(part.length) ?? false;
+          this.#peer.sendBulk((isBinary ? binaryDelta : bodyDelta)(requestId, seq++, part));
           this.#piecesSent++;
         }
         if (active.window !== null) active.window -= piece.length;
@@ -329,14 +333,23 @@ function connectionEnded(): Error {
 
 const AFTER_DELTA = Buffer.from('","done":false,"error":null}}');
 
+/** The notification with a piece of a body as a binary message. Nothing changes the piece any more. */
+function binaryDelta(requestId: string, seq: number, piece: Buffer): BytesMessage {
+  return { text: `${beforeDelta(requestId, seq)}${AFTER_DELTA}`, bytes: piece };
+}
+
 /** Encodes the notification with a piece of a body into one buffer. */
 function bodyDelta(requestId: string, seq: number, piece: Buffer): Buffer {
-  const params = `{"requestId":${JSON.stringify(requestId)},"seq":${seq},"deltaBase64":"`;
-  const head = Buffer.from(`{"method":"http/request/bodyDelta","params":${params}`);
+  const head = Buffer.from(beforeDelta(requestId, seq));
   const frame = Buffer.allocUnsafe(head.length + base64Length(piece.length) + AFTER_DELTA.length);
   head.copy(frame);
   writeBase64(frame, head.length, piece, AFTER_DELTA);
   return frame;
+}
+
+function beforeDelta(requestId: string, seq: number): string {
+  const params = `{"requestId":${JSON.stringify(requestId)},"seq":${seq},"deltaBase64":"`;
+  return `{"method":"http/request/bodyDelta","params":${params}`;
 }
 
 /** Aborts some requests now and some in each later turn of the event loop. Ending hundreds of connections in one turn would block it. */

@@ -10,10 +10,11 @@ import {
   printable,
 } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import type { Access } from '../auth/access.ts';
 import { ATTACHMENTS_PER_CONNECTION } from '../limits.ts';
 import type { ConnectionRecords } from '../records/records.ts';
-import type { Follower, FollowerSink } from './follower.ts';
+import { type Follower, type FollowerSink, shownName } from './follower.ts';
 import type { ProcessDirectory, Reader } from './process-directory.ts';
 import type { EventSink } from './process-events.ts';
 import type { Session } from './session.ts';
@@ -41,7 +42,8 @@ export class ConnectionProcesses {
   readonly #sessions: SessionRegistry;
   readonly #directory: ProcessDirectory;
   readonly #access: Access;
-  readonly #reader: Reader;
+  /** Whose processes it may read. */
+  readonly reader: Reader;
   readonly #sink: FollowerSink;
   readonly #records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>;
   /** By reference. */
@@ -61,7 +63,7 @@ export class ConnectionProcesses {
     this.#sessions = sessions;
     this.#directory = sessions.directory;
     this.#access = access;
-    this.#reader = { owner: session.owner, observe: access.observe };
+    this.reader = { owner: session.owner, observe: access.observe };
     this.#sink = new AttachedPeer(peer, session.clientName);
     this.#records = records;
   }
@@ -81,7 +83,7 @@ export class ConnectionProcesses {
       this.#requireUse(process, use);
       return process.manager.get(process.key);
     }
-    const ended = this.#directory.endOf(this.#reader, { ref: processId });
+    const ended = this.#directory.endOf(this.reader, { ref: processId });
     return ended === null ? this.#session.processes.get(processId) : Promise.reject(ended);
   }
 
@@ -117,8 +119,8 @@ export class ConnectionProcesses {
   /** The processes of a scope, in the order of their starts. Throws RpcError when the connection may not list them. */
   list(scope: 'session' | 'owner' | 'server'): Iterable<SharedProcess> {
     if (scope === 'session') return this.#session.shared.values();
-    if (scope === 'owner') return this.#directory.list(this.#reader.owner);
-    if (!this.#reader.observe) {
+    if (scope === 'owner') return this.#directory.list(this.reader.owner);
+    if (!this.reader.observe) {
       throw forbidden(
         'the token does not allow to list the processes of all owners: it needs the scope `observe`',
       );
@@ -162,6 +164,8 @@ export class ConnectionProcesses {
     if (withTimes !== undefined) process.setTimed(follower, withTimes);
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
+    if (own === undefined || demoted !== null)
+      process.recording?.marker(attachMarker(process, follower, demoted));
     this.#records.attachment('attach', process.ref, {
       role: process.roleOf(follower),
       takenOverFrom: demoted?.sink.clientName ?? null,
@@ -185,6 +189,7 @@ export class ConnectionProcesses {
     if (home) own?.setWindow(home, null);
     const attachment = this.#attachments.get(processId);
     if (attachment === undefined) return;
+    attachment.process.recording?.marker(`detached: ${shownName(attachment.follower)}`);
     this.#remove(attachment.process, attachment.follower);
     this.#records.attachment('detach', processId, {});
   }
@@ -217,7 +222,7 @@ export class ConnectionProcesses {
   }
 
   #lookUp(processId: string): SharedProcess | undefined {
-    return this.#session.shared.get(processId) ?? this.#directory.find(processId, this.#reader);
+    return this.#session.shared.get(processId) ?? this.#directory.find(processId, this.reader);
   }
 
   /** A reference wins over a name. */
@@ -227,16 +232,16 @@ export class ConnectionProcesses {
       throw invalidParams('params: expected `ref`, `name` or `processId`');
     const ofSession = ref === undefined ? sessionId : undefined;
     const withId = id === undefined ? undefined : this.#withId(id, ofSession);
-    const process = withId ?? (name === undefined ? undefined : this.#directory.named(name, this.#reader));
+    const process = withId ?? (name === undefined ? undefined : this.#directory.named(name, this.reader));
     if (process !== undefined) return process;
     const ended =
-      (id === undefined ? null : this.#directory.endOf(this.#reader, { ref: id })) ??
-      (name === undefined ? null : this.#directory.endOf(this.#reader, { name }));
+      (id === undefined ? null : this.#directory.endOf(this.reader, { ref: id })) ??
+      (name === undefined ? null : this.#directory.endOf(this.reader, { name }));
     throw notFound(ended?.message ?? unknown(id, name));
   }
 
   #gone({ ref }: SharedProcess): Error {
-    return notFound(this.#directory.endOf(this.#reader, { ref })?.message ?? unknown(ref, undefined));
+    return notFound(this.#directory.endOf(this.reader, { ref })?.message ?? unknown(ref, undefined));
   }
 
   #withId(id: string, sessionId: string | undefined): SharedProcess | undefined {
@@ -245,7 +250,7 @@ export class ConnectionProcesses {
 
   #ofSession(sessionId: string, processId: string): SharedProcess | undefined {
     const process = this.#sessions.find(sessionId)?.shared.get(processId);
-    return process && this.#directory.find(process.ref, this.#reader);
+    return process && this.#directory.find(process.ref, this.reader);
   }
 
   /** Throws RpcError when the connection may read the process but not use it in this way. */
@@ -275,7 +280,7 @@ export class ConnectionProcesses {
   }
 
   #requireOwner({ ref, owner }: SharedProcess): void {
-    if (owner === this.#reader.owner) return;
+    if (owner === this.reader.owner) return;
     throw forbidden(`process ${ref} belongs to another owner: it can be viewed only`);
   }
 
@@ -302,6 +307,12 @@ export class ConnectionProcesses {
   }
 }
 
+function attachMarker(process: SharedProcess, follower: Follower, demoted: Follower | null): string {
+  const name = shownName(follower);
+  if (demoted !== null) return `taken over: ${name} from ${shownName(demoted)}`;
+  return `attached: ${name} (${process.roleOf(follower)})`;
+}
+
 interface Attachment {
   readonly process: SharedProcess;
   readonly follower: Follower;
@@ -323,12 +334,12 @@ class AttachedPeer implements FollowerSink {
     return this.#peer.saturated;
   }
 
-  sendBulk(frame: Uint8Array, released?: () => void): void {
-    this.#peer.sendBulk(frame, released);
+  sendBulk(message: Uint8Array | BytesMessage, released?: () => void): void {
+    this.#peer.sendBulk(message, released);
   }
 
-  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
-    return this.#peer.sendBulkBytes?.(text, field, bytes) ?? false;
+  takesBytes(length: number): boolean {
+    return this.#peer.takesBytes?.(length) ?? false;
   }
 }
 

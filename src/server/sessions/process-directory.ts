@@ -5,7 +5,8 @@ import type { SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { ENDED_PROCESS_RECORDS, REF_CHARS, REFS_PER_RANDOM_READ } from '../limits.ts';
 import type { Dialect } from './process-events.ts';
-import { type HomeSession, SharedProcess } from './shared-process.ts';
+import type { HomeSession } from './process-identity.ts';
+import { SharedProcess } from './shared-process.ts';
 
 /** A process that is about to be started. */
 interface EnteringProcess {
@@ -249,7 +250,8 @@ export class ProcessDirectory {
   }
 }
 
-function mayRead({ owner, observe }: Reader, process: { readonly owner: string }): boolean {
+/** Whether a reader may read a process, or what is kept of one. */
+export function mayRead({ owner, observe }: Reader, process: { readonly owner: string }): boolean {
   return observe || process.owner === owner;
 }
 

@@ -119,14 +119,19 @@ export class Quotas {
 /** The descriptors that a program needs besides those of its placeholders. */
 export function descriptorsOfProgram(
   io: ChildIo,
-  uses: { readonly sandbox: boolean; readonly network: boolean; readonly loginShell: boolean },
+  uses: {
+    readonly sandbox: boolean;
+    readonly network: boolean;
+    readonly loginShell: boolean;
+    readonly recording?: boolean;
+  },
 ): ProcessDescriptors {
   const streams =
     io.kind === 'pipe' && io.stdin === 'open' ? MAX_STREAM_DESCRIPTORS : MAX_STREAM_DESCRIPTORS - 1;
   const sandbox = uses.sandbox ? SANDBOXED_START_DESCRIPTORS : 0;
   const network = uses.network ? PROGRAM_NETWORK_DESCRIPTORS : 0;
   const loginShell = uses.loginShell ? MAX_STREAM_DESCRIPTORS - 1 + sandbox : 0;
-  const running = streams + network;
+  const running = streams + network + (uses.recording ? 1 : 0);
   return { start: running + sandbox + loginShell, running };
 }
 

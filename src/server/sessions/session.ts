@@ -3,17 +3,19 @@ import { ProcessManager, type ProcessManagerOptions } from '../../process/proces
 import type { SessionLimits } from '../../process/resources/resource-limits.ts';
 import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
+import type { BytesMessage } from '../../transport/transport.ts';
 import { PolicyDecisions } from './policy-decisions.ts';
 import { type PolicyRequestPeer, PolicyRequests } from './policy-requests.ts';
 import type { EventSink } from './process-events.ts';
-import type { HomeSession, SharedProcess } from './shared-process.ts';
+import type { HomeSession } from './process-identity.ts';
+import type { SharedProcess } from './shared-process.ts';
 
 /** The connection that a session is attached to. */
 interface SessionPeer extends PolicyRequestPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
-  sendBulk(frame: Uint8Array, released?: () => void): void;
-  readonly sendBulkBytes?: EventSink['sendBulkBytes'];
+  sendBulk: EventSink['sendBulk'];
+  takesBytes?: EventSink['takesBytes'];
   /** Closes the connection soon if its client is gone. */
   probe(): void;
   /** Calls back when the client has received what was sent before that time. */
@@ -112,11 +114,11 @@ export class Session implements HomeSession {
     this.#peer?.probe();
   }
 
-  sendBulk(frame: Uint8Array, released?: () => void): void {
-    this.#peer?.sendBulk(frame, released);
+  sendBulk(message: Uint8Array | BytesMessage, released?: () => void): void {
+    this.#peer?.sendBulk(message, released);
   }
 
-  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
-    return this.#peer?.sendBulkBytes?.(text, field, bytes) ?? false;
+  takesBytes(length: number): boolean {
+    return this.#peer?.takesBytes?.(length) ?? false;
   }
 }

@@ -1,9 +1,11 @@
 import type { ManagedProcess, ProcessListener } from '../../process/managed-process.ts';
 import type { RetainedChunk } from '../../process/output-log.ts';
-import type { ProcessManager, ProcessObserver, ProcessSummary } from '../../process/process-manager.ts';
+import type { ProcessManager, ProcessObserver } from '../../process/process-manager.ts';
+import type { ProcessSummary } from '../../process/process-summary.ts';
 import type { LimitReason, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { limitExceeded, processDriven } from '../../protocol/errors.ts';
+import type { Recording } from '../../recording/recording.ts';
 import {
   ATTACHMENTS_PER_PROCESS,
   CATCH_UP_PAGE_BYTES,
@@ -14,41 +16,8 @@ import { AttachmentAnnouncer } from './attachment-announcer.ts';
 import { type ClosedEvent, type EventSource, EventStream, type ExitEvent } from './event-stream.ts';
 import { type Follower, type FollowerSink, type Role, shownName } from './follower.ts';
 import { OutputWindow } from './output-window.ts';
-import { type Dialect, OutputBroadcast, processNotifier } from './process-events.ts';
-
-/** The session that started a process, and the id that its client chose. */
-export interface HomeSession extends FollowerSink {
-  /** The processes that the session knows by an id of its own. */
-  readonly shared: Map<string, SharedProcess>;
-  /** Processes that are gone, by their former ids, whose end the client does not have yet because its connection does not keep up. */
-  readonly ending: Map<string, SharedProcess>;
-}
-
-/** What identifies a process on the server. */
-interface SharedProcessIdentity {
-  readonly ref: string;
-  /** Its position in listings: a number that increases with every start. */
-  readonly position: number;
-  readonly owner: string;
-  readonly name: string | null;
-  readonly lifetime: 'session' | 'detached';
-  readonly processId: string;
-  /** The flow-control window of the session; null is none. */
-  readonly windowBytes: number | null;
-  readonly dialect: Dialect;
-  readonly session: HomeSession;
-  /** Where it runs, and its id there. */
-  readonly manager: ProcessManager;
-  readonly key: string;
-  /** What it may use together with other processes; null is no limit. */
-  readonly limits: SessionLimits | null;
-}
-
-/** The directory that a process is listed in. */
-interface Directory {
-  entered(process: SharedProcess): void;
-  left(process: SharedProcess): void;
-}
+import { OutputBroadcast, processNotifier } from './process-events.ts';
+import type { Directory, HomeSession, SharedProcessIdentity } from './process-identity.ts';
 
 /**
  * A process as all clients of the server see it. It sends the events to the session that started it and to attached connections. One of
@@ -73,6 +42,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #lifetime: 'session' | 'detached';
   #manager: ProcessManager;
   #key: string;
+  /** Null when the process is not recorded. */
+  recording: Recording | null = null;
   readonly #directory: Directory;
   readonly #attached = new Set<Follower>();
   /** Null once the session is over. */
@@ -283,6 +254,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       this.#home.announced = 'never';
       this.#home.windowBytes = null;
       this.#home.stream.timed = false;
+      const change = this.#home.sink.attached ? 'connected' : 'disconnected';
+      this.recording?.marker(`${change}: ${shownName(this.#home)}`);
     }
     this.#updateDelivery();
     if (this.#wasShared) this.#announcer.changed();
@@ -331,12 +304,15 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   started(process: ManagedProcess): void {
     this.#process = process;
+    process.tap(this.recording);
     if (process.size !== null) this.textStream = 'pty';
   }
 
   /** Followers that are behind get the exit and the end without the output before it. */
   removed(): void {
     this.#lastSeq = this.nextSeq - 1;
+    // Where something keeps the output open, the process does not close.
+    if (this.#process !== null) void this.recording?.end();
     this.#process = null;
     this.#directory.left(this);
     const home = this.#home;

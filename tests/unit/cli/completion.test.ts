@@ -9,7 +9,7 @@ async function complete(...words: string[]) {
 
 test.each<[string[], string[]]>([
   [['tok'], ['token']],
-  [['con'], ['config', 'connect']],
+  [['con'], ['console', 'config', 'connect']],
   [['nothing', ''], []],
   [
     ['completion', ''],

@@ -1,6 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   MAX_SESSIONS,
+  MAX_SOCKETS_PER_SESSION,
   MAX_TICKETS_PER_SESSION,
   SESSION_IDLE_MS,
   SESSION_MAX_MS,
@@ -65,6 +66,30 @@ describe('websockets', () => {
     await browser.post('sign-out');
     expect(closedLinks).toHaveLength(MAX_TICKETS_PER_SESSION);
   });
+});
+
+test('a browser has a limited number of websockets', async () => {
+  const { signedIn } = await start();
+  const browser = await signedIn();
+  for (let open = 0; open < MAX_SOCKETS_PER_SESSION; open++) await browser.connect(await browser.ticket());
+  expect(await browser.post('ticket')).toMatchObject({ status: 503, json: { error: 'busy' } });
+});
+
+test('an invalid websocket request uses the ticket up and closes its connection', async () => {
+  const { signedIn, closedLinks, origin } = await start();
+  const browser = await signedIn();
+  const ticket = await browser.ticket();
+  const headers = {
+    origin,
+    connection: 'Upgrade',
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'too short',
+    'sec-websocket-protocol': `exec-server, ticket.${ticket}`,
+  };
+  expect((await browser.get('connect', headers)).status).toBe(400);
+  await vi.waitFor(() => expect(closedLinks).toEqual(['one']));
+  await expect(browser.connect(ticket)).rejects.toThrow('401');
 });
 
 describe('a session ends', () => {

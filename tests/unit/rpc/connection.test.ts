@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
@@ -368,59 +368,4 @@ test('bytes among the params of a call are sent as base64', async () => {
   await received.untilMessages(1);
   expect(received.messages).toEqual(['{"id":1,"method":"m","params":{"more":1,"data":"YWJj"}}']);
   connection.abandon({ code: 1000, reason: '' });
-});
-
-describe('on a transport that carries bytes', () => {
-  function connectPair() {
-    const options = { limits: DEFAULT_MESSAGE_LIMITS, outboundHighWaterBytes: 1_000, maxResponseBytes: 10 };
-    const [ours, theirs] = createMemoryPair({ carriesBytes: true });
-    const [client, server] = [new RpcConnection(ours, options), new RpcConnection(theirs, options)];
-    const [clientEvents, serverEvents] = [new Recorder(), new Recorder()];
-    client.open(clientEvents);
-    server.open(serverEvents);
-    return { client, server, clientEvents, serverEvents };
-  }
-
-  test('a request has them beside its params', async () => {
-    const { client, serverEvents } = connectPair();
-    void client.call('m', { data: Buffer.from('abc'), more: 1 }).catch(() => {});
-    await nextTurn();
-    const [request] = serverEvents.requests;
-    expect(request).toMatchObject({ params: { data: '', more: 1 }, bulk: { field: 'data', problem: null } });
-    expect(Buffer.from(request!.bulk!.bytes).toString()).toBe('abc');
-    expect(request!.bulk!.text()).toBe('YWJj');
-    expect(request!.bytes).toBeGreaterThan('{"id":1,"method":"m"}'.length + 3);
-    client.abandon({ code: 1000, reason: '' });
-  });
-
-  test('results and notifications have them in place of base64', async () => {
-    const { client, server, clientEvents } = connectPair();
-    const buffer = Buffer.from('abc');
-    let rest = Buffer.from('def');
-    const read = async (into: Buffer) => {
-      const length = rest.copy(into);
-      rest = rest.subarray(length);
-      return length;
-    };
-    const source = { read, close: async () => {} };
-    const whole = client.call('whole');
-    const streamed = client.call('streamed');
-    void server.respond(
-      '1' as RequestId,
-      new Base64Result('{"data":"', buffer, '"}', { release: () => buffer.fill('x') }),
-    );
-    const result = new StreamedResult('{"data":"', Buffer.from('abc'), source, '","eof":true}');
-    await server.respond('2' as RequestId, result);
-    expect(server.sendBulkBytes(() => '{"method":"out","params":{"chunk":""}}', 'chunk', buffer)).toBe(true);
-    expect(await whole).toEqual({ data: Buffer.from('abc') });
-    expect(await streamed).toEqual({ data: Buffer.from('abcdef'), eof: true });
-    await nextTurn();
-    expect(clientEvents.notifications).toMatchObject([{ params: { chunk: Buffer.from('xxx') } }]);
-  });
-
-  test('a result that is too large is refused', () => {
-    const { server } = connectPair();
-    const result = new Base64Result('{"data":"', Buffer.alloc(11), '"}');
-    expect(() => server.respond('1' as RequestId, result)).toThrow('the response has 11 bytes');
-  });
 });

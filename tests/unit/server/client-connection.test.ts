@@ -58,6 +58,8 @@ const params: Readonly<Record<string, unknown>> = {
   'fs/search': { path: 'file:///', pattern: 'x' },
   'http/request': { method: 'GET', url: 'http://127.0.0.1:1/', requestId: 'r' },
   'process/consumed': { processId: 'p', seq: 1 },
+  'recordings/list': {},
+  'recordings/read': { recordingId: 'r' },
   'tcp/connect': { streamId: 's', port: 1 },
   'tcp/data': { streamId: 's', chunk: '' },
   'tcp/end': { streamId: 's' },

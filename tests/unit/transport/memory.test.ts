@@ -74,9 +74,19 @@ test('bytes arrive beside their message, in order, where the pair carries bytes'
   const [left, right] = createMemoryPair({ carriesBytes: true });
   const events = RecordedEvents.of(right);
   left.send('first');
-  left.sendBytes?.({ text: '{"params":{"chunk":""}}', field: 'chunk', bytes: Buffer.from('abc') });
+  left.sendBytes?.({ text: '{}', bytes: Buffer.from('abc') });
+  const reused = Buffer.from('def');
+  left.sendBytes?.({ text: '{}', bytes: reused }, () => reused.fill('x'));
+  left.sendPart(Buffer.from([0, 0, 0, 2, 0x7b]), false, undefined, true);
+  left.sendPart(Buffer.from('}ghi'), true, undefined, true);
   left.send('last');
   await events.untilMessages(2);
-  expect(events.log).toEqual(['message first', 'bytes chunk abc', 'message last']);
+  expect(events.log).toEqual([
+    'message first',
+    'bytes {} abc',
+    'bytes {} def',
+    'bytes {} ghi',
+    'message last',
+  ]);
   expect(createMemoryPair()[0].sendBytes).toBeUndefined();
 });

@@ -30,8 +30,8 @@ export class RecordedEvents implements TransportEvents {
     this.#add(`message ${text}`);
   }
 
-  bytesMessage({ field, bytes }: BytesMessage): void {
-    this.#add(`bytes ${field} ${Buffer.from(bytes)}`);
+  bytesMessage({ text, bytes }: BytesMessage): void {
+    this.#add(`bytes ${text} ${Buffer.from(bytes)}`);
   }
 
   undecodable(reason: string): void {

@@ -61,18 +61,30 @@ export async function* localNames(directory: LocalPath): AsyncGenerator<Buffer, 
   }
 }
 
-/** Reads an open file in blocks. A block is valid until the next one is requested. */
+/** Reads an open file in blocks, one of them ahead. A block is valid until the next one is requested. */
 export async function* localBlocks(
   path: LocalPath,
   file: FileHandle,
   offset: number,
 ): AsyncGenerator<Buffer, void> {
-  const block = Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES);
-  for (let position = offset; ; ) {
-    const { bytesRead } = await onLocal('read', path, () => file.read(block, 0, block.length, position));
-    if (bytesRead === 0) return;
-    yield block.subarray(0, bytesRead);
-    position += bytesRead;
+  const read = (into: Buffer, position: number) =>
+    onLocal('read', path, () => file.read(into, 0, into.length, position));
+  let [block, ahead] = [Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES), Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES)];
+  let reading = read(block, offset);
+  try {
+    for (let position = offset; ; ) {
+      const { bytesRead } = await reading;
+      if (bytesRead === 0) return;
+      position += bytesRead;
+      reading = read(ahead, position);
+      // It is awaited later, or not at all when the caller stops here.
+      reading.catch(() => {});
+      yield block.subarray(0, bytesRead);
+      [block, ahead] = [ahead, block];
+    }
+  } finally {
+    // The caller closes the file next.
+    await reading.catch(() => {});
   }
 }
 

@@ -1,5 +1,8 @@
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { JsonOutput, PlainOutput, StandardStreams } from '../../../../src/cli/programs/program-output.ts';
 
 function captured() {
@@ -68,6 +71,48 @@ test('a reader that is gone is reported, and writing to it does nothing', async 
   const streams = new StandardStreams(closed, new PassThrough());
   await streams.toStdout('abc');
   await streams.readerGone;
+  await streams.toStdout('more');
+  await streams.flush();
+});
+
+/** A stream to a file, as Node makes it for stdout and stderr. */
+function fileStream(flags: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'program-output-'));
+  const path = join(folder, 'file');
+  closeSync(openSync(path, 'w'));
+  const fd = openSync(path, flags);
+  onTestFinished(() => {
+    closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+  const write: Writable['_write'] = (chunk: Buffer, _encoding, done) => {
+    writeSync(fd, chunk);
+    done();
+  };
+  return { path, stream: Object.assign(new Writable({ write }), { fd }) };
+}
+
+test('stdout and stderr in one file keep their order, and everything is written at the end', async () => {
+  const { path, stream } = fileStream('w');
+  const streams = new StandardStreams(stream, stream);
+  const large = 'x'.repeat(300_000);
+  for (const letter of ['a', 'b', 'c']) {
+    await streams.toStdout(`${letter}${large}`);
+    await streams.toStdout('.');
+    await streams.toStderr(letter.toUpperCase());
+  }
+  await streams.toStdout('end');
+  await streams.flush();
+  expect(readFileSync(path, 'utf8').replaceAll(large, '-')).toBe('a-.Ab-.Bc-.Cend');
+});
+
+test('reports a file that cannot be written, and takes what follows', async () => {
+  const { stream } = fileStream('r');
+  const streams = new StandardStreams(stream, new PassThrough());
+  await streams.toStdout('lost');
+  await streams.flush();
+  await streams.readerGone;
+  expect(streams.failure?.message).toMatch(/^cannot write to stdout: EBADF/);
   await streams.toStdout('more');
   await streams.flush();
 });

@@ -24,6 +24,8 @@ test('only calls without side effects are retryable', () => {
     'process/screen',
     'process/snapshot',
     'process/wait',
+    'recordings/list',
+    'recordings/read',
   ]);
 });
 

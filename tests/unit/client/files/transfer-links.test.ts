@@ -13,27 +13,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ExecutorFileSystem, ListResult } from '../../../../src/client/backend.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { ListResult } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
-import { NodeFiles } from '../../../../src/client/files/node-files.ts';
-import { LocalEnvironment } from '../../../../src/environment/local-environment.ts';
-import { Scratch } from '../../files/local/scratch.ts';
+import { transferFixture, unsupported } from './transfer-fixture.ts';
 
-const environment = new LocalEnvironment();
-afterAll(() => environment.dispose());
-const scratch = new Scratch();
-const at = (name: string): string => scratch.at(name);
-const real = environment.fileSystem;
+const { at, real, filesWith, environment } = transferFixture();
 
-/** The files of this machine, with some operations replaced. */
-function filesWith(operations: Partial<ExecutorFileSystem>): NodeFiles {
-  return new NodeFiles({ fileSystem: { ...real, ...operations }, defaultDirectory: async () => null });
-}
-
-const unsupported = async () => {
-  throw new ClientError('unsupported', 'the server cannot do that');
-};
 const all = { list: unsupported, setAttributes: unsupported, createLink: unsupported };
 /** A server without attributes, which cannot report links that lead nowhere. */
 const plain = filesWith({

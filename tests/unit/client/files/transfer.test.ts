@@ -8,10 +8,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ExecutorFileSystem } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
-import { NodeFiles } from '../../../../src/client/files/node-files.ts';
 import { Transfer } from '../../../../src/client/files/transfer/transfer.ts';
 import type { TransferProgress } from '../../../../src/client/files/transfer-result.ts';
 import {
@@ -19,25 +18,12 @@ import {
   TRANSFER_LISTED_PATHS,
   TRANSFER_RETRIES,
 } from '../../../../src/client/limits.ts';
-import { LocalEnvironment } from '../../../../src/environment/local-environment.ts';
 import { descriptorsOf } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { Scratch } from '../../files/local/scratch.ts';
+import { transferFixture, unsupported } from './transfer-fixture.ts';
 
-const environment = new LocalEnvironment();
-afterAll(() => environment.dispose());
-const scratch = new Scratch();
-const at = (name: string): string => scratch.at(name);
-const real = environment.fileSystem;
+const { at, real, filesWith, environment } = transferFixture();
 
-/** The files of this machine, with some operations replaced. */
-function filesWith(operations: Partial<ExecutorFileSystem>): NodeFiles {
-  return new NodeFiles({ fileSystem: { ...real, ...operations }, defaultDirectory: async () => null });
-}
-
-const unsupported = async () => {
-  throw new ClientError('unsupported', 'the server cannot do that');
-};
 const inPlaceOnly: ExecutorFileSystem['replaceFile'] = (path, content, options) =>
   options?.atomic === false ? real.replaceFile(path, content, options) : unsupported();
 
@@ -311,28 +297,31 @@ test.each(['upload', 'download'] as const)(
     const content = Buffer.alloc(20 * MIB, 'abcdefg');
     writeFileSync(at('source'), content);
     let cuts = 0;
-    const cut = () => {
+    const cut = async (sent: number) => {
       cuts++;
-      // The last blocks are lost with the connection.
       const part = at(readdirSync(at('.')).find((name) => name.endsWith('.part'))!);
-      truncateSync(part, statSync(part).size - 2 * MIB);
+      await waitFor('the last blocks', () => statSync(part).size === sent);
+      // The last blocks are lost with the connection.
+      truncateSync(part, sent - 2 * MIB);
       return new ClientError('brokenPipe', 'the connection was lost');
     };
     /** Breaks off three times, each time after some blocks. */
-    async function* broken(blocks: AsyncIterable<Uint8Array>) {
+    async function* broken(blocks: AsyncIterable<Uint8Array>, offset = 0) {
       let left = 6;
+      let sent = offset;
       for await (const block of blocks) {
-        if (cuts < 3 && left-- === 0) throw cut();
+        if (cuts < 3 && left-- === 0) throw await cut(sent);
         yield block;
+        sent += block.length;
       }
     }
     const files = filesWith({
-      readFileStream: (path, options) => broken(real.readFileStream(path, options)),
+      readFileStream: (path, options) => broken(real.readFileStream(path, options), options?.offset),
       replaceFile: (path, given, options) => {
         if (typeof given !== 'function') return real.replaceFile(path, given, options);
         const brokenContent: typeof given = async (part) => {
           const { offset, content: blocks } = await given(part);
-          return { offset, content: broken(blocks as AsyncIterable<Uint8Array>) };
+          return { offset, content: broken(blocks as AsyncIterable<Uint8Array>, offset) };
         };
         return real.replaceFile(path, brokenContent, options);
       },

@@ -30,15 +30,11 @@ async function startServer() {
   return { port: (tap.address() as AddressInfo).port, wire: () => Buffer.concat(raw), frames };
 }
 
-test.each([
-  ['127.0.0.1', true],
-  // The same machine, but not recognizable as loopback by its name.
-  ['0.0.0.0', false],
-])('masks frames to %s with zeros: %s', async (host, readable) => {
+test('masks frames, also on the loopback interface', async () => {
   const { port, wire, frames } = await startServer();
   const { signal } = new AbortController();
   const socket = await openRendezvous(
-    `ws://${host}:${port}`,
+    `ws://127.0.0.1:${port}`,
     { text: 'refuse', env: {}, tls: undefined },
     signal,
   );
@@ -47,5 +43,5 @@ test.each([
   socket.send(FRAME);
   await waitFor('the frame', () => frames.length > 0);
   expect(frames[0]).toEqual(FRAME);
-  expect(wire().includes(FRAME)).toBe(readable);
+  expect(wire().includes(FRAME)).toBe(false);
 });

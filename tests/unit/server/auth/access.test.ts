@@ -6,6 +6,7 @@ import {
   accessKey,
   FULL_ACCESS,
   isUnlimited,
+  readOnlyAccess,
   requireAccess,
 } from '../../../../src/server/auth/access.ts';
 
@@ -28,7 +29,7 @@ function allowed(given: Access, mode = 'read'): Method[] {
 }
 
 const OPEN_TO_ALL = ['initialize', 'environment/info', 'environment/status'];
-const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command)\//.test(name));
+const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command|recordings)\//.test(name));
 const READING = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
@@ -41,9 +42,10 @@ const WRITING = [
   ...['setAttributes', 'createLink'],
 ].map((name) => `fs/${name}`);
 const NETWORK = METHOD_NAMES.filter((name) => /^(?:http|tcp|ports)\//.test(name));
-const OBSERVING = ['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map(
-  (name) => `process/${name}`,
-);
+const OBSERVING = [
+  ...['attach', 'detach', 'list', 'read', 'screen', 'snapshot', 'wait'].map((name) => `process/${name}`),
+  ...['recordings/list', 'recordings/read'],
+];
 const NOT_RESTRICTABLE = [
   'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
@@ -100,4 +102,22 @@ test('connections with the same rights have the same key', () => {
   expect(accessKey(access({ observe: true }))).not.toBe(accessKey(access({})));
   const below = nativePathOfText('/srv');
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'read', below })));
+});
+
+test.each<[string, Partial<Access>, readonly string[]]>([
+  ['everything', FULL_ACCESS, [...READING, ...OBSERVING]],
+  ['everything of its own', { ...FULL_ACCESS, observe: false }, [...READING, ...OBSERVING]],
+  ['exec', { exec: true }, OBSERVING],
+  ['files', { files: 'write' }, READING],
+  ['net', { net: true }, []],
+])('without the rights to change anything, %s allows to look', (_, parts, methods) => {
+  const reduced = readOnlyAccess(access(parts));
+  expect(sorted(allowed(reduced))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
+  expect(allowed(reduced, 'replace')).not.toContain('fs/open');
+  expect(reduced.observe).toBe(access(parts).observe);
+  expect(readOnlyAccess(reduced)).toEqual(reduced);
+});
+
+test('a session without the rights to change anything is not one with them', () => {
+  expect(accessKey(readOnlyAccess(FULL_ACCESS))).not.toBe(accessKey(FULL_ACCESS));
 });

@@ -29,6 +29,7 @@ const START: CheckedStart = {
   name: null,
   lifetime: { type: 'session' },
   windowBytes: null,
+  record: null,
   limits: null,
   sandbox: null,
   networkProxy: null,
@@ -79,7 +80,12 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
     directory: {
       enter: () => ({ manager: session.processes, limits: session.limits, key: 'p', ref: 'r' }),
     },
-    config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
+    config: {
+      retainedOutputBytesPerProcess: 1,
+      retainedChunksPerProcess: 1,
+      snapshotHeadBytes: 0,
+      recordDir: '',
+    },
     connection: { notify: () => {} },
     files: { changesDone: () => null },
     quotas: { enterProcess: () => ({ started: () => {}, release: releaseQuota }) },

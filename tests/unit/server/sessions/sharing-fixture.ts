@@ -4,7 +4,7 @@ import { ConnectionProcesses } from '../../../../src/server/sessions/connection-
 import type { Session } from '../../../../src/server/sessions/session.ts';
 import type { SharedProcess } from '../../../../src/server/sessions/shared-process.ts';
 import { FakeChild } from '../../process/fake-child.ts';
-import { createRegistry, PEER } from './registry-fixture.ts';
+import { createRegistry, PEER, settled } from './registry-fixture.ts';
 
 type Message = { readonly method: string; readonly params: Readonly<Record<string, unknown>> };
 
@@ -132,4 +132,21 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
     return { process, child };
   };
   return { registry, directory: registry.directory, records, connect, run };
+}
+
+/** How long a closed process of {@link viewed} is kept. */
+export const VIEWED_RETENTION_MS = 30_000;
+
+/** A process of one client, and another client that views it. */
+export async function viewed(options: { tailBytes?: number; nextSeq?: number; sharing?: boolean } = {}) {
+  const sharing = createSharing({ closedProcessRetentionMs: VIEWED_RETENTION_MS });
+  const owner = sharing.connect('owner', { sharing: options.sharing ?? true });
+  const viewer = sharing.connect('viewer');
+  const { process, child } = await sharing.run(owner, 'p', options);
+  viewer.attach(process, options);
+  await settled();
+  const write = (...texts: string[]) => {
+    for (const text of texts) child.stdout.write(text);
+  };
+  return { ...sharing, owner, viewer, process, child, write, events: () => viewer.peer.events(process.ref) };
 }

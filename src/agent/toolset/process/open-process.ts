@@ -1,0 +1,113 @@
+import { ClientError } from '../../../client/errors.ts';
+import type { ExecProcess, ProcessInfo } from '../../../environment/index.ts';
+import { type Call, requestOptions } from '../call.ts';
+import { ToolFailure } from '../failure.ts';
+import { text } from '../parameters.ts';
+import { type Position, positionOf, START } from './cursor.ts';
+
+/** The parameter that names a process. */
+export const PROCESS = text(
+  'The process: its reference from an earlier answer or from list_processes, or its name.',
+);
+
+/** The parameter that says where output begins. */
+export const CURSOR = text(
+  'Where to begin: the cursor of an earlier answer about this process. Default: after the output that you already have.',
+);
+
+/** Finds a process. Throws ToolFailure when there is none. */
+export async function findProcess(
+  call: Call,
+  refOrName: string,
+): Promise<ProcessInfo & { readonly ref: string }> {
+  if (refOrName === '') throw new ToolFailure('The process is empty. list_processes shows what there is.');
+  try {
+    const info = await call.target.environment.processes.get(refOrName, requestOptions(call));
+    if (info.ref !== null) return { ...info, ref: info.ref };
+  } catch (error) {
+    if (!(error instanceof ClientError) || error.kind !== 'notFound') throw error;
+  }
+  throw unknownProcess(call, refOrName);
+}
+
+/** Where a call begins to read: at its cursor, else behind what earlier calls have returned, else at the beginning. */
+export function startOf(call: Call, ref: string, cursor: string | undefined): Position {
+  if (cursor !== undefined) return positionOf(cursor);
+  return call.positions.get(call.target.name, ref) ?? START;
+}
+
+/** Attaches to a process, lets `use` work with it, and detaches. The process keeps running. */
+export async function withAttached<T>(
+  call: Call,
+  { ref, nextSeq }: ProcessInfo & { readonly ref: string },
+  { afterSeq, drive = false }: { readonly afterSeq: number; readonly drive?: boolean },
+  use: (process: ExecProcess) => Promise<T>,
+): Promise<T> {
+  if (afterSeq >= nextSeq) {
+    throw new ToolFailure(
+      `The cursor is behind the end of the output of process ${ref}: it belongs to another process. Leave it out.`,
+    );
+  }
+  const role = drive ? ({ role: 'driver', takeOver: true } as const) : ({ role: 'viewer' } as const);
+  const process = await attach(call, ref, { ...role, afterSeq });
+  try {
+    return await use(process);
+  } finally {
+    detach(call, ref, process);
+  }
+}
+
+/** Detaches from a process in the background. It keeps running. */
+export function detach({ locks, target }: Call, ref: string, process: ExecProcess): void {
+  if (process.state.closed) return;
+  locks.attachments.run(`${target.name} ${ref}`, () => process.detach()).catch(() => {});
+}
+
+/**
+ * Runs a request that needs the control of a process. A connection that is attached to the process as a viewer, for another call, has to
+ * become its driver for that.
+ */
+export async function controlling(
+  call: Call,
+  ref: string,
+  request: () => Promise<unknown>,
+  driven: (process: ExecProcess) => Promise<unknown>,
+): Promise<void> {
+  try {
+    await request();
+  } catch (error) {
+    if (!(error instanceof ClientError) || error.kind !== 'conflict') throw error;
+    const process = await attach(call, ref, { role: 'driver', takeOver: true });
+    try {
+      await driven(process);
+    } finally {
+      detach(call, ref, process);
+    }
+  }
+}
+
+async function attach(
+  call: Call,
+  ref: string,
+  options: { readonly role: 'viewer' | 'driver'; readonly takeOver?: boolean; readonly afterSeq?: number },
+): Promise<ExecProcess> {
+  const { locks, target, signal } = call;
+  const { processes } = target.environment;
+  try {
+    return await locks.attachments.run(
+      `${target.name} ${ref}`,
+      () => processes.attach(ref, { ...options, ...requestOptions(call) }),
+      signal,
+    );
+  } catch (error) {
+    if (error instanceof ClientError && error.kind === 'notFound') throw unknownProcess(call, ref);
+    throw error;
+  }
+}
+
+function unknownProcess({ target }: Call, refOrName: string): ToolFailure {
+  return new ToolFailure(
+    `The environment "${target.name}" has no process ${JSON.stringify(refOrName.slice(0, 100))}. It never existed, or it ended and its output has expired. list_processes shows what there is.`,
+    { kind: 'notFound' },
+  );
+}

@@ -1,0 +1,130 @@
+import type { Answer, Call } from '../call.ts';
+import { integer } from '../parameters.ts';
+import { resourceOf } from '../resource-uri.ts';
+import { bytesOfTokens, modelOutput } from '../text/budget.ts';
+import { cursorOf, type Position } from './cursor.ts';
+import type { CollectedOutput } from './output-window.ts';
+
+/** The parameter that limits the output. */
+export const MAX_TOKENS = integer('Tokens of output to return. More is shortened in the middle.', {
+  minimum: 0,
+});
+
+/** What an answer says about a process. */
+export interface ProcessFacts {
+  readonly ref: string;
+  readonly name: string | null;
+  /** Null while the program runs. */
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  /** The limit of the server that ended the program. */
+  readonly reason: string | null;
+  /** All its output has arrived. */
+  readonly closed: boolean;
+}
+
+/** An answer with output of a process: its state, the output, and what to call next. */
+export function processAnswer(
+  call: Call,
+  facts: ProcessFacts,
+  output: CollectedOutput,
+  details: {
+    readonly from: Position;
+    /** What the model has asked for. */
+    readonly maxTokens: number | undefined;
+    /** Whether the call was cancelled. */
+    readonly isCancelled?: boolean;
+    /** What happened, before the state. */
+    readonly event?: string;
+    readonly structured?: Readonly<Record<string, unknown>>;
+    readonly next?: string;
+    readonly isError?: boolean;
+  },
+): Answer {
+  const { ref, name, exitCode, signal, reason, closed } = facts;
+  const budgetBytes = budgetOf(call, details.maxTokens);
+  const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
+  call.positions.set(call.target.name, ref, output.next);
+  const cursor = cursorOf(output.next);
+  const from = cursorOf(details.from);
+  const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
+  const lost = lossText(output.lostBytes);
+  const lines = [
+    ...(details.isCancelled ? [CANCELLED] : []),
+    ...(details.event === undefined ? [] : [details.event]),
+    stateText(facts),
+    ...(lost === null ? [] : [lost]),
+    ...(shown.isBinary ? [BINARY_HINT] : []),
+    `Next cursor: ${cursor}`,
+    next,
+    shown.text === '' ? 'Output: (none)' : `Output:\n${shown.text}`,
+  ];
+  const omitted = shown.omittedBytes > 0 || shown.isBinary;
+  return {
+    text: lines.join('\n'),
+    ...(details.isError === undefined ? {} : { isError: details.isError }),
+    structured: {
+      environment: call.target.name,
+      process: ref,
+      ...(name === null ? {} : { name }),
+      state: exitCode === null ? 'running' : 'exited',
+      exit_code: exitCode,
+      ...(signal === null ? {} : { signal }),
+      ...(reason === null ? {} : { ended_by_limit: reason }),
+      ...(exitCode !== null && !closed ? { output_open: true } : {}),
+      ...(details.isCancelled && { cancelled: true }),
+      ...details.structured,
+      output: shown.text,
+      from_cursor: from,
+      next_cursor: cursor,
+      omitted_bytes: shown.omittedBytes,
+      lost_bytes: output.lostBytes,
+      next,
+    },
+    resources: omitted ? [resourceOf(call.target.name, { type: 'output', ref })] : [],
+  };
+}
+
+/** Bytes of output that a call may return. */
+export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined): number {
+  return bytesOfTokens(Math.min(wanted ?? maxOutputTokens, maxOutputTokens));
+}
+
+const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
+
+/** The state of a process in one sentence. */
+export function stateText({ ref, name, exitCode, signal, reason, closed }: ProcessFacts): string {
+  const shown = `Process ${ref}${name === null ? '' : ` (${name})`}`;
+  if (exitCode === null) return `${shown} is running.`;
+  const cause =
+    reason !== null
+      ? `, because it exceeded its ${LIMITS.get(reason) ?? reason} limit`
+      : signal !== null
+        ? ` (${signal})`
+        : '';
+  const open = closed ? '' : '; a program that it started is still running and may write more output';
+  return `${shown} exited with code ${exitCode}${cause}${open}.`;
+}
+
+const LIMITS: ReadonlyMap<string, string> = new Map([
+  ['oom', 'memory'],
+  ['timeout', 'time'],
+  ['idle', 'idle time'],
+  ['outputLimit', 'output'],
+]);
+
+const BINARY_HINT =
+  'The output is not text. Write it to a file, or convert it, for example with xxd or base64.';
+
+function lossText(bytes: number | null): string | null {
+  if (bytes === 0) return null;
+  return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part.`;
+}
+
+function nextStep({ ref, exitCode }: ProcessFacts, isShortened: boolean, from: string): string {
+  const rest = isShortened
+    ? ` read_output with process "${ref}" and cursor "${from}" shows what is omitted.`
+    : '';
+  if (exitCode !== null) return isShortened ? `Next:${rest}` : 'Next: nothing; the program has ended.';
+  return `Next: wait_process with process "${ref}" waits for its end, a text or a port; write_stdin types into it; kill_process ends it.${rest}`;
+}

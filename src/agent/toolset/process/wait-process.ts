@@ -1,0 +1,153 @@
+import { sleep } from '../../../base/abort.ts';
+import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
+import { DEFAULT_WAIT_MS, MAX_WAIT_MS, PORT_POLL_MS } from '../limits.ts';
+import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
+import { OutputMatcher } from '../text/output-matcher.ts';
+import { type Collected, collect } from './collect.ts';
+import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
+import { MAX_TOKENS, processAnswer } from './process-answer.ts';
+
+const PARAMETERS = {
+  process: PROCESS,
+  pattern: text(
+    'Also return when this text is in the output. Earlier output counts too, unless a cursor is given.',
+  ),
+  regex: flag('Whether the pattern is a JavaScript regular expression. Default false: it is a plain text.'),
+  port: integer('Also return when the process listens on this TCP port.', { minimum: 1, maximum: 65_535 }),
+  timeout_ms: integer(
+    `Milliseconds to wait, at most ${MAX_WAIT_MS}; ${DEFAULT_WAIT_MS} by default. Call again to wait longer.`,
+    { minimum: 0, maximum: MAX_WAIT_MS },
+  ),
+  cursor: CURSOR,
+  max_output_tokens: MAX_TOKENS,
+} as const;
+
+type Arguments = ArgumentsOf<typeof PARAMETERS, 'process'>;
+
+export const WAIT_PROCESS = defineTool({
+  name: 'wait_process',
+  title: 'Wait for a process',
+  description:
+    'Waits until a process ends, a text is in its output, or it listens on a port, and returns the new output. Says which of them happened, or that the time is up and the process still runs.',
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  parameters: PARAMETERS,
+  required: ['process'],
+  summary: null,
+  run: waitProcess,
+});
+
+async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
+  const { pattern, port } = args;
+  const matcher = pattern === undefined ? null : new OutputMatcher(pattern, args.regex ?? false);
+  const info = await findProcess(call, args.process);
+  const { ref, name } = info;
+  const from = startOf(call, ref, args.cursor);
+  const afterSeq = matcher !== null && args.cursor === undefined ? 0 : from.seq;
+  return withAttached(call, info, { afterSeq }, async (process) => {
+    const listens = port === undefined ? null : new PortWait(call, ref, port);
+    let isEarlier = false;
+    try {
+      const collected = await collect(process, info, call, {
+        from,
+        waitMs: args.timeout_ms ?? DEFAULT_WAIT_MS,
+        ...(matcher !== null && {
+          onOutput: ({ seq, stream, bytes }) => {
+            isEarlier = matcher.push(stream, bytes) && seq <= from.seq;
+            return matcher.found !== null;
+          },
+        }),
+        ...(listens !== null && { stop: listens.found }),
+      });
+      listens?.check();
+      const happened = whatHappened(collected, matcher);
+      return processAnswer(call, { ref, name, ...collected }, collected.output, {
+        from,
+        maxTokens: args.max_output_tokens,
+        isCancelled: happened === 'cancelled',
+        ...(happened !== 'cancelled' && {
+          event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+        }),
+        structured: {
+          happened,
+          ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN), earlier: isEarlier }),
+        },
+      });
+    } finally {
+      listens?.stop();
+    }
+  });
+}
+
+type Happened = 'exit' | 'pattern' | 'port' | 'timeout' | 'cancelled';
+
+function whatHappened({ end, exitCode }: Collected, matcher: OutputMatcher | null): Happened {
+  if (matcher?.found != null) return 'pattern';
+  if (end === 'stopped') return 'port';
+  if (exitCode !== null && end !== 'cancelled') return 'exit';
+  return end === 'cancelled' ? 'cancelled' : 'timeout';
+}
+
+function eventText(
+  happened: Exclude<Happened, 'cancelled'>,
+  { pattern, port }: Arguments,
+  matcher: OutputMatcher | null,
+): string {
+  const wanted = [
+    ...(pattern === undefined ? [] : ['the pattern was found']),
+    ...(port === undefined ? [] : [`it listened on port ${port}`]),
+  ].join(' or ');
+  switch (happened) {
+    case 'pattern':
+      return `Found in the output: ${JSON.stringify(matcher!.found!.slice(0, MAX_SHOWN))}`;
+    case 'port':
+      return `The process listens on port ${port}.`;
+    case 'exit':
+      return wanted === '' ? 'The program has ended.' : `The program ended before ${wanted}.`;
+    case 'timeout':
+      return `The time is up${wanted === '' ? '' : ` before ${wanted}`}; the program still runs. Call wait_process again to wait longer.`;
+  }
+}
+
+const MAX_SHOWN = 200;
+const EARLIER = ' This output was returned before. To wait for new output, pass the next cursor.';
+
+/** Aborts {@link found} when a process listens on a port. */
+class PortWait {
+  readonly #found = new AbortController();
+  readonly #stop = new AbortController();
+  #failure: unknown = null;
+
+  constructor(call: Call, ref: string, port: number) {
+    this.#poll(call, ref, port).catch((error: unknown) => {
+      if (this.#stop.signal.aborted) return;
+      this.#failure = error;
+      this.#found.abort();
+    });
+  }
+
+  get found(): AbortSignal {
+    return this.#found.signal;
+  }
+
+  /** Throws when the ports could not be listed. */
+  check(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #poll(call: Call, ref: string, port: number): Promise<void> {
+    const { signal } = this.#stop;
+    const { processes } = call.target.environment;
+    while (!signal.aborted) {
+      const listed = await processes.list({ ports: true, ...requestOptions({ signal }) });
+      if (listed.find((info) => info.ref === ref)?.ports?.includes(port)) {
+        this.#found.abort();
+        return;
+      }
+      await sleep(PORT_POLL_MS, signal);
+    }
+  }
+}

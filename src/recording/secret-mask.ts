@@ -1,0 +1,151 @@
+import { HIDDEN, type SecretRange, secretRanges } from '../observability/redact.ts';
+import { MASK_CONTEXT_CHARS, MASK_MAX_CONTEXT_CHARS, MASK_WINDOW_CHARS } from './limits.ts';
+
+/** A piece of text on its way through a {@link SecretMask}. */
+export interface MaskedText {
+  /** What is decided. The reader takes it. */
+  ready: string;
+  /** Characters that are not decided yet. */
+  waiting: number;
+}
+
+/**
+ * Masks the secrets in a stream of text, also those that are split over pieces. A line is decided when it ends. A long line is decided
+ * except for its last characters. What was decided before still counts: the rest of a secret is masked too.
+ */
+export class SecretMask {
+  readonly #waiting: MaskedText[] = [];
+  /** Text before {@link #pending} that was decided. */
+  #context = '';
+  #pending = '';
+  /** Whether the context ends within a secret that is masked. */
+  #endsMasked = false;
+
+  /** Adds text. The piece is updated until all of it is decided. */
+  add(text: string): MaskedText {
+    const piece = { ready: '', waiting: text.length };
+    this.#waiting.push(piece);
+    const lineEnd = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1;
+    // What waits has no line end.
+    const lines = lineEnd === 0 ? 0 : this.#pending.length + lineEnd;
+    this.#pending += text;
+    this.#decide(this.#pending.length - lines > 2 * MASK_WINDOW_CHARS ? windowStart(this.#pending) : lines);
+    return piece;
+  }
+
+  /** Decides about everything that waits. */
+  flush(): void {
+    this.#decide(this.#pending.length);
+  }
+
+  #decide(length: number): void {
+    if (length === 0) return;
+    const text = this.#context + this.#pending;
+    const from = this.#context.length;
+    const to = from + length;
+    const parts = secretParts(text).filter(({ start, end }) => start < to && end > from);
+    const markAt = ({ start, secretStart }: SecretPart) => {
+      if (start >= from) return start === secretStart ? start : NOWHERE;
+      return this.#endsMasked ? NOWHERE : from;
+    };
+    const masks = parts.map((part) => ({ ...part, markAt: markAt(part) }));
+    for (let at = from; at < to; ) {
+      const piece = this.#waiting[0]!;
+      const end = Math.min(at + piece.waiting, to);
+      piece.ready += masked(text, at, end, masks);
+      piece.waiting -= end - at;
+      if (piece.waiting === 0) this.#waiting.shift();
+      at = end;
+    }
+    this.#keepContext(text, to, parts.at(-1));
+  }
+
+  #keepContext(text: string, to: number, last: SecretPart | undefined): void {
+    this.#endsMasked = last !== undefined && last.end >= to;
+    const lineEnded = isLineEnd(text.charCodeAt(to - 1));
+    const start = to - (lineEnded ? MASK_CONTEXT_CHARS : MASK_WINDOW_CHARS);
+    // The name before a secret belongs to it.
+    const startOfSecret = this.#endsMasked ? last!.secretStart - MASK_CONTEXT_CHARS : to;
+    const first = Math.max(0, Math.min(start, startOfSecret), to - MASK_MAX_CONTEXT_CHARS);
+    this.#context = text.slice(first, to);
+    this.#pending = text.slice(to);
+  }
+}
+
+/** A part of a secret, between control sequences. */
+interface SecretPart extends SecretRange {
+  readonly secretStart: number;
+}
+
+interface Mask extends SecretPart {
+  /** Where the asterisks are written. */
+  readonly markAt: number;
+}
+
+/** The asterisks were written before. */
+const NOWHERE = -1;
+
+function masked(text: string, from: number, to: number, masks: readonly Mask[]): string {
+  let shown = '';
+  let at = from;
+  for (const { start, end, markAt } of masks) {
+    if (end <= at || start >= to) continue;
+    if (start > at) shown += text.slice(at, start);
+    if (markAt >= from && markAt < to) shown += HIDDEN;
+    at = Math.min(end, to);
+  }
+  return at < to ? shown + text.slice(at, to) : shown;
+}
+
+/**
+ * Finds the secrets in a text as a terminal shows it. Colours and other sequences between the characters do not count. They are no part of a
+ * secret, because a colour that changes within it also holds after it.
+ */
+function secretParts(text: string): SecretPart[] {
+  if (!text.includes('\x1b')) {
+    return secretRanges(text).map((range) => ({ ...range, secretStart: range.start }));
+  }
+  const runs: { readonly from: number; readonly to: number; readonly inPlain: number }[] = [];
+  let plain = '';
+  let from = 0;
+  const keep = (to: number) => {
+    if (to > from) runs.push({ from, to, inPlain: plain.length });
+    plain += text.slice(from, to);
+  };
+  for (const { index, 0: sequence } of text.matchAll(SEQUENCES)) {
+    keep(index);
+    from = index + sequence.length;
+  }
+  keep(text.length);
+  const parts: SecretPart[] = [];
+  let next = 0;
+  for (const { start, end } of secretRanges(plain)) {
+    while (runs[next]!.inPlain + runs[next]!.to - runs[next]!.from <= start) next++;
+    const secretStart = runs[next]!.from + start - runs[next]!.inPlain;
+    for (let index = next; index < runs.length && runs[index]!.inPlain < end; index++) {
+      const run = runs[index]!;
+      const offset = run.from - run.inPlain;
+      const part = {
+        start: Math.max(run.from, start + offset),
+        end: Math.min(run.to, end + offset),
+        secretStart,
+      };
+      parts.push(part);
+    }
+  }
+  return parts;
+}
+
+/** Control sequences and other escapes. What follows the beginning of a title is text. */
+const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])/g;
+
+/** How much of a long line can be decided without its rest. */
+function windowStart(text: string): number {
+  const cut = text.length - MASK_WINDOW_CHARS;
+  // Not between the halves of a surrogate pair.
+  return /[\ud800-\udbff]/.test(text[cut - 1]!) ? cut - 1 : cut;
+}
+
+function isLineEnd(code: number): boolean {
+  return code === 10 || code === 13;
+}

@@ -1,0 +1,131 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { CommandUser } from '../support/private-server.ts';
+import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { CLI } from '../unit/cli/run-cli.ts';
+
+const user = new CommandUser();
+const at = (name: string) => join(user.workspace.path, name);
+const SCRIPT = 'echo "\\033[32mready\\033[0m"; echo API_TOKEN=hunter2; printf "10%%\\r99%%\\n" >&2; exit 4';
+
+beforeAll(async () => {
+  const ran = await user.run(['run', '--record', '--name', 'job', '--', 'sh', '-c', SCRIPT]);
+  expect(ran).toMatchObject({ code: 4, stdout: expect.stringContaining('hunter2') });
+});
+afterAll(() => user.close());
+
+const list = async () => JSON.parse((await user.run(['recordings', '--json'])).stdout);
+
+test('lists recordings, also in ps', async () => {
+  await waitFor('its end', async () => (await list())[0]?.state === 'complete');
+  const { stdout } = await user.run(['recordings']);
+  expect(stdout).toMatch(/^REF +NAME +STATE +AGE +SIZE +COMMAND\n\w{8} +job +complete +\d+s +\d+ B +sh -c/);
+  expect(stdout).toContain('API_TOKEN=***');
+  expect((await user.run(['ps', '-a'])).stdout).toMatch(/ RECORDING +COMMAND\n.* complete +sh -c/);
+  expect((await user.run(['recordings', '-x'])).code).toBe(2);
+});
+
+test('exports the recording by reference or name, its text, and a file', async () => {
+  const [{ ref, path }] = await list();
+  const recording = readFileSync(path, 'utf8');
+  expect(recording).not.toContain('hunter2');
+  for (const operand of [ref, 'job', path]) {
+    expect(await user.run(['export', operand])).toMatchObject({ code: 0, stdout: recording });
+    const text = 'ready\nAPI_TOKEN=***\n99%\n';
+    expect(await user.run(['export', '--txt', operand])).toMatchObject({ code: 0, stdout: text });
+  }
+  const copy = at('copy.cast');
+  expect((await user.run(['export', '-o', copy, 'job'])).code).toBe(0);
+  expect(readFileSync(copy, 'utf8')).toBe(recording);
+  const again = await user.run(['export', '-o', copy, 'job']);
+  expect(again).toMatchObject({
+    code: 125,
+    stderr: expect.stringContaining('copy.cast exists; choose another'),
+  });
+});
+
+test.each([
+  [['export'], 2, "name a file or a recording; 'exec-server recordings' lists them"],
+  [['export', 'a', 'b'], 2, "unexpected argument 'b'; name one recording"],
+  [['export', '--v2', '--txt', 'job'], 2, '--v2 and --txt exclude each other'],
+  [
+    ['export', 'nothing'],
+    125,
+    "no recording of a program with this reference or name; 'exec-server recordings'",
+  ],
+  [['export', './nothing'], 125, 'there is no file ./nothing; write its path'],
+  [['export', '--txt', CLI], 125, 'is wrong: it is not JSON; name a recording'],
+  [['play', 'job'], 2, "play needs a terminal as stdout; 'exec-server export --txt' prints the text"],
+  [['play', '--speed', '0', 'job'], 2, "--speed '0' is not a speed; write a number such as 2 or 0.5"],
+  [['play', '--idle-limit', '5', 'job'], 2, "--idle-limit '5' is not a time"],
+])('%j is refused', async (args, code, message) => {
+  const ran = await user.run(args);
+  expect(ran).toMatchObject({ code, stdout: '' });
+  expect(ran.stderr).toContain(message);
+});
+
+test.skipIf(spawnSync('asciinema', ['--version']).error !== undefined)(
+  'asciinema plays the export in the format v2',
+  async () => {
+    expect((await user.run(['export', '--v2', '-o', at('v2.cast'), 'job'])).code).toBe(0);
+    const env = { PATH: process.env.PATH, HOME: user.workspace.path, LANG: 'C.UTF-8' };
+    const { stdout, status } = spawnSync('asciinema', ['play', '-s', '1000', at('v2.cast')], {
+      encoding: 'utf8',
+      env,
+    });
+    expect(stdout).toBe('\x1b[32mready\x1b[0m\r\nAPI_TOKEN=***\r\n10%\r99%\r\n');
+    expect(status).toBe(0);
+    const header = JSON.parse(readFileSync(at('v2.cast'), 'utf8').split('\n')[0]!);
+    expect(header).toMatchObject({ version: 2, width: 80, height: 24, title: 'job' });
+    const text = 'ready\nAPI_TOKEN=***\n99%\n';
+    expect(await user.run(['export', '--txt', at('v2.cast')])).toMatchObject({ stdout: text });
+  },
+);
+
+describe.skipIf(!HAS_TMUX)('play on a terminal', () => {
+  function terminal(): TmuxTerminal {
+    const env = { ...user.env, HOME: user.workspace.path, ENV: '' };
+    const opened = new TmuxTerminal(user.workspace.path, env);
+    onTestFinished(() => opened.close());
+    return opened;
+  }
+  const command = `${process.execPath} ${CLI}`;
+
+  test('plays a recording of a server, and leaves the terminal as it was', async () => {
+    const tmux = terminal();
+    tmux.line(`clear; ${command} play --speed 100 job; echo code $?; stty -a | tr ' ' '\\n' | grep opost`);
+    await tmux.shows(/^ready\nAPI_TOKEN=\*\*\*\n99%\ncode 0\nopost\n%$/m);
+  });
+
+  test('pauses, steps and quits by keys', async () => {
+    const header = '{"version": 3, "term": {"cols": 80, "rows": 24}}';
+    const steps = ['[0, "o", "one\\r\\n"]', '[600, "o", "two\\r\\n"]', '[600, "o", "\\u001b[?1049hthree"]'];
+    writeFileSync(at('slow.cast'), [header, ...steps, '[600, "o", "four"]', ''].join('\n'));
+    const tmux = terminal();
+    tmux.line(`clear; ${command} play slow.cast; echo code $?`);
+    await tmux.shows(/^one$/m);
+    tmux.type(' .');
+    await tmux.shows(/^two$/m);
+    tmux.type('.');
+    await tmux.shows('three');
+    expect(tmux.isAlternate).toBe(true);
+    tmux.type('q');
+    await tmux.shows(/^one\ntwo\ncode 0\n%$/m);
+  });
+
+  test('a shell is recorded', async () => {
+    const tmux = terminal();
+    tmux.line(`${command} shell --record --name work`);
+    await tmux.shows(/\n.*[$#%]$/);
+    tmux.line('echo in-$((1+1)); exit 3');
+    await waitFor('the recording', async () =>
+      (await list()).some(
+        ({ name, state }: Record<string, string>) => name === 'work' && state === 'complete',
+      ),
+    );
+    expect((await user.run(['export', '--txt', 'work'])).stdout).toContain('in-2');
+  });
+});

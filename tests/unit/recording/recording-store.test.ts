@@ -1,0 +1,109 @@
+import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { createLogger } from '../../../src/observability/log.ts';
+import { defaultDirectory, RecordingStore } from '../../../src/recording/recording-store.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const HOUR = 3_600_000;
+
+function openStore(maxBytes: number, maxAgeMs = Number.POSITIVE_INFINITY) {
+  const directory = mkdtempSync(join(tmpdir(), 'recording-store-'));
+  const log = createLogger('error', () => {});
+  const store = new RecordingStore({ directory, maxRecordingBytes: 2 ** 20, maxBytes, maxAgeMs, log });
+  onTestFinished(async () => {
+    await store.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const ids = () => readdirSync(directory).map((name) => name.replace('.cast', ''));
+  return { store, directory, ids };
+}
+
+function headerOf(owner: string, ref: string) {
+  const term = { cols: 80, rows: 24 };
+  return { version: 3, term, timestamp: 1, exec_server: { ref, owner, tty: true } } as const;
+}
+
+/** Adds a recording of an earlier day that has ended. */
+function add(directory: string, day: number, owner: string, bytes: number, ref = `ref${day}`): string {
+  const id = `2026010${day}T000000000Z-${ref}`;
+  const start = `${JSON.stringify(headerOf(owner, ref))}\n`;
+  const end = '[0, "x", "0"]\n';
+  const output = (length: number) => `[0, "o", ${JSON.stringify('x'.repeat(length))}]\n`;
+  const filled = start + output(bytes - start.length - end.length - output(0).length) + end;
+  writeFileSync(join(directory, `${id}.cast`), filled);
+  return id;
+}
+
+/** Records a program that prints so many bytes. */
+async function record(store: RecordingStore, owner: string, bytes: number): Promise<string> {
+  const recording = store.record({
+    header: headerOf(owner, 'live'),
+    ref: 'live',
+    tty: true,
+    input: false,
+    ended() {},
+  });
+  const events = recording.watch({ output() {}, exited() {}, closed() {} });
+  events.output(1, 'pty', Buffer.from(`${'y'.repeat(bytes)}\n`));
+  events.exited(2, 0, null, false);
+  events.closed(3, null);
+  await recording.end();
+  return recording.recordingId;
+}
+
+test('removes the oldest recordings of the owner that has most when they take too much space', async () => {
+  const { store, directory, ids } = openStore(10_000);
+  const [small] = [add(directory, 1, 'small', 1_000)];
+  const large = [2, 3, 4].map((day) => add(directory, day, 'large', 2_500));
+  const other = join(directory, 'notes.txt');
+  writeFileSync(other, 'x'.repeat(20_000));
+  const live = await record(store, 'new', 3_000);
+  await waitFor('the retention', () => !ids().includes(large[0]!));
+  await store.close();
+  expect(ids().sort()).toEqual([small, large[1], large[2], live, 'notes.txt'].sort());
+});
+
+test('removes recordings that are too old', async () => {
+  const { store, directory, ids } = openStore(2 ** 20, HOUR);
+  const [old, young] = [add(directory, 1, 'me', 1_000), add(directory, 2, 'me', 1_000)];
+  const past = new Date(Date.now() - 2 * HOUR);
+  utimesSync(join(directory, `${old}.cast`), past, past);
+  const live = await record(store, 'me', 10);
+  await waitFor('the retention', () => !ids().includes(old));
+  expect(ids().sort()).toEqual([young, live].sort());
+});
+
+test('stops recordings that run when they alone take too much space', async () => {
+  const { store } = openStore(5_000);
+  const id = await record(store, 'me', 6_000);
+  const found = await store.find(id);
+  expect(found).toMatchObject({ state: 'incomplete' });
+  expect((await store.read(found!, 0, 10_000)).toString()).toContain(
+    'all recordings together take too much space',
+  );
+});
+
+test('describes files by their whole lines', async () => {
+  const { store, directory } = openStore(2 ** 20);
+  const id = add(directory, 1, 'me', 1_000);
+  const path = join(directory, `${id}.cast`);
+  expect(await store.find(id)).toMatchObject({ bytes: 1_000, state: 'complete' });
+  writeFileSync(path, '[0.5, "o", "cut', { flag: 'a' });
+  const torn = await store.find(id);
+  expect(torn).toMatchObject({ bytes: 1_000 });
+  expect((await store.read(torn!, 990, 100)).toString()).toBe(', "x", "0"]\n'.slice(-10));
+  const broken = '20260109T000000000Z-broken';
+  writeFileSync(join(directory, `${broken}.cast`), 'no header\n');
+  expect(await store.find(broken)).toBeNull();
+  expect(await store.find('20260108T000000000Z-missing')).toBeNull();
+  expect(await store.find(`../${id}`)).toBeNull();
+});
+
+test('finds the default directory', () => {
+  expect(defaultDirectory({ XDG_STATE_HOME: '/state' })).toBe('/state/exec-server/recordings');
+  expect(defaultDirectory({ XDG_STATE_HOME: 'relative' })).toMatch(
+    /\/\.local\/state\/exec-server\/recordings$/,
+  );
+});
