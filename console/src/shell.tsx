@@ -85,16 +85,9 @@ export function Shell({
   useTitle(place.view, open?.ref ?? null, environment?.label ?? '');
   return (
     <div class="shell">
-      <a
-        class="skip"
-        href="#main"
-        onClick={(event) => {
-          event.preventDefault();
-          document.getElementById('main')?.focus();
-        }}
-      >
+      <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
         Skip to the content
-      </a>
+      </button>
       <aside class="rail">
         <div class="brand">
           <span class="brand-mark" aria-hidden="true">

@@ -85,7 +85,6 @@ function Node({
   const isFolder = kind === 'directory';
   return (
     <>
-      {/* biome-ignore lint/a11y/useSemanticElements: a tree has no element of its own */}
       <div
         class={selected === path ? 'tree-row selected' : 'tree-row'}
         role="treeitem"

@@ -250,7 +250,6 @@ function Text({ text }: { text: string }): JSX.Element {
   const count = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
   const numbers = Array.from({ length: Math.max(1, count) }, (_, index) => index + 1).join('\n');
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area needs the keyboard
     <div class="file-text mono" tabIndex={0} role="region" aria-label="Content">
       <pre class="numbers" aria-hidden="true">
         {numbers}

@@ -172,13 +172,11 @@ function Audit({ audit }: { audit: MachineReport['audit'] }): JSX.Element {
           </p>
         </Empty>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling area needs the keyboard
         <div class="audit" tabIndex={0} role="region" aria-label="Latest records">
           {audit
             .toReversed()
             .map(auditRow)
             .map(({ time, subject, event, detail }, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: records have no id and never move
               <div key={index} class="audit-row">
                 <span class="dim number">{time}</span>
                 <span class="mono">{event}</span>
