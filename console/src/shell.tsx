@@ -45,8 +45,7 @@ export function Shell({
   useEffect(() => () => workspace.close(), [workspace]);
   const status = useStore(workspace.connection.status);
   const client = useStore(workspace.connection.client);
-  const records =
-    (client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording === true;
+  const records = client?.capabilities.processRecording === true;
 
   useEffect(() => {
     // The address may have changed since, and its event may still be on the way.

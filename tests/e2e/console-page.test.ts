@@ -26,7 +26,11 @@ let page: Page;
 
 beforeAll(async () => {
   if (!hasChromium) return;
-  server = await runServer({ console: true, logLevel: 'error' });
+  server = await runServer({
+    console: true,
+    logLevel: 'error',
+    recordDir: join(folder, 'recordings'),
+  });
   client = await connect(server.url!);
   browser = await TestBrowser.launch();
   page = await openConsole(browser, server);
@@ -170,6 +174,23 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await eventually(() => readdirSync(folder)).toContain('data.bin');
     expect(readFileSync(join(folder, 'data.bin')).equals(content)).toBe(true);
     await page.getByRole('alert').filter({ hasText: 'was not uploaded' }).waitFor();
+  });
+
+  test('records a command and plays the recording', async () => {
+    await startField(page).fill('echo recorded-$((70+7))');
+    await page.getByLabel('Options').click();
+    await page.getByLabel('Record', { exact: true }).check();
+    await page.keyboard.press('Enter');
+    await page.getByText('Exit 0').first().waitFor();
+    await goTo(page, 'recordings');
+    await page.getByRole('link', { name: 'recorded' }).click();
+    await page.locator('.ap-player').getByText('recorded-77').waitFor();
+    await goTo(page, 'recordings');
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download the recording' }).first().click(),
+    ]);
+    expect(readFileSync(await download.path(), 'utf8')).toMatch(/^\{"version":3/);
   });
 
   test('shows the machine', async () => {

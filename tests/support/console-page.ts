@@ -52,11 +52,16 @@ export async function hasRole(page: Page, role: 'driver' | 'viewer'): Promise<vo
   await page.locator(`[data-role=${role}]`).waitFor();
 }
 
-/** Clicks on a text in the terminal. The letters themselves receive no clicks. */
+/** Clicks on a text in the terminal. The letters themselves receive no clicks, and each redraw replaces them. */
 export async function clickText(page: Page, text: string): Promise<void> {
-  const box = await page.locator('.xterm-rows span', { hasText: text }).first().boundingBox();
-  await page.mouse.move(box!.x + 10, box!.y + box!.height / 2);
-  await page.mouse.move(box!.x + 12, box!.y + box!.height / 2);
+  const place = await page.waitForFunction((wanted) => {
+    const spans = [...document.querySelectorAll('.xterm-rows span')];
+    const box = spans.find(({ textContent }) => textContent?.includes(wanted))?.getBoundingClientRect();
+    return box && { x: box.x + 10, y: box.y + box.height / 2 };
+  }, text);
+  const { x, y } = (await place.jsonValue())!;
+  await page.mouse.move(x, y);
+  await page.mouse.move(x + 2, y);
   await page.mouse.down();
   await page.mouse.up();
 }

@@ -181,7 +181,7 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
               Keep stdin open
             </label>
           )}
-          {(client?.capabilities as Readonly<Record<string, boolean>> | undefined)?.processRecording && (
+          {client?.capabilities.processRecording && (
             <label class="check">
               <input
                 type="checkbox"
@@ -238,7 +238,7 @@ function spawnOptions({ tty, name, cwd, env, minutes, sandbox, stdin, record }: 
     ...(sandbox !== 'none' && { sandbox: { type: sandbox } }),
     ...(!tty && stdin && { pipeStdin: true }),
     ...(record && { record: true }),
-  } as SpawnOptions;
+  };
 }
 
 function environmentOf(text: string): Record<string, string> {

@@ -24,13 +24,14 @@ export function PlayerView({
     let player: { dispose(): void } | null = null;
     let closed = false;
     const open = async () => {
-      const [{ create }, bytes] = await Promise.all([
+      const [{ create }, data] = await Promise.all([
         import('./player.ts'),
         readRecording(client, recordingId),
       ]);
       if (closed) return;
-      player = create({ data: new TextDecoder().decode(bytes) }, frame.current!, {
+      player = create({ data }, frame.current!, {
         autoPlay: true,
+        controls: true,
         fit: 'both',
         idleTimeLimit: IDLE_LIMIT_SECONDS,
         terminalFontFamily: MONOSPACE,

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { ExecServerClient } from '../../../../src/client/browser.ts';
+import type { ExecServerClient, RecordingInfo } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import { useStore } from '../../base/store.ts';
@@ -9,7 +9,7 @@ import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { save } from '../files/transfers.ts';
 import { PlayerView } from './player-view.tsx';
-import { listRecordings, type Recording, readRecording } from './recordings.ts';
+import { listRecordings, readRecording } from './recordings.ts';
 
 /** The recordings of the environment, and a player. */
 export function RecordingsView({
@@ -20,7 +20,7 @@ export function RecordingsView({
   item: string | null;
 }): JSX.Element {
   const client = useStore(workspace.connection.client);
-  const [recordings, setRecordings] = useState<readonly Recording[] | null>(null);
+  const [recordings, setRecordings] = useState<readonly RecordingInfo[] | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     if (client === null) return;
@@ -44,7 +44,7 @@ export function RecordingsView({
         <h1 id="view-title" class="ellipsis">
           {selected === null ? 'Recordings' : printable(selected.command)}
         </h1>
-        {selected !== null && <span class="count">{formatTime(new Date(selected.startedAtMs))}</span>}
+        {selected !== null && <span class="count">{formatTime(selected.startedAt)}</span>}
       </header>
       {error !== null && <ErrorNotice text={`The recordings cannot be read. ${error}`} />}
       {item !== null && client !== null ? (
@@ -73,10 +73,10 @@ function Row({
   onError,
 }: {
   client: ExecServerClient | null;
-  recording: Recording;
+  recording: RecordingInfo;
   onError: (text: string) => void;
 }): JSX.Element {
-  const { recordingId, state, bytes, command, name, startedAtMs } = recording;
+  const { recordingId, state, bytes, command, name, startedAt } = recording;
   const get = async () => {
     try {
       save(new Blob([await readRecording(client!, recordingId)]), `${recordingId}.cast`);
@@ -91,13 +91,13 @@ function Row({
           <Icon name="play" size={15} />
         </span>
         <span class="mono ellipsis">{printable(command)}</span>
-        {name !== undefined && <span class="chip">{name}</span>}
+        {name !== null && <span class="chip">{name}</span>}
       </a>
       <span class={`recording-state ${state}`}>
         {state === 'recording' ? 'Recording' : state === 'incomplete' ? 'Incomplete' : ''}
       </span>
       <span class="dim number">{formatBytes(bytes)}</span>
-      <span class="dim">{formatTime(new Date(startedAtMs))}</span>
+      <span class="dim">{formatTime(startedAt)}</span>
       <button
         type="button"
         class="icon-button small"

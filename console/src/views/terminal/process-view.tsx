@@ -47,25 +47,29 @@ export function ProcessView({
           </button>
         </Empty>
       ) : (
-        <>
-          {state.error !== null && <ErrorNotice text={state.error} onClose={() => session.dismissError()} />}
-          {state.takenOver && state.role === 'viewer' && (
-            <div class="notice" role="status">
-              <Icon name="people" />
-              <span>Another client has taken over. You are watching.</span>
-              <button type="button" class="button small" onClick={() => void session.takeOver()}>
-                Take back
-              </button>
-              <button
-                type="button"
-                class="icon-button small"
-                aria-label="Dismiss"
-                onClick={() => session.dismissError()}
-              >
-                <Icon name="close" size={15} />
-              </button>
-            </div>
-          )}
+        <div class="process-body">
+          <div class="notices">
+            {state.error !== null && (
+              <ErrorNotice text={state.error} onClose={() => session.dismissError()} />
+            )}
+            {state.takenOver && state.role === 'viewer' && (
+              <div class="notice" role="status">
+                <Icon name="people" />
+                <span>Another client has taken over. You are watching.</span>
+                <button type="button" class="button small" onClick={() => void session.takeOver()}>
+                  Take back
+                </button>
+                <button
+                  type="button"
+                  class="icon-button small"
+                  aria-label="Dismiss"
+                  onClick={() => session.dismissError()}
+                >
+                  <Icon name="close" size={15} />
+                </button>
+              </div>
+            )}
+          </div>
           {display === null ? (
             <div class="terminal-frame" aria-busy="true" />
           ) : display instanceof OutputDisplay ? (
@@ -73,7 +77,7 @@ export function ProcessView({
           ) : (
             <TerminalView key={session.ref} session={session} display={display as TerminalDisplay} />
           )}
-        </>
+        </div>
       )}
     </section>
   );

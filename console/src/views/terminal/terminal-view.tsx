@@ -113,7 +113,7 @@ function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
   const clipboard = useStore(display.clipboard);
   const link = useStore(display.link);
   return (
-    <>
+    <div class="notices">
       {clipboard !== null && (
         <div class="notice" role="status">
           <Icon name="copy" />
@@ -156,7 +156,7 @@ function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
           </button>
         </div>
       )}
-    </>
+    </div>
   );
 }
 
