@@ -92,3 +92,20 @@ describe('a program with a flow-control window continues', () => {
     await events.return?.();
   });
 });
+
+test('a client that attaches as the driver chooses its window', async () => {
+  const { connect } = await openServer();
+  const client = await connect();
+  const { ref } = await client.spawn(`read line; exec seq 1 ${LINES}`, { pipeStdin: true, detached: true });
+  const driver = await (await connect()).attach(ref!, { takeOver: true, ...WINDOW });
+  const events = driver.events();
+  await driver.write('go\n');
+  await events.next();
+  const outputBytes = async () => (await client.processes.get(ref!)).outputBytes!;
+  await waitFor('the program to wait', async () => (await outputBytes()) >= WINDOW.windowBytes);
+  // The window, one notification beyond it, and what the pipe holds. A program that does not wait ends meanwhile.
+  for (let call = 0; call < 50; call++) await outputBytes();
+  expect(await outputBytes()).toBeLessThan(10 * WINDOW.windowBytes + 128 * 1024);
+  await events.return?.();
+  expect(await readToEnd(driver)).toBe(0);
+});

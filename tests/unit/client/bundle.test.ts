@@ -106,6 +106,12 @@ test('the browser bundle works without Node globals', async () => {
     return { ...outcome, text: outcome.text, stderr: [...outcome.stderr] };
   `);
   expect(await outcome).toMatchObject({ exitCode: 0, text: { stdout: `${mark} é` }, stderr: [255] });
+  expect(
+    await evaluate(`return (await session.files.list('/proc/self')).find(({ name }) => name === 'exe')`),
+  ).toMatchObject({
+    kind: 'file',
+    isSymlink: true,
+  });
   // The client notices a stalled connection. The server must notice it too before the client can replace it.
   proxy.setStalled(true);
   await waitFor('the loss', async () => (await evaluate('return session.state')) === 'recovering');

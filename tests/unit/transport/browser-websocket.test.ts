@@ -14,7 +14,10 @@ class FakeSocket {
   readonly closes: unknown[] = [];
   readonly sent: (string | Uint8Array)[] = [];
 
-  constructor() {
+  readonly protocols: readonly string[];
+
+  constructor(_url: string, protocols: readonly string[]) {
+    this.protocols = protocols;
     FakeSocket.last = this;
     queueMicrotask(() => this.onopen?.());
   }
@@ -91,4 +94,10 @@ test('sends and receives binary messages, after both ends have agreed', async ()
   expect(received[0]).not.toContain('bytes');
   receive(...new Uint8Array(101));
   expect(socket.closes).toEqual([[4009, 'a message is too large']]);
+});
+
+test('offers subprotocols', async () => {
+  vi.stubGlobal('WebSocket', FakeSocket);
+  await connectBrowserWebSocket('ws://x', { maxMessageBytes: 100, protocols: ['exec-server', 'ticket.1'] });
+  expect(FakeSocket.last.protocols).toEqual(['exec-server', 'ticket.1']);
 });

@@ -1,7 +1,7 @@
 import type { Terminal } from '@xterm/xterm';
 
 /** What the terminal may have before a writer waits. */
-const MAX_UNPARSED_BYTES = 128 * 1024;
+const MAX_UNPARSED_BYTES = 64 * 1024;
 /** What is kept while the page is hidden. */
 const MAX_HELD_BYTES = 1024 * 1024;
 
