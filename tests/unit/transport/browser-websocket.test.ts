@@ -73,7 +73,10 @@ test('sends and receives binary messages, after both ends have agreed', async ()
   transport.sendBytes?.({ text: '{}', bytes: Uint8Array.of(1, 2) });
   transport.sendPart(Uint8Array.of(0, 0, 0, 1), false, undefined, true);
   transport.sendPart(Uint8Array.of(0x7b, 3), true, undefined, true);
-  expect(socket.sent).toEqual([Uint8Array.of(0, 0, 0, 2, 0x7b, 0x7d, 1, 2), Uint8Array.of(0, 0, 0, 1, 0x7b, 3)]);
+  expect(socket.sent).toEqual([
+    Uint8Array.of(0, 0, 0, 2, 0x7b, 0x7d, 1, 2),
+    Uint8Array.of(0, 0, 0, 1, 0x7b, 3),
+  ]);
   const receive = (...bytes: number[]) => socket.onmessage?.({ data: Uint8Array.from(bytes).buffer });
   receive(0, 0, 0, 2, 0x7b, 0x7d, 0x61);
   transport.acceptBytes?.();
