@@ -187,7 +187,12 @@ export class ClientConnection {
 
   #setRoots(uris: readonly string[]): void {
     for (const { name, isLocal, roots } of this.#options.environments) {
-      if (isLocal) (this.tools.setRoots as (roots: readonly string[], environment?: string) => void).call(this.tools, chooseRoots(uris, roots, this.#options), name);
+      if (isLocal)
+        (this.tools.setRoots as (roots: readonly string[], environment?: string) => void).call(
+          this.tools,
+          chooseRoots(uris, roots, this.#options),
+          name,
+        );
     }
   }
 

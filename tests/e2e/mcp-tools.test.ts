@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectMcp, GENERATIONS, type Generation, type McpClient, type Offers } from '../support/mcp-client.ts';
+import {
+  connectMcp,
+  GENERATIONS,
+  type Generation,
+  type McpClient,
+  type Offers,
+} from '../support/mcp-client.ts';
 import { McpFixture } from '../support/mcp-server.ts';
 
 let fixture: McpFixture;
@@ -55,7 +61,9 @@ describe.each(PLACES)('a client of $generation over $transport', ({ generation, 
       const file = join(fixture.root, `${generation}-${transport}.txt`);
 
       expect((await call('write_file', { path: file, content: 'one\ntwo\n' })).isError).toBe(false);
-      expect((await call('edit_file', { path: file, old_text: 'two', new_text: 'zwei' })).isError).toBe(false);
+      expect((await call('edit_file', { path: file, old_text: 'two', new_text: 'zwei' })).isError).toBe(
+        false,
+      );
       expect(readFileSync(file, 'utf8')).toBe('one\nzwei\n');
       expect((await call('read_file', { path: file })).text).toContain('zwei');
       expect((await call('list_directory', { path: fixture.root })).text).toContain(`${transport}.txt`);

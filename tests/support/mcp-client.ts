@@ -1,4 +1,7 @@
-import { Client as ModernClient, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client';
+import {
+  Client as ModernClient,
+  StreamableHTTPClientTransport as ModernHttp,
+} from '@modelcontextprotocol/client';
 import { StdioClientTransport as ModernStdio } from '@modelcontextprotocol/client/stdio';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -13,7 +16,11 @@ export type Generation = (typeof GENERATIONS)[number];
 /** Where the server is: a URL, or the arguments of the program. */
 export type Place =
   | { readonly url: string; readonly token?: string }
-  | { readonly args: readonly string[]; readonly cwd?: string; readonly env?: Readonly<Record<string, string>> };
+  | {
+      readonly args: readonly string[];
+      readonly cwd?: string;
+      readonly env?: Readonly<Record<string, string>>;
+    };
 
 /** What a client offers to the server. */
 export interface Offers {
@@ -39,7 +46,9 @@ export interface CallLimits {
 /** A client of either generation. */
 export interface McpClient {
   readonly generation: Generation;
-  tools(): Promise<readonly { readonly name: string; readonly annotations?: object; readonly inputSchema: object }[]>;
+  tools(): Promise<
+    readonly { readonly name: string; readonly annotations?: object; readonly inputSchema: object }[]
+  >;
   call(name: string, args: Readonly<Record<string, unknown>>, limits?: CallLimits): Promise<Answer>;
   resources(): Promise<readonly { readonly uri: string }[]>;
   read(uri: string): Promise<string>;

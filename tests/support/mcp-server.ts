@@ -1,11 +1,11 @@
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createConnector } from '../../src/environment/remote/create-connector.ts';
+import { RemoteEnvironment } from '../../src/environment/remote/remote-environment.ts';
 import { AgentServers } from '../../src/mcp/agent-server.ts';
 import { McpListener, type McpListenerOptions } from '../../src/mcp/http/mcp-listener.ts';
 import type { McpOptions } from '../../src/mcp/options.ts';
-import { RemoteEnvironment } from '../../src/environment/remote/remote-environment.ts';
-import { createConnector } from '../../src/environment/remote/create-connector.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
