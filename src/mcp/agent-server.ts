@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import {
   type jsonSchemaValidator,
   ProtocolError,
@@ -58,15 +59,18 @@ export class AgentServers {
   }
 
   #serveTools(server: Server, connection: ClientConnection): void {
-    server.setRequestHandler('tools/list', () => ({
-      tools: connection.tools.tools.map(({ name, title, description, parameters, annotations }) => ({
-        name,
-        title,
-        description,
-        inputSchema: parameters as never,
-        annotations: { title, ...annotations },
-      })),
-    }));
+    server.setRequestHandler('tools/list', () => {
+      FIRST_SESSION.publish(null);
+      return {
+        tools: connection.tools.tools.map(({ name, title, description, parameters, annotations }) => ({
+          name,
+          title,
+          description,
+          inputSchema: parameters as never,
+          annotations: { title, ...annotations },
+        })),
+      };
+    });
     server.setRequestHandler('tools/call', ({ params }, context) =>
       connection.call(server, params.name, params.arguments, context),
     );
@@ -91,6 +95,9 @@ export class AgentServers {
     });
   }
 }
+
+/** Lets the program store its compiled code after the start. */
+const FIRST_SESSION = channel('exec-server:first-session');
 
 const TEMPLATES = [
   {

@@ -1,5 +1,5 @@
 import { withTimeout } from '../../base/with-timeout.ts';
-import { AgentServers } from '../../mcp/agent-server.ts';
+import type { AgentServers } from '../../mcp/agent-server.ts';
 import type { McpEnvironment, McpOptions } from '../../mcp/options.ts';
 import { createLogger, type Logger } from '../../observability/log.ts';
 import { quoteValue } from '../../server/config/values.ts';
@@ -29,7 +29,7 @@ export async function mcpCommand(argv: readonly string[], host: Host): Promise<C
   host.stderr.on('error', () => {});
   const log = createLogger('warn', (line) => host.stderr.write(line));
   const { options, dispose } = await openEnvironments(flags, host, log);
-  const servers = new AgentServers(options);
+  const servers = await createServers(options);
   try {
     if (flags.http === undefined) await serveOnStdio(servers, host, log);
     else await (await import('./http-mode.ts')).serveOnHttp(flags.http, flags, servers, options, host);
@@ -37,6 +37,12 @@ export async function mcpCommand(argv: readonly string[], host: Host): Promise<C
   } finally {
     await withTimeout(Promise.all([servers.close(), dispose()]), CLOSE_TIMEOUT_MS);
   }
+}
+
+async function createServers(options: McpOptions): Promise<AgentServers> {
+  (await import('../../mcp/uncompiled-schemas.ts')).leaveSchemasUncompiled();
+  const { AgentServers } = await import('../../mcp/agent-server.ts');
+  return new AgentServers(options);
 }
 
 function rejectListenerFlags(flags: Flags): void {
