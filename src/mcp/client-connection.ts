@@ -145,8 +145,7 @@ export class ClientConnection {
         })),
       ],
       ...(isError && { isError }),
-      // Not as structuredContent: clients would show that to the model in place of the text.
-      _meta: { 'exec-server/result': structured },
+      _meta: { 'exec-server/result': factsOf(structured) },
     };
   }
 
@@ -213,6 +212,14 @@ const WITHOUT_SANDBOX =
 
 const CANNOT_ASK =
   'This server asks the user before each change (--ask), and this client cannot show questions: it does not support elicitation. Tell the user to remove --ask from the arguments of exec-server mcp, or to use a client with elicitation.';
+
+/**
+ * What a program may want to know of a result, without what the text contains. It is not `structuredContent`: clients show that to the
+ * model in place of the text, as JSON with escaped lines.
+ */
+function factsOf({ output, content, ...facts }: ToolResult['structured']): ToolResult['structured'] {
+  return facts;
+}
 
 /** Clients of the 2026 protocol declare their capabilities with each request. */
 function capabilitiesOf(server: Server, { mcpReq }: ServerContext): ClientCapabilities {

@@ -1,3 +1,5 @@
+import { createInterface } from 'node:readline';
+import { PassThrough } from 'node:stream';
 import {
   Client as ModernClient,
   StreamableHTTPClientTransport as ModernHttp,
@@ -7,15 +9,19 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ListRootsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { AgentServers } from '../../src/mcp/agent-server.ts';
+import { serveMcpStdio } from '../../src/mcp/serve-stdio.ts';
+import type { Logger } from '../../src/observability/log.ts';
 import { CLI } from '../unit/cli/run-cli.ts';
 
 /** The generations of the protocol, each with the SDK that speaks it. */
 export const GENERATIONS = ['2025-11-25', '2026-07-28'] as const;
 export type Generation = (typeof GENERATIONS)[number];
 
-/** Where the server is: a URL, or the arguments of the program. */
+/** Where the server is: a URL, a server in this process, or the arguments of the program. */
 export type Place =
   | { readonly url: string; readonly token?: string }
+  | { readonly servers: AgentServers; readonly log: Logger }
   | {
       readonly args: readonly string[];
       readonly cwd?: string;
@@ -40,15 +46,19 @@ export interface Answer {
 
 export interface CallLimits {
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: { readonly progress: number; readonly message?: string }) => void;
+  readonly onProgress?: (report: { readonly progress: number }) => void;
+}
+
+interface ListedTool {
+  readonly name: string;
+  readonly annotations?: object | undefined;
+  readonly inputSchema: object;
 }
 
 /** A client of either generation. */
 export interface McpClient {
   readonly generation: Generation;
-  tools(): Promise<
-    readonly { readonly name: string; readonly annotations?: object; readonly inputSchema: object }[]
-  >;
+  tools(): Promise<readonly ListedTool[]>;
   call(name: string, args: Readonly<Record<string, unknown>>, limits?: CallLimits): Promise<Answer>;
   resources(): Promise<readonly { readonly uri: string }[]>;
   read(uri: string): Promise<string>;
@@ -95,7 +105,9 @@ async function connectFirst(place: Place, offers: Offers): Promise<McpClient> {
   await client.connect(
     'url' in place
       ? new StreamableHTTPClientTransport(new URL(place.url), headersOf(place))
-      : new StdioClientTransport(stdioOf(place)),
+      : 'servers' in place
+        ? new LineTransport(place.servers, place.log)
+        : new StdioClientTransport(stdioOf(place)),
   );
   return {
     generation: '2025-11-25',
@@ -123,7 +135,11 @@ async function connectSecond(place: Place, offers: Offers): Promise<McpClient> {
     }));
   }
   await client.connect(
-    'url' in place ? new ModernHttp(new URL(place.url), headersOf(place)) : new ModernStdio(stdioOf(place)),
+    'url' in place
+      ? new ModernHttp(new URL(place.url), headersOf(place))
+      : 'servers' in place
+        ? new LineTransport(place.servers, place.log)
+        : new ModernStdio(stdioOf(place)),
   );
   return {
     generation: '2026-07-28',
@@ -138,7 +154,38 @@ async function connectSecond(place: Place, offers: Offers): Promise<McpClient> {
 }
 
 function requestOptions({ signal, onProgress }: CallLimits) {
-  return { ...(signal && { signal }), ...(onProgress && { onprogress: onProgress }) };
+  const onprogress = onProgress && (({ progress }: { progress: number }) => onProgress({ progress }));
+  return { ...(signal && { signal }), ...(onprogress && { onprogress }) };
+}
+
+/** The client's end of a server that serves a pair of streams in this process. */
+class LineTransport {
+  onmessage?: (message: object) => void;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  readonly #input = new PassThrough();
+  readonly #output = new PassThrough();
+  readonly #servers: AgentServers;
+  readonly #log: Logger;
+
+  constructor(servers: AgentServers, log: Logger) {
+    this.#servers = servers;
+    this.#log = log;
+  }
+
+  async start(): Promise<void> {
+    serveMcpStdio(this.#servers, this.#input, this.#output, this.#log);
+    createInterface({ input: this.#output }).on('line', (line) => this.onmessage?.(JSON.parse(line)));
+  }
+
+  async send(message: object): Promise<void> {
+    this.#input.write(`${JSON.stringify(message)}\n`);
+  }
+
+  async close(): Promise<void> {
+    this.#input.end();
+    this.onclose?.();
+  }
 }
 
 function answerOf(result: unknown): Answer {

@@ -70,3 +70,10 @@ export class McpFixture {
     rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
+
+/** The reference of the process that an answer names. */
+export function processOf(text: string): string {
+  const [, ref] = /^Process (\w+) /m.exec(text) ?? [];
+  if (ref === undefined) throw new Error(`no process in: ${text}`);
+  return ref;
+}
