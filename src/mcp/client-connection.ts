@@ -106,8 +106,9 @@ export class ClientConnection {
         return inputRequired({ inputRequests: { [questionId]: questionFor(question) } });
       }
       this.#resources.add(result.resources);
-      if (signal.aborted) this.#rememberCancelled(tool, result);
-      return this.#answer(result);
+      if (!signal.aborted) return this.#answer(result);
+      this.#rememberCancelled(tool, result);
+      return refusal(result.text);
     } finally {
       this.#decisions.delete(callId);
       this.#questions.delete(callId);
