@@ -131,7 +131,7 @@ export class ClientConnection {
 
   #answer(result: ToolResult): CallToolResult {
     const { text, isError, structured, resources } = result;
-    const advice = structured.kind === 'sandboxUnavailable' ? ` ${WITHOUT_SANDBOX}` : '';
+    const advice = isError && NOT_SANDBOXED.test(text) ? ` ${WITHOUT_SANDBOX}` : '';
     const notes = this.#rootsPolicy === 'ask' ? this.#cancelled.splice(0) : [];
     return {
       content: [
@@ -207,6 +207,9 @@ export class ClientConnection {
 
 /** The key of the request for roots. Keys of questions have a prefix. */
 const ROOTS = 'roots';
+
+/** What a server answers that cannot enforce a sandbox. */
+const NOT_SANDBOXED = /cannot be sandboxed on this machine/i;
 
 const WITHOUT_SANDBOX =
   'Or the user adds `--sandbox off` to the arguments of `exec-server mcp`, to run without one.';

@@ -3,7 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectMcp, GENERATIONS, type Generation, type McpClient, type Offers } from '../support/mcp-client.ts';
+import {
+  connectMcp,
+  GENERATIONS,
+  type Generation,
+  type McpClient,
+  type Offers,
+} from '../support/mcp-client.ts';
 import { McpFixture } from '../support/mcp-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 

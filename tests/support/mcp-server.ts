@@ -19,7 +19,7 @@ export class McpFixture {
   readonly options: McpOptions;
   readonly servers: AgentServers;
   readonly #environment: RemoteEnvironment;
-  readonly #listeners: McpListener[] = [];
+  readonly #listeners = new Map<string, McpListener>();
 
   private constructor(server: TestServer, options: Partial<McpOptions>) {
     this.server = server;
@@ -58,12 +58,18 @@ export class McpFixture {
       log: this.options.log,
       ...options,
     });
-    this.#listeners.push(listener);
-    return listener.listen();
+    const url = await listener.listen();
+    this.#listeners.set(url, listener);
+    return url;
+  }
+
+  async closeListener(url: string): Promise<void> {
+    await this.#listeners.get(url)?.close();
+    this.#listeners.delete(url);
   }
 
   async close(): Promise<void> {
-    for (const listener of this.#listeners) await listener.close();
+    for (const listener of this.#listeners.values()) await listener.close();
     await this.servers.close();
     await this.#environment.dispose();
     await this.server.close();

@@ -135,9 +135,9 @@ export class McpListener {
       await delay(delayMs, undefined, { ref: false });
       return unauthorized(reason);
     }
-    const { exec, files, below } = admission.principal.access;
-    const mayUse = exec && (files === 'write' || (readOnly && files === 'read')) && below === null;
-    return mayUse ? admission.principal : forbidden(LIMITED_TOKEN);
+    const { exec, observe, files, below } = admission.principal.access;
+    const mayUse = readOnly ? files !== 'none' && (exec || observe) : exec && files === 'write';
+    return mayUse && below === null ? admission.principal : forbidden(LIMITED_TOKEN);
   }
 
   async #answer(
@@ -186,7 +186,7 @@ export class McpListener {
 }
 
 const LIMITED_TOKEN =
-  'the token does not allow MCP: it needs the scopes exec and files, without a limit to a directory; with --read-only, exec and read-only\n';
+  'the token does not allow MCP: it needs the scopes exec and files, or with --read-only the scopes read-only and observe, and no limit to a directory\n';
 
 function jsonRpcError(status: number, message: string): HttpResponse {
   const body = JSON.stringify({ jsonrpc: '2.0', error: { code: -32_000, message }, id: null });
