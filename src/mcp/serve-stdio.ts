@@ -1,5 +1,6 @@
-import type { Readable, Writable } from 'node:stream';
+import { type Readable, Transform, type Writable } from 'node:stream';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
+import { LineSplitter } from '../base/line-splitter.ts';
 import type { Logger } from '../observability/log.ts';
 import type { AgentServers } from './agent-server.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
@@ -18,10 +19,12 @@ export function serveMcpStdio(
   output: Writable,
   log: Logger,
 ): StdioClient {
-  const transport = new StdioServerTransport(input, output, { maxBufferSize: MAX_MESSAGE_BYTES });
+  const onerror = ({ message }: Error) => log.warn('invalid message of the client', { reason: message });
+  const lines = input.pipe(wholeLines());
+  input.once('error', () => lines.end());
+  lines.once('error', onerror);
+  const transport = new StdioServerTransport(lines, output, { maxBufferSize: MAX_MESSAGE_BYTES + 1 });
   const connection = servers.connection('ask');
-  const onerror = (error: Error) =>
-    log.warn('a message of the client is not valid', { reason: error.message });
   const handle = serveStdio(() => servers.server(connection), { transport, onerror });
   const { onclose } = transport;
   const closed = new Promise<void>((resolve) => {
@@ -32,3 +35,23 @@ export function serveMcpStdio(
   });
   return { closed, close: () => handle.close() };
 }
+
+/**
+ * Passes on whole lines. The transport of the SDK copies all that it has for each chunk that it gets, which takes seconds for a message
+ * of some megabytes.
+ */
+function wholeLines(): Transform {
+  const splitter = new LineSplitter(MAX_MESSAGE_BYTES);
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      try {
+        for (const line of splitter.push(chunk)) this.push(Buffer.concat([line, NEWLINE]));
+        done();
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  });
+}
+
+const NEWLINE = Buffer.from('\n');
