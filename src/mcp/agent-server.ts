@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import {
+  isInputRequiredResult,
   type jsonSchemaValidator,
   ProtocolError,
   ProtocolErrorCode,
@@ -86,9 +87,10 @@ export class AgentServers {
       })),
     }));
     server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...TEMPLATES] }));
-    server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq }) => {
+    server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
       try {
-        return contentsOf(uri, await connection.tools.readResource(uri, { signal: mcpReq.signal }));
+        const content = await connection.read(server, uri, context);
+        return isInputRequiredResult(content) ? content : contentsOf(uri, content as ResourceContent);
       } catch (error) {
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, (error as Error).message, { uri });
       }

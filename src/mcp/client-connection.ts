@@ -12,14 +12,14 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import {
-  type AgentTool,
-  type AgentTools,
-  type ApprovalDecision,
-  type ApprovalRequest,
-  createAgentTools,
-  type ToolResult,
+import type {
+  AgentTool,
+  ApprovalDecision,
+  ApprovalRequest,
+  ResourceContent,
+  ToolResult,
 } from '../agent/toolset/index.ts';
+import { EnvironmentTools } from './environment-tools.ts';
 import { MAX_CANCELLED_CALLS, MAX_QUESTION_CHARS, ROOTS_TIMEOUT_MS } from './limits.ts';
 import type { McpOptions } from './options.ts';
 import type { RecentResources } from './recent-resources.ts';
@@ -30,7 +30,7 @@ type RootsPolicy = 'ask' | 'never';
 
 /** The tools for one client, with its roots. The requests of clients without a session share one. */
 export class ClientConnection {
-  readonly tools: AgentTools;
+  readonly tools: EnvironmentTools;
   readonly #options: McpOptions;
   readonly #resources: RecentResources;
   readonly #rootsPolicy: RootsPolicy;
@@ -48,8 +48,7 @@ export class ClientConnection {
     this.#resources = resources;
     this.#rootsPolicy = rootsPolicy;
     const { environments, readOnly, sandbox, ask } = options;
-    this.tools = createAgentTools({
-      environments: environments.map(({ name, environment, roots }) => ({ name, environment, roots })),
+    this.tools = new EnvironmentTools(environments, {
       readOnly,
       sandbox,
       ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
@@ -73,12 +72,22 @@ export class ClientConnection {
     const capabilities = capabilitiesOf(server, context);
     try {
       const missing = await this.#findRoots(capabilities, context);
-      if (missing !== null) return inputRequired({ inputRequests: { [ROOTS]: missing } });
+      if (missing !== null) return missing;
     } catch (error) {
       if (error instanceof NoWorkspaceError) return refusal(error.message);
       throw error;
     }
     return this.#run(tool, args, capabilities, context);
+  }
+
+  /** Reads a resource. Rejects with an Error whose message is for the model. */
+  async read(
+    server: Server,
+    uri: string,
+    context: ServerContext,
+  ): Promise<ResourceContent | InputRequiredResult> {
+    const missing = await this.#findRoots(capabilitiesOf(server, context), context);
+    return missing ?? this.tools.readResource(uri, { signal: context.mcpReq.signal });
   }
 
   /** Ends all calls. Programs run on. */
@@ -99,7 +108,7 @@ export class ClientConnection {
     if (answer.kind === 'elicit') this.#decisions.set(callId, decisionOf(answer.action));
     try {
       const onProgress = progressOf(context);
-      const result = await tool.call(args, { callId, signal, ...(onProgress && { onProgress }) });
+      const result = await this.tools.call(tool, args, { callId, signal, ...(onProgress && { onProgress }) });
       const question = this.#questions.get(callId);
       if (question !== undefined && !signal.aborted) {
         if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
@@ -153,7 +162,10 @@ export class ClientConnection {
   /**
    * Sets the roots of the client before its first call. Returns the request for them where the protocol has no requests to clients.
    */
-  async #findRoots(capabilities: ClientCapabilities, context: ServerContext): Promise<InputRequest | null> {
+  async #findRoots(
+    capabilities: ClientCapabilities,
+    context: ServerContext,
+  ): Promise<InputRequiredResult | null> {
     if (this.#roots !== null) {
       await this.#roots;
       return null;
@@ -161,7 +173,9 @@ export class ClientConnection {
     const canAsk = this.#rootsPolicy === 'ask' && capabilities.roots !== undefined && this.#usesRoots;
     const { envelope, inputResponses } = context.mcpReq;
     const answer = inputResponse(inputResponses, ROOTS);
-    if (canAsk && envelope !== undefined && answer.kind !== 'roots') return inputRequired.listRoots();
+    if (canAsk && envelope !== undefined && answer.kind !== 'roots') {
+      return inputRequired({ inputRequests: { [ROOTS]: inputRequired.listRoots() } });
+    }
     const given = answer.kind === 'roots' ? Promise.resolve(answer.roots) : null;
     this.#roots = (given ?? (canAsk ? this.#requestRoots(context) : Promise.resolve([]))).then((roots) =>
       this.#setRoots(roots.map(({ uri }) => uri)),
@@ -187,12 +201,7 @@ export class ClientConnection {
 
   #setRoots(uris: readonly string[]): void {
     for (const { name, isLocal, roots } of this.#options.environments) {
-      if (isLocal)
-        (this.tools.setRoots as (roots: readonly string[], environment?: string) => void).call(
-          this.tools,
-          chooseRoots(uris, roots, this.#options),
-          name,
-        );
+      if (isLocal) this.tools.setRoots(name, chooseRoots(uris, roots, this.#options));
     }
   }
 

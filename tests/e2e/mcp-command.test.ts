@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startServer } from '../../src/testing/index.ts';
 import { connectMcp, GENERATIONS } from '../support/mcp-client.ts';
 import { processOf } from '../support/mcp-server.ts';
 import { CommandUser } from '../support/private-server.ts';
@@ -78,22 +79,28 @@ describe('exec-server mcp on stdio', () => {
   });
 });
 
-test('two environments give the tools an argument', async () => {
-  const args = ['mcp', '-E', 'local', '-E', 'ws://127.0.0.1:9', '--sandbox', 'off'];
+test('several environments give the tools an argument, and have roots of their own', async () => {
+  const server = await startServer();
+  const far = server.url;
+  const roots = ['--root', '.', '--root', `${far}:/usr`];
+  const args = ['mcp', '-E', 'local', '-E', far, '-E', 'ws://127.0.0.1:9', ...roots, '--sandbox', 'off'];
   const place = { args, cwd: user.workspace.path, env: { HOME: user.workspace.path, ...user.env } };
   const client = await connectMcp('2025-11-25', place);
   try {
     const [tool] = await client.tools();
     expect(tool!.inputSchema).toMatchObject({
-      properties: { environment: { enum: ['local', 'ws://127.0.0.1:9'] } },
+      properties: { environment: { enum: ['local', far, 'ws://127.0.0.1:9'] } },
     });
     const run = (environment: string) =>
       client.call('exec_command', { cmd: 'pwd', login: false, environment });
     expect((await run('local')).text).toContain(user.workspace.path);
+    expect((await run(far)).text).toMatch(/\n\/usr\n/);
+    expect(await run('mars')).toMatchObject({ isError: true, text: expect.stringContaining('local') });
     const refused = await run('ws://127.0.0.1:9');
     expect(refused).toMatchObject({ isError: true, text: expect.stringMatching(/cannot be reached/) });
   } finally {
     await client.close();
+    await server.close();
   }
 });
 
