@@ -1,5 +1,4 @@
 import { existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectMcp, type McpClient } from '../support/mcp-client.ts';
@@ -9,7 +8,7 @@ import { McpFixture } from '../support/mcp-server.ts';
 let outside: string;
 
 beforeAll(() => {
-  outside = realpathSync(mkdtempSync(join(homedir(), '.mcp-outside-')));
+  outside = realpathSync(mkdtempSync('/var/tmp/mcp-outside-'));
 });
 
 afterAll(() => rmSync(outside, { recursive: true, force: true }));
