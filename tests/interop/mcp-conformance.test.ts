@@ -1,30 +1,15 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ensureNode } from '../../scripts/nodes.mjs';
-import { ensurePackage } from '../../scripts/package-cache.mjs';
+import { ensureMcpConformance } from '../../scripts/mcp-conformance.mjs';
 import { GENERATIONS } from '../support/mcp-client.ts';
 import { McpFixture } from '../support/mcp-server.ts';
 
-const SUITE = '@modelcontextprotocol/conformance';
-const SUITE_VERSION = '0.2.0-alpha.12';
-/** The suite needs Node 22 or later. */
-const NODE_VERSION = '24.21.0';
-
-async function findSuite(): Promise<readonly [node: string, suite: string]> {
-  const suite = await ensurePackage(SUITE, SUITE_VERSION, (folder) => {
-    const main = join(folder, 'node_modules', SUITE, 'dist/index.js');
-    return existsSync(main) ? main : undefined;
-  });
-  const isRecent = Number(process.versions.node.split('.')[0]) >= 22;
-  return [isRecent ? process.execPath : await ensureNode(NODE_VERSION), suite];
-}
-
-const found = await findSuite().catch((error: Error) => error);
+const found = await ensureMcpConformance().catch((error: Error) => error);
 const why = found instanceof Error ? ` (skipped: ${found.message})` : '';
 
 describe.skipIf(found instanceof Error)(`the MCP conformance suite${why}`, () => {
