@@ -83,8 +83,8 @@ export async function mcpConfigCommand(argv: readonly string[], host: Host): Pro
     await writeConfig(client, file, launch);
     return { text: '', details: `${client.title} starts exec-server from now on: ${file}\n`, exitCode: 0 };
   }
-  const other = client.commandLine === undefined ? '' : `\nOr run:\n  ${client.commandLine(launch)}\n`;
-  const details = `${client.title} reads this from ${file}; --write adds it.\n${other}`;
+  const other = client.commandLine === undefined ? '' : `, or run: ${client.commandLine(launch)}`;
+  const details = `Add this to ${file} (--write does)${other}\n`;
   return { ...printed(client.snippet(launch)), details };
 }
 
