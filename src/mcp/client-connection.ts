@@ -263,7 +263,8 @@ function decisionOf(action: 'accept' | 'decline' | 'cancel'): ApprovalDecision {
 
 /** Reports progress to a client that has asked for it. */
 function progressOf({ mcpReq }: ServerContext) {
-  const progressToken = mcpReq._meta?.progressToken;
+  const { _meta: meta } = mcpReq;
+  const progressToken = meta?.progressToken;
   if (progressToken === undefined) return null;
   return ({ elapsedMs, message }: { readonly elapsedMs: number; readonly message: string }) => {
     const params = { progressToken, progress: elapsedMs / 1_000, message };
