@@ -12,14 +12,15 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import type {
-  AgentTool,
-  ApprovalDecision,
-  ApprovalRequest,
-  ResourceContent,
-  ToolResult,
+import {
+  type AgentTool,
+  type AgentTools,
+  type ApprovalDecision,
+  type ApprovalRequest,
+  createAgentTools,
+  type ResourceContent,
+  type ToolResult,
 } from '../agent/toolset/index.ts';
-import { EnvironmentTools } from './environment-tools.ts';
 import { MAX_CANCELLED_CALLS, MAX_QUESTION_CHARS, ROOTS_TIMEOUT_MS } from './limits.ts';
 import type { McpOptions } from './options.ts';
 import type { RecentResources } from './recent-resources.ts';
@@ -30,7 +31,7 @@ type RootsPolicy = 'ask' | 'never';
 
 /** The tools for one client, with its roots. The requests of clients without a session share one. */
 export class ClientConnection {
-  readonly tools: EnvironmentTools;
+  readonly tools: AgentTools;
   readonly #options: McpOptions;
   readonly #resources: RecentResources;
   readonly #rootsPolicy: RootsPolicy;
@@ -48,7 +49,8 @@ export class ClientConnection {
     this.#resources = resources;
     this.#rootsPolicy = rootsPolicy;
     const { environments, readOnly, sandbox, ask } = options;
-    this.tools = new EnvironmentTools(environments, {
+    this.tools = createAgentTools({
+      environments: environments.map(({ name, environment, roots }) => ({ name, environment, roots })),
       readOnly,
       sandbox,
       ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
@@ -108,7 +110,7 @@ export class ClientConnection {
     if (answer.kind === 'elicit') this.#decisions.set(callId, decisionOf(answer.action));
     try {
       const onProgress = progressOf(context);
-      const result = await this.tools.call(tool, args, { callId, signal, ...(onProgress && { onProgress }) });
+      const result = await tool.call(args, { callId, signal, ...(onProgress && { onProgress }) });
       const question = this.#questions.get(callId);
       if (question !== undefined && !signal.aborted) {
         if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
@@ -133,14 +135,18 @@ export class ClientConnection {
   }
 
   /** A cancelled request gets no answer. The program that it waited for runs on, and the model must be able to find it. */
-  #rememberCancelled({ name }: AgentTool, { text }: ToolResult): void {
-    this.#cancelled.push(`An earlier call of ${name} was cancelled. ${text}`);
+  #rememberCancelled({ name }: AgentTool, { structured }: ToolResult): void {
+    const { cancelled, process, environment, from_cursor: cursor } = structured;
+    if (cancelled !== true) return;
+    this.#cancelled.push(
+      `An earlier call of ${name} was cancelled. The program was not: process ${process} in the environment "${environment}" keeps running. read_output with the cursor ${cursor} returns its output.`,
+    );
     if (this.#cancelled.length > MAX_CANCELLED_CALLS) this.#cancelled.shift();
   }
 
   #answer(result: ToolResult): CallToolResult {
     const { text, isError, structured, resources } = result;
-    const advice = isError && NOT_SANDBOXED.test(text) ? ` ${WITHOUT_SANDBOX}` : '';
+    const advice = structured.kind === 'sandboxUnavailable' ? ` ${WITHOUT_SANDBOX}` : '';
     const notes = this.#rootsPolicy === 'ask' ? this.#cancelled.splice(0) : [];
     return {
       content: [
@@ -201,7 +207,7 @@ export class ClientConnection {
 
   #setRoots(uris: readonly string[]): void {
     for (const { name, isLocal, roots } of this.#options.environments) {
-      if (isLocal) this.tools.setRoots(name, chooseRoots(uris, roots, this.#options));
+      if (isLocal) this.tools.setRoots(chooseRoots(uris, roots, this.#options), name);
     }
   }
 
@@ -216,9 +222,6 @@ export class ClientConnection {
 
 /** The key of the request for roots. Keys of questions have a prefix. */
 const ROOTS = 'roots';
-
-/** What a server answers that cannot enforce a sandbox. */
-const NOT_SANDBOXED = /cannot be sandboxed on this machine/i;
 
 const WITHOUT_SANDBOX =
   'Or the user adds `--sandbox off` to the arguments of `exec-server mcp`, to run without one.';

@@ -89,7 +89,7 @@ describe.each(GENERATIONS)('a client of %s', (generation) => {
     using(generation, fixture, {}, async (client) => {
       const stop = new AbortController();
       const marker = join(fixture.root, `cancelled-${generation}`);
-      const cmd = `mkdir ${marker}; sleep 1000`;
+      const cmd = `echo started; mkdir ${marker}; sleep 1000`;
       const call = client.call(
         'exec_command',
         { cmd, login: false, yield_time_ms: 30_000 },
@@ -99,10 +99,13 @@ describe.each(GENERATIONS)('a client of %s', (generation) => {
       stop.abort();
       await expect(call).rejects.toThrow();
       const { text } = await client.call('list_processes', {});
-      expect(text).toMatch(/An earlier call of exec_command was cancelled\./);
-      const [, process] = /^- (\w+); running;.*cancelled-/m.exec(text) ?? [];
+      const [, process, cursor] =
+        /An earlier call of exec_command was cancelled\..* process (\w+) .* the cursor (\S+) /.exec(text) ??
+        [];
+      expect(text).toContain(`- ${process}; running`);
+      expect((await client.call('read_output', { process, cursor })).text).toContain('started');
       expect((await client.call('kill_process', { process })).isError).toBe(false);
-      expect((await client.call('list_processes', {})).text).not.toContain('cancelled.');
+      expect((await client.call('list_processes', {})).text).not.toContain('was cancelled');
     }));
 });
 
