@@ -24,6 +24,8 @@ class McpUser {
 [mcp_servers.exec-server]
 command = ${JSON.stringify(process.execPath)}
 args = ${JSON.stringify(args)}
+# codex waits for it before the first turn.
+required = true
 `;
     return new McpUser(
       await CodexRun.start({ binary: binary as string, url: '', configuredBy: 'none', config }),
