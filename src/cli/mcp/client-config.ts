@@ -112,7 +112,8 @@ function launchOf(flags: Flags, env: NodeJS.ProcessEnv): Launch {
     ...(flags['read-only'] === true ? ['--read-only'] : []),
     ...(flags.ask === true ? ['--ask'] : []),
   ];
-  return { ...programOf(env), args: [...programOf(env).args, ...args] };
+  const { command, args: first } = programOf(env);
+  return { command, args: [...first, ...args] };
 }
 
 /** How to start this program: by its name if the PATH has it, with npx if it came that way, else by its path. */

@@ -47,6 +47,8 @@ export class McpListener {
   readonly #sessions: Sessions;
   /** Clients of the stateless protocol. */
   readonly #modern: McpHttpHandler;
+  /** Connections that have had an admitted request. */
+  readonly #admitted = new WeakSet<object>();
 
   constructor(servers: AgentServers, options: McpListenerOptions) {
     this.#options = options;
@@ -170,8 +172,6 @@ export class McpListener {
     this.#admitted.add(socket);
     this.#web.slots.admit(socket);
   }
-
-  readonly #admitted = new WeakSet<object>();
 
   #fail(error: unknown, output: ServerResponse): void {
     const isRefused = error instanceof RefusedRequest;
