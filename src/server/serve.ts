@@ -9,7 +9,7 @@ import { SIGTERM } from '../process/signals.ts';
 import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
-import type { Gate } from './auth/gate.ts';
+import { openGate, openRevocations } from './auth/open-gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
@@ -196,7 +196,7 @@ export class ExecServer {
       log: this.#log,
       metrics: this.#records.metrics,
       rejected: (...rejection) => this.#records.connectionRejected(...rejection),
-      gate: await createGateOf(this.#config, this.#revocations),
+      gate: await openGate(this.#config, this.#revocations),
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
@@ -373,18 +373,6 @@ async function endConnection(connection: ClientConnection, reason: string): Prom
 }
 
 /** Null when clients need no token; the code for tokens is not loaded then. */
-async function createGateOf(config: ExecServerConfig, revoked: Revocations | null): Promise<Gate | null> {
-  if (config.wsAuth === 'none') return null;
-  const { createGate } = await import('./auth/gate.ts');
-  return createGate(config, revoked);
-}
-
-async function openRevocations({ revokedTokens }: ExecServerConfig): Promise<Revocations | null> {
-  if (revokedTokens === '') return null;
-  const { Revocations } = await import('../listener/revocations.ts');
-  return Revocations.open(revokedTokens, '--revoked-tokens');
-}
-
 function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined {
   const { expiresAtMs } = connection.principal;
   if (expiresAtMs === null) return undefined;
