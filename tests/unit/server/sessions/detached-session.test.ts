@@ -3,10 +3,10 @@ import { settled } from './registry-fixture.ts';
 import { createSharing, type SharingClient } from './sharing-fixture.ts';
 
 /** A session that has started a process of the lifetime `detached`, has got the output `a`, and has detached. */
-async function left({ windowBytes }: { windowBytes?: number } = {}) {
+async function left(options: { windowBytes?: number } = {}) {
   const sharing = createSharing();
   const owner = sharing.connect('owner');
-  const { process, child } = await sharing.run(owner, 'p', { retainMs: 60_000, windowBytes });
+  const { process, child } = await sharing.run(owner, 'p', { ...options, retainMs: 60_000 });
   child.stdout.write('a');
   owner.processes.detach('p');
   await settled();
@@ -40,7 +40,7 @@ describe('a session that has detached from its detached process', () => {
     expect([...owner.processes.list('session')]).toEqual([process]);
     expect(owner.processes.idOf(process)).toBe('p');
     await owner.processes.get('p', 'write');
-    await owner.processes.terminate('p', { type: 'kill' });
+    await owner.processes.terminate('p', { type: 'force' });
     expect(child.signals).not.toEqual([]);
   });
 
