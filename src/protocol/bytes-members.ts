@@ -20,6 +20,7 @@ export const BYTES_MEMBERS = {
   results: {
     'fs/readFile': 'dataBase64',
     'fs/readBlock': 'chunk',
+    'recordings/read': 'chunk',
     'http/request': 'bodyBase64',
   },
   /** A member of the params of a notification, by method. */
