@@ -11,7 +11,7 @@ const DIST = join(import.meta.dirname, 'dist/');
  * nor mock modules. All other unit test files run in a separate process each, which costs half a second per file.
  */
 export const SHARED =
-  'tests/unit/{agent,audit,client,console,environment,listener,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
+  'tests/unit/{agent,audit,client,console,environment,listener,mcp,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
 
 /**
  * Unit tests that create tens of thousands of files. They do so in memory: ext4 skips recently deleted inodes one by one, and takes up to

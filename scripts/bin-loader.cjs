@@ -8,8 +8,8 @@ const { promises } = fs;
 const { join } = require('node:path');
 const { Script } = require('node:vm');
 
-/** How many caches are kept. One is needed for each version of this program and of Node; each takes about a megabyte. */
-const MAX_CACHES = 4;
+/** How many caches are kept. Two are needed for each version of this program and of Node; each takes about a megabyte. */
+const MAX_CACHES = 8;
 /** Far longer than writing a cache takes. */
 const DRAFT_MS = 60_000;
 /** Far more than a cache takes. */
@@ -17,9 +17,11 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 /** How long after the first session the cache is written: its first requests have been compiled then too. */
 const WRITE_DELAY_MS = 1000;
 
-const filename = join(__dirname, 'BUNDLE_NAME.js');
+/** The MCP server has a bundle of its own, with the SDK. */
+const bundleName = process.argv[2] === 'mcp' ? 'MCP_BUNDLE' : 'MAIN_BUNDLE';
+const filename = join(__dirname, `${bundleName}.js`);
 const isEnabled = !process.env.NODE_DISABLE_COMPILE_CACHE;
-const cacheName = isEnabled ? `BUNDLE_NAME-${nodeIdentity()}.cache` : null;
+const cacheName = isEnabled ? `${bundleName}-${nodeIdentity()}.cache` : null;
 const userFolder = isEnabled ? findUserFolder() : null;
 const script = loadScript();
 script.runInThisContext()(exports, require, module, filename, __dirname);

@@ -1,5 +1,6 @@
 // Builds the bin: the CLI as one file, with a V8 code cache for the Node that builds. A start then reads three files instead of two
 // hundred and compiles none, which is most of the start time. Native code stays outside and is loaded when the first program starts.
+// The command `mcp` is a bundle of its own: the MCP SDK would double what the other commands read and what the cache holds.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,28 +25,66 @@ const deferredBuiltins = {
   },
 };
 
-const { outputFiles } = await build({
-  entryPoints: [join(root, 'dist/cli/main.js')],
-  write: false,
-  bundle: true,
-  platform: 'node',
-  target: 'node20',
-  format: 'cjs',
-  external: ['koffi', '@redis/client', 'yaml', '@xterm/headless', '@xterm/addon-unicode11'],
-  supported: { 'dynamic-import': false },
-  plugins: [deferredBuiltins],
-  minify: true,
-  legalComments: 'none',
-  define: { 'import.meta.url': '__bundleUrl' },
-  charset: 'ascii',
-  banner: {
-    js: "(function(exports,require,module,__filename,__dirname){const __bundleUrl=require('node:url').pathToFileURL(__filename).href;",
+/** No module of this project does anything when it is loaded but the entry. So a module that only re-exports others loads none of them. */
+const withoutSideEffects = {
+  name: 'without-side-effects',
+  setup(builder) {
+    builder.onResolve({ filter: /^\.{1,2}\// }, async ({ path, pluginData, ...options }) => {
+      if (pluginData === RESOLVING || !options.importer.startsWith(join(root, 'dist'))) return undefined;
+      const resolved = await builder.resolve(path, { ...options, pluginData: RESOLVING });
+      return { ...resolved, sideEffects: false };
+    });
   },
-  footer: { js: '})' },
-  logLevel: 'warning',
+};
+const RESOLVING = Symbol('resolving');
+
+/** Leaves modules out that `src/cli/commands.ts` loads for commands that the bundle does not run. */
+const withoutCommands = (isLeftOut) => ({
+  name: 'without-commands',
+  setup(builder) {
+    builder.onResolve({ filter: /^\.\// }, ({ path, importer, kind }) =>
+      kind === 'dynamic-import' && importer.endsWith('/cli/commands.js') && isLeftOut(path)
+        ? { path, namespace: 'left-out' }
+        : undefined,
+    );
+    builder.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: 'export {};' }));
+  },
 });
-const bundle = outputFiles[0].contents;
-const name = `bundle-${createHash('sha256').update(bundle).digest('hex').slice(0, 16)}`;
+
+/** Bundles the CLI, writes it and returns the name of the file. */
+async function bundle(prefix, isLeftOut) {
+  const { outputFiles } = await build({
+    entryPoints: [join(root, 'dist/cli/main.js')],
+    write: false,
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    external: ['koffi', '@redis/client', 'yaml', '@xterm/headless', '@xterm/addon-unicode11'],
+    supported: { 'dynamic-import': false },
+    plugins: [deferredBuiltins, withoutCommands(isLeftOut), withoutSideEffects],
+    minify: true,
+    legalComments: 'none',
+    define: { 'import.meta.url': '__bundleUrl' },
+    charset: 'ascii',
+    banner: {
+      js: "(function(exports,require,module,__filename,__dirname){const __bundleUrl=require('node:url').pathToFileURL(__filename).href;",
+    },
+    footer: { js: '})' },
+    logLevel: 'warning',
+  });
+  const { contents } = outputFiles[0];
+  const name = `${prefix}-${createHash('sha256').update(contents).digest('hex').slice(0, 16)}`;
+  writeFileSync(join(folder, `${name}.js`), contents);
+  return name;
+}
+
+mkdirSync(folder, { recursive: true });
+const isOfMcp = (path) => path.startsWith('./mcp/');
+const [main, mcp] = await Promise.all([
+  bundle('bundle', isOfMcp),
+  bundle('bundle-mcp', (path) => !isOfMcp(path) && path !== './specs/mcp-spec.js' && path !== './help.js'),
+]);
 const bin = join(folder, 'exec-server.cjs');
 const newBin = `${bin}.${process.pid}.cjs`;
 /**
@@ -53,25 +92,30 @@ const newBin = `${bin}.${process.pid}.cjs`;
  * second line is a command for the shell, and a text with a comment for Node.
  */
 const START = `#!/bin/sh\n':' //; exec node -- "$0" "$@"\n`;
-const loader = readFileSync(join(root, 'scripts/bin-loader.cjs'), 'utf8').replaceAll('BUNDLE_NAME', name);
+const loader = readFileSync(join(root, 'scripts/bin-loader.cjs'), 'utf8')
+  .replaceAll('MAIN_BUNDLE', main)
+  .replaceAll('MCP_BUNDLE', mcp);
 
-mkdirSync(folder, { recursive: true });
-writeFileSync(join(folder, `${name}.js`), bundle);
 writeFileSync(newBin, START + loader);
 chmodSync(newBin, 0o755);
-writeCodeCache();
+writeCodeCache('serve');
+writeCodeCache('mcp');
 // The rename is atomic: a bin that is started during the build is the old one or the new one.
 renameSync(newBin, bin);
 for (const file of readdirSync(folder)) {
-  if (file.startsWith('bundle-') && !file.startsWith(name)) rmSync(join(folder, file));
+  if (file.startsWith('bundle-') && !file.startsWith(main) && !file.startsWith(mcp))
+    rmSync(join(folder, file));
 }
 
 await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
 
 /** Without the code cache the bin works too, but starts some milliseconds later. Caches of the user are neither used nor written. */
-function writeCodeCache() {
+function writeCodeCache(command) {
   const { NODE_DISABLE_COMPILE_CACHE, HOME, XDG_CACHE_HOME, ...env } = process.env;
   const script = join(root, 'scripts/compile-bundle.cjs');
-  const { status } = spawnSync(process.execPath, [script, newBin], { env, stdio: ['ignore', 'ignore', 2] });
+  const { status } = spawnSync(process.execPath, [script, newBin, command], {
+    env,
+    stdio: ['ignore', 'ignore', 2],
+  });
   if (status !== 0) process.stderr.write('bundle-bin: could not write the code cache\n');
 }

@@ -92,6 +92,10 @@ export const LAYERS = {
       'reaching a server behind a firewall: Noise channel, executor, harness, forwarder and the relay itself',
     imports: ['listener', 'audit', 'transport', 'protocol', 'server', 'client', 'observability'],
   },
+  mcp: {
+    subject: 'the MCP server: the tools of a model over stdio and HTTP',
+    imports: ['agent', 'listener', 'server', 'observability'],
+  },
   testing: { subject: 'the published test kit', imports: ['*'] },
   cli: { subject: 'the command line: arguments, signals, exit codes', imports: ['*'] },
   'index.ts': { subject: 'the entry of the package', imports: ['*'] },

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { ensureMcpConformance } from './mcp-conformance.mjs';
 import { ensureNode, nodesAreSkipped, otherNodeVersions } from './nodes.mjs';
 import { ensureReference } from './reference.mjs';
 
@@ -31,6 +32,10 @@ if (missing.length > 0) {
 
 await ensureReference().catch(({ message }) =>
   process.stderr.write(`test-tools: no reference server: ${message}\n`),
+);
+
+await ensureMcpConformance().catch(({ message }) =>
+  process.stderr.write(`test-tools: no MCP conformance suite: ${message}\n`),
 );
 
 if (!nodesAreSkipped()) {

@@ -7,6 +7,7 @@ import { folders } from './folders.mjs';
 import { fresh } from './fresh.mjs';
 import { growth } from './growth.mjs';
 import { integrity } from './integrity.mjs';
+import { mcp } from './mcp.mjs';
 import { memory } from './memory.mjs';
 import { relay } from './relay.mjs';
 import { requests } from './requests.mjs';
@@ -72,6 +73,7 @@ export const WORKLOADS = [
   ...folders,
   ...sandbox,
   ...agent,
+  ...mcp,
   ...tcp,
   ...relay,
   ...commands,

@@ -241,6 +241,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (argv, host) => (await import('./connect-command.ts')).connectCommand(argv, host),
   },
   {
+    name: 'mcp',
+    group: 'Tools',
+    summary: 'Serve tools to an agent',
+    spec: async () => (await import('./specs/mcp-spec.ts')).MCP,
+    run: async (argv, host) => (await import('./mcp/mcp-command.ts')).mcpCommand(argv, host),
+  },
+  {
     name: 'completion',
     group: 'Tools',
     summary: 'Complete in your shell',

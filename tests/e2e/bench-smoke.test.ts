@@ -58,6 +58,8 @@ const WORKLOADS = [
   'sandbox-start',
   'sandbox-write',
   'agent-tools',
+  'mcp-command',
+  'mcp-startup',
   'tcp-stream',
   'tcp-echo',
   'relay-stream',

@@ -13,8 +13,11 @@ export interface CodexOptions {
   readonly binary: string;
   /** The exec-server. */
   readonly url: string;
-  /** Whether codex reads the server's URL from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
-  readonly configuredBy?: 'file' | 'variable';
+  /**
+   * Whether codex reads the server's URL from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. With `none` it runs commands by itself,
+   * and starts MCP servers.
+   */
+  readonly configuredBy?: 'file' | 'variable' | 'none';
   /** How to reach the server through a relay, instead of by URL. */
   readonly relay?: {
     readonly registryUrl: string;
@@ -22,6 +25,8 @@ export interface CodexOptions {
     readonly authToken: string;
   };
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
+  /** Added to config.toml. */
+  readonly config?: string;
   /** The files in the workspace when codex starts: contents by name. */
   readonly files?: Readonly<Record<string, string | Buffer>>;
 }
@@ -82,10 +87,11 @@ export class CodexRun {
     for (const [name, content] of Object.entries(options.files ?? {})) {
       writeFileSync(join(this.workspace, name), content);
     }
-    writeFileSync(join(codexHome, 'config.toml'), configToml(model.url));
+    writeFileSync(join(codexHome, 'config.toml'), configToml(model.url) + (options.config ?? ''));
     const { relay } = options;
-    const byVariable = options.configuredBy === 'variable';
-    if (!byVariable && relay === undefined)
+    const { configuredBy = 'file' } = options;
+    const byVariable = configuredBy === 'variable';
+    if (configuredBy === 'file' && relay === undefined)
       writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
     const args = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
     this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...args, 'go'], {
@@ -137,6 +143,11 @@ export class CodexRun {
     return this.#call('apply_patch', { type: 'custom_tool_call', input });
   }
 
+  /** The model calls a tool of an MCP server. */
+  mcpTool(server: string, name: string, args: Readonly<Record<string, unknown>>): Promise<ToolOutput> {
+    return this.#callFunction(name, args, `mcp__${server}`);
+  }
+
   /** The model views an image. */
   viewImage(path: string): Promise<ToolOutput> {
     return this.#callFunction('view_image', { path });
@@ -179,8 +190,13 @@ export class CodexRun {
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
-  #callFunction(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolOutput> {
-    return this.#call(name, { type: 'function_call', arguments: JSON.stringify(args) });
+  #callFunction(
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+    namespace?: string,
+  ): Promise<ToolOutput> {
+    const call = { type: 'function_call', arguments: JSON.stringify(args) };
+    return this.#call(name, namespace === undefined ? call : { ...call, namespace });
   }
 
   async #call(name: string, call: ModelItem): Promise<ToolOutput> {

@@ -20,21 +20,14 @@ export interface Answer {
   readonly isError?: boolean;
 }
 
-/** What calls do one after the other. */
-export interface ToolLocks {
-  /** Changes of a file, so that concurrent edits of a model do not overwrite each other. */
-  readonly files: KeyedLocks;
-  /** Attaching to a process and detaching from it: a connection has one attachment, which concurrent calls share. */
-  readonly attachments: KeyedLocks;
-}
-
 /** One call of a tool. */
 export interface Call {
   readonly target: NamedEnvironment;
   readonly callId: string;
   readonly workspace: Workspace;
   readonly positions: Positions;
-  readonly locks: ToolLocks;
+  /** Changes of a file happen one after the other, so that concurrent edits of a model do not overwrite each other. */
+  readonly fileLocks: KeyedLocks;
   /** Most tokens of output. */
   readonly maxOutputTokens: number;
   /** Aborts when the call was cancelled, its time is up, or the tools were closed. */

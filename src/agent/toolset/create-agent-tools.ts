@@ -57,7 +57,7 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
-  readonly #locks = { files: new KeyedLocks(), attachments: new KeyedLocks() };
+  readonly #fileLocks = new KeyedLocks();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
@@ -174,7 +174,7 @@ class Toolset implements AgentTools {
       callId,
       workspace: this.#workspace,
       positions: this.#positions,
-      locks: this.#locks,
+      fileLocks: this.#fileLocks,
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,
       startedAt: performance.now(),

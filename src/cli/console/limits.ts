@@ -1,7 +1,7 @@
 /** Environments that one console shows. */
 export const MAX_ENVIRONMENTS = 256;
 
-/** How long an environment may take to answer before the page is told that it cannot be reached. */
+/** How long an environment may take to answer before the console reports it as unreachable. */
 export const CONNECT_TIMEOUT_MS = 20_000;
 
 /** How long the file that leads a browser to the console stays: as long as the code in it is valid. */

@@ -55,7 +55,7 @@ A server that runs with --console serves its own console. --link prints a link t
     { line: 'console', meaning: 'Open the console of your environments.' },
     {
       line: 'console -E gpu --read-only',
-      meaning: 'Show one environment to somebody who must not change it.',
+      meaning: 'Show one environment to a viewer who must not change it.',
     },
     {
       line: 'console --link -E wss://build.example.com --token-file token',

@@ -26,7 +26,8 @@ interface CallRules {
 export function rulesOf(method: Method, params: unknown): CallRules {
   const write = method === 'process/write' && typeof (params as { writeId?: unknown })?.writeId === 'string';
   return {
-    retryable: write || METHOD_EFFECTS[method] === 'read',
+    // A session that has detached stays so on its next connection, unlike what else ends with the connection.
+    retryable: write || METHOD_EFFECTS[method] === 'read' || method === 'process/detach',
     cleanup: METHOD_EFFECTS[method] === 'cleanup',
     failFast: method === 'environment/status',
     timeoutMs: TIMEOUTS.get(method),

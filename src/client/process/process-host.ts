@@ -22,10 +22,12 @@ export interface ProcessHost {
   unregister(process: RemoteProcess): boolean;
   /** Sends `process/attach`, again if the connection is lost. Calls `received` as soon as the answer arrives. */
   attach(
-    params: CallParamsOf<'process/attach'>,
+    params: CallParamsOf<'process/attach'> & { readonly ref: string },
     received: (attached: Attached) => void,
     options: CallOptions,
   ): Promise<void>;
+  /** Sends `process/detach` when the attaches under way have settled, unless a handle follows the process then. */
+  detach(process: RemoteProcess, options?: CallOptions): Promise<void>;
 }
 
 /** Where following a process begins. */
@@ -69,8 +71,23 @@ export function processHost(host: ClientHost): ProcessHost {
     unregister: (process) => host.routes.unregister(process),
     async attach(params, received, options) {
       const limit = new CallLimit('`process/attach`', options);
+      const { signal } = limit;
+      const request = () => requestAttach(() => host.usableLink(signal), params, received);
       try {
-        await limit.race(requestAttach(() => host.usableLink(limit.signal), params, received));
+        await limit.race(host.routes.attachOrder.run('attach', [params.ref], request, signal));
+      } finally {
+        limit.end();
+      }
+    },
+    async detach({ processId, ref, name }, options = {}) {
+      const limit = new CallLimit('`process/detach`', options);
+      const { signal } = limit;
+      const request = async () => {
+        if (host.routes.attachmentOf(processId) !== undefined) return;
+        await host.call('process/detach', { processId }, { signal });
+      };
+      try {
+        await limit.race(host.routes.attachOrder.run('detach', [processId, ref, name], request, signal));
       } finally {
         limit.end();
       }

@@ -8,6 +8,7 @@ import { readAttachment, readSkipped } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
 import { CATCH_UP_CONCURRENCY } from '../limits.ts';
 import type { ProcessAttachment } from '../sharing.ts';
+import { AttachOrder } from './attach-order.ts';
 import { reattach, renewWindow } from './attach-requests.ts';
 import type { Attachment } from './attachment.ts';
 import type { Call } from './catch-up.ts';
@@ -30,6 +31,7 @@ interface Route {
  * until its last event is delivered.
  */
 export class ProcessRoutes {
+  readonly attachOrder = new AttachOrder();
   readonly #routes = new Map<string, Route>();
 
   /** Adds a process that is about to start. Throws when the id is in use. */

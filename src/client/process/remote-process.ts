@@ -315,7 +315,7 @@ export class RemoteProcess implements ExecProcess {
     this.#detached = true;
     this.#stopFollowing(hasDetached(this), () => this.#log.end());
     if (this.#closed || this.ref === null || this.#host.unregister(this)) return;
-    await this.#host.call('process/detach', { processId: this.processId }, options);
+    await this.#host.detach(this, options);
   }
 
   async kill(signal?: string, options?: CallOptions): Promise<void> {
@@ -436,7 +436,7 @@ export class RemoteProcess implements ExecProcess {
   /** Ends the attachment to a process that has closed: the server limits their number. Its output stays readable. */
   #leave(): void {
     if (this.#host.unregister(this) || this.#attachment.own) return;
-    this.#host.call('process/detach', { processId: this.processId }).catch(() => {});
+    this.#host.detach(this).catch(() => {});
   }
 }
 

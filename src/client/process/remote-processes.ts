@@ -168,29 +168,26 @@ export class RemoteProcesses implements SharedProcesses {
     const { takeOver = false, role = takeOver ? 'driver' : 'viewer', screen = false, afterSeq = 0 } = options;
     const { withTimes = false } = options;
     const name = PROCESS_NAME.test(refOrName) && { name: refOrName };
-    // All handles of a process share one window.
-    const known = this.#host.routes.find(refOrName);
-    const windowBytes =
-      known === undefined ? windowOf(this.#host.capabilities, options) : known.flow.windowBytes;
-    const params = {
-      ref: refOrName,
-      ...name,
-      role,
-      takeOver,
-      screen,
-      ...(windowBytes !== null && { windowBytes }),
-      ...(withTimes && { withTimes }),
-    };
     let process: RemoteProcess | null = null;
     let lastSeq = 0;
-    await requestAttach(
-      () => this.#host.usableLink(signal),
-      params,
-      (attached) => {
+    const request = () => {
+      const windowBytes = this.#windowFor(refOrName, options);
+      const params = {
+        ref: refOrName,
+        ...name,
+        role,
+        takeOver,
+        screen,
+        ...(windowBytes !== null && { windowBytes }),
+        ...(withTimes && { withTimes }),
+      };
+      const received = (attached: Attached) => {
         lastSeq = attached.nextSeq - 1;
         process = this.#follow(attached, afterSeq, windowBytes, withTimes);
-      },
-    );
+      };
+      return requestAttach(() => this.#host.usableLink(signal), params, received);
+    };
+    await this.#host.routes.attachOrder.run('attach', [refOrName], request, signal);
     // `requestAttach` calls back before it resolves.
     const followed = process as unknown as RemoteProcess;
     if (afterSeq <= lastSeq) return followed;
@@ -198,6 +195,12 @@ export class RemoteProcesses implements SharedProcesses {
     throw new ClientError('invalidInput', `\`afterSeq\` is ${afterSeq}, but the last event is ${lastSeq}`, {
       hint: 'a name may belong to another process by now; attach by reference',
     });
+  }
+
+  /** All handles of a process share one window. */
+  #windowFor(refOrName: string, options: AttachOptions): number | null {
+    const known = this.#host.routes.find(refOrName);
+    return known === undefined ? windowOf(this.#host.capabilities, options) : known.flow.windowBytes;
   }
 
   /** Follows a process from the answer to its attach on. */

@@ -46,7 +46,7 @@ export class ConnectionProcesses {
   readonly reader: Reader;
   readonly #sink: FollowerSink;
   readonly #records: Pick<ConnectionRecords, 'attachment' | 'lifetime'>;
-  /** By reference. */
+  /** By the ids of the processes on this connection. */
   readonly #attachments = new Map<string, Attachment>();
   /** Created for the first request that needs it. */
   #ended: AbortController | null = null;
@@ -130,7 +130,7 @@ export class ConnectionProcesses {
 
   /** The id of a process on this connection. */
   idOf(process: SharedProcess): string {
-    return process.homeOf(this.#session)?.processId ?? process.ref;
+    return process.idFor(this.#session);
   }
 
   /** Finds the process that a request names, once it runs. Rejects with RpcError when there is none. */
@@ -142,7 +142,8 @@ export class ConnectionProcesses {
 
   /**
    * Attaches to a process that was found, or changes the role of an attachment. The client gets its events from `nextSeq` on; null is
-   * from now on. For a process of its own session the client keeps its id and its role, unless it takes over. Throws RpcError.
+   * from now on. For a process of its own session the client keeps its id. Unless it has detached, it keeps its role, too, until it takes
+   * over. Throws RpcError.
    */
   attach(
     process: SharedProcess,
@@ -152,7 +153,7 @@ export class ConnectionProcesses {
     // The connection may have ended while the request waited for the process.
     if (this.#isDisposed) throw connectionEnded();
     if (process.process === null) throw this.#gone(process);
-    const own = process.homeOf(this.#session) ?? this.#attachments.get(process.ref)?.follower;
+    const own = this.#followerOf(process);
     if (role === 'driver') {
       this.#requireMayDrive(process);
       if (!takeOver) process.requireUndriven(own);
@@ -182,24 +183,23 @@ export class ConnectionProcesses {
     );
   }
 
-  /** Ends an attachment; for a process of its own session, its flow-control window. Does nothing when there is none. */
+  /**
+   * Ends an attachment. A process of its own session that ends with the session loses only its flow-control window. Does nothing when the
+   * connection does not follow the process.
+   */
   detach(processId: string): void {
-    const own = this.#session.shared.get(processId);
-    const home = own?.homeOf(this.#session);
-    if (home) own?.setWindow(home, null);
-    const attachment = this.#attachments.get(processId);
-    if (attachment === undefined) return;
-    attachment.process.recording?.marker(`detached: ${shownName(attachment.follower)}`);
-    this.#remove(attachment.process, attachment.follower);
-    this.#records.attachment('detach', processId, {});
+    const followed = this.#followed(processId);
+    if (followed === undefined) return;
+    const { process, follower } = followed;
+    const isHome = follower === process.homeOf(this.#session);
+    if (isHome && process.lifetime === 'session') process.setWindow(follower, null);
+    else this.#end(followed);
   }
 
   /** The client has used the events of a process up to this one. Does nothing when it does not follow the process. */
   consumed(processId: string, seq: number): void {
-    const own = this.#session.shared.get(processId);
-    const process = own ?? this.#attachments.get(processId)?.process;
-    const follower = own?.homeOf(this.#session) ?? this.#attachments.get(processId)?.follower;
-    if (follower !== undefined) process?.consumed(follower, seq);
+    const followed = this.#followed(processId);
+    followed?.process.consumed(followed.follower, seq);
   }
 
   /** The connection no longer keeps up, or does so again. */
@@ -218,11 +218,24 @@ export class ConnectionProcesses {
   dispose(): void {
     this.#isDisposed = true;
     this.#ended?.abort(connectionEnded());
-    for (const ref of [...this.#attachments.keys()]) this.detach(ref);
+    for (const attachment of [...this.#attachments.values()]) this.#end(attachment);
   }
 
   #lookUp(processId: string): SharedProcess | undefined {
     return this.#session.shared.get(processId) ?? this.#directory.find(processId, this.reader);
+  }
+
+  /** What the connection follows by an id. A process that is gone stays attached until the client is notified. */
+  #followed(processId: string): Attachment | undefined {
+    const process = this.#lookUp(processId);
+    if (process === undefined) return this.#attachments.get(processId);
+    const follower = this.#followerOf(process);
+    return follower && { process, follower };
+  }
+
+  /** The connection as a follower of a process: as its session, or attached. */
+  #followerOf(process: SharedProcess): Follower | undefined {
+    return process.homeOf(this.#session) ?? this.#attachments.get(this.idOf(process))?.follower;
   }
 
   /** A reference wins over a name. */
@@ -258,7 +271,7 @@ export class ConnectionProcesses {
     if (use === 'read') return;
     this.#requireOwner(process);
     const home = process.homeOf(this.#session);
-    const attached = this.#attachments.get(process.ref)?.follower;
+    const attached = this.#attachments.get(this.idOf(process))?.follower;
     const { driver } = process;
     if (attached !== undefined && attached !== driver) {
       throw driver !== null && use === 'write'
@@ -296,14 +309,17 @@ export class ConnectionProcesses {
         `this connection is attached to ${this.#attachments.size} processes, the maximum; detach from one first`,
       );
     }
-    const follower = process.attach(this.#sink, () => this.#attachments.delete(ref));
-    this.#attachments.set(ref, { process, follower });
+    const processId = this.idOf(process);
+    const follower = process.attach(processId, this.#sink, () => this.#attachments.delete(processId));
+    this.#attachments.set(processId, { process, follower });
     return follower;
   }
 
-  #remove(process: SharedProcess, follower: Follower): void {
-    this.#attachments.delete(process.ref);
+  #end({ process, follower }: Attachment): void {
+    process.recording?.marker(`detached: ${shownName(follower)}`);
+    this.#attachments.delete(follower.processId);
     process.detach(follower);
+    this.#records.attachment('detach', process.ref, {});
   }
 }
 

@@ -22,7 +22,7 @@ import type { Directory, HomeSession, SharedProcessIdentity } from './process-id
 /**
  * A process as all clients of the server see it. It sends the events to the session that started it and to attached connections. One of
  * them drives: it may write, and the program waits for it when it reads too slowly. The session drives while it is connected and no
- * attached connection does.
+ * attached connection does. A session that has detached is no follower; it can attach like any other client and keeps its id.
  */
 export class SharedProcess implements ProcessListener, ProcessObserver, EventSource {
   readonly ref: string;
@@ -46,8 +46,10 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   recording: Recording | null = null;
   readonly #directory: Directory;
   readonly #attached = new Set<Follower>();
-  /** Null once the session is over. */
-  #home: (Follower & { readonly sink: HomeSession }) | null;
+  /** The session that started it, and its id there. Null once the session is over. */
+  #origin: { readonly session: HomeSession; readonly processId: string } | null;
+  /** That session as a follower. Null once it has detached or is over. */
+  #home: Follower | null;
   /** The attached connection that drives. */
   #driver: Follower | null = null;
   /** What the client of the driver has not used yet; null where it sets no limit. */
@@ -76,6 +78,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#directory = directory;
     const stream = new EventStream(this, session, processNotifier(processId, dialect, session), true);
     const unnotified = { roleChange: null, announced: 'never' as const };
+    this.#origin = { session, processId };
     this.#home = { processId, sink: session, stream, windowBytes: null, ...unnotified, ended: () => {} };
     if (session.attached) this.#home.windowBytes = windowBytes;
     this.#restartWindow();
@@ -158,21 +161,26 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return follower === this.driver ? 'driver' : 'viewer';
   }
 
-  /** The session's own place among the followers, for the session that started the process; else null. */
+  /** The id by which a session knows the process: the one that its client chose, or the reference. */
+  idFor(session: object): string {
+    return this.#origin?.session === session ? this.#origin.processId : this.ref;
+  }
+
+  /** The session as a follower, if it started the process and has not detached; else null. */
   homeOf(session: object): Follower | null {
     return this.#home?.sink === session ? this.#home : null;
   }
 
-  /** Adds a connection that follows under the reference. Nothing is sent to it before {@link follow}. Throws RpcError at the limit. */
-  attach(sink: FollowerSink, ended: () => void): Follower {
+  /** Adds a connection that knows the process by an id. Nothing is sent to it before {@link follow}. Throws RpcError at the limit. */
+  attach(processId: string, sink: FollowerSink, ended: () => void): Follower {
     if (this.#attached.size >= ATTACHMENTS_PER_PROCESS) {
       throw limitExceeded(
         `process ${this.ref} has ${this.#attached.size} attached clients, the maximum; detach one first`,
       );
     }
-    const stream = new EventStream(this, sink, processNotifier(this.ref, 'process', sink), false);
+    const stream = new EventStream(this, sink, processNotifier(processId, 'process', sink), false);
     const unnotified = { roleChange: null, announced: 'never' as const };
-    const follower: Follower = { processId: this.ref, sink, stream, windowBytes: null, ...unnotified, ended };
+    const follower: Follower = { processId, sink, stream, windowBytes: null, ...unnotified, ended };
     this.#attached.add(follower);
     this.#wasShared = true;
     stream.hold(this.nextSeq);
@@ -189,8 +197,14 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     });
   }
 
-  /** Removes an attached connection. Does nothing when it is not attached. */
+  /** Removes an attached connection, or the session as a follower. Does nothing when it does not follow. */
   detach(follower: Follower): void {
+    if (follower === this.#home) {
+      this.#home = null;
+      this.#updateDelivery();
+      if (this.#attached.size > 0) this.#announcer.changed();
+      return;
+    }
     if (!this.#attached.delete(follower)) return;
     if (this.#driver === follower) this.#setDriver(null, 'driverLeft');
     this.#announcer.changed();
@@ -249,14 +263,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   /** The session is connected now, or no longer. It has no window until its present connection says that it reports what it uses. */
   homeChanged(): void {
-    if (this.#home !== null) {
-      this.#home.stream.restart();
-      this.#home.announced = 'never';
-      this.#home.windowBytes = null;
-      this.#home.stream.timed = false;
-      const change = this.#home.sink.attached ? 'connected' : 'disconnected';
-      this.recording?.marker(`${change}: ${shownName(this.#home)}`);
-    }
+    if (this.#home === null) return;
+    this.#home.stream.restart();
+    this.#home.announced = 'never';
+    this.#home.windowBytes = null;
+    this.#home.stream.timed = false;
+    const change = this.#home.sink.attached ? 'connected' : 'disconnected';
+    this.recording?.marker(`${change}: ${shownName(this.#home)}`);
     this.#updateDelivery();
     if (this.#wasShared) this.#announcer.changed();
   }
@@ -270,14 +283,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   /** The session is over. Its process may outlive it. */
   leaveHome(): void {
-    const home = this.#home;
-    if (home === null) return;
-    this.#home = null;
-    for (const processes of [home.sink.shared, home.sink.ending]) {
-      if (processes.get(home.processId) === this) processes.delete(home.processId);
+    if (this.#origin === null) return;
+    const { session, processId } = this.#origin;
+    this.#origin = null;
+    for (const processes of [session.shared, session.ending]) {
+      if (processes.get(processId) === this) processes.delete(processId);
     }
-    this.#updateDelivery();
-    if (this.#attached.size > 0) this.#announcer.changed();
+    if (this.#home !== null) this.detach(this.#home);
   }
 
   /** The connection of a follower no longer keeps up, or does so again. */
@@ -294,10 +306,10 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   }
 
   reserved(): void {
-    if (this.#home !== null) {
-      const { processId, sink } = this.#home;
-      sink.ending.get(processId)?.leaveHome();
-      sink.shared.set(processId, this);
+    if (this.#origin !== null) {
+      const { processId, session } = this.#origin;
+      session.ending.get(processId)?.leaveHome();
+      session.shared.set(processId, this);
     }
     this.#directory.entered(this);
   }
@@ -315,13 +327,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     if (this.#process !== null) void this.recording?.end();
     this.#process = null;
     this.#directory.left(this);
-    const home = this.#home;
-    if (home !== null && this.end !== null && home.sink.attached && this.#isBehind(home)) {
-      const { shared, ending } = home.sink;
-      shared.delete(home.processId);
+    const [origin, home] = [this.#origin, this.#home];
+    if (origin !== null && home?.sink.attached && this.end !== null && this.#isBehind(home)) {
+      const { shared, ending } = origin.session;
+      shared.delete(origin.processId);
       const [oldest] = ending.values();
       if (ending.size >= ENDING_PROCESSES_PER_SESSION) oldest?.leaveHome();
-      ending.set(home.processId, this);
+      ending.set(origin.processId, this);
     } else this.leaveHome();
     for (const follower of this.#attached) {
       follower.roleChange = 'processGone';
@@ -336,6 +348,9 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       this.#broadcast ??= new OutputBroadcast(this.ref);
       this.#broadcast.send(this.#ready(seq, false), seq, stream, bytes);
       if (this.#hasTimed) this.#broadcast.send(this.#ready(seq, true), seq, stream, bytes, this.outputAtMs);
+      for (const follower of this.#attached) {
+        if (follower.processId !== this.ref) follower.stream.output(seq, stream, bytes);
+      }
     }
     if (this.#window === null) return;
     this.#window.output(seq, bytes.length);
@@ -365,14 +380,14 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return stream.nextSeq < this.nextSeq;
   }
 
-  /** The attached connections that output can be sent to now, with or without its time. */
+  /** The attached connections that know it by its reference and that output can be sent to now, with or without its time. */
   *#ready(seq: number, timed: boolean): Generator<FollowerSink> {
-    for (const { stream, sink } of this.#attached) {
-      if (stream.timed === timed && stream.takes(seq)) yield sink;
+    for (const { processId, stream, sink } of this.#attached) {
+      if (processId === this.ref && stream.timed === timed && stream.takes(seq)) yield sink;
     }
   }
 
-  /** The session, and the attached connections. */
+  /** The session unless it has detached, and the attached connections. */
   *followers(): Generator<Follower> {
     if (this.#home !== null) yield this.#home;
     yield* this.#attached;

@@ -58,6 +58,7 @@ const params: Readonly<Record<string, unknown>> = {
   'fs/search': { path: 'file:///', pattern: 'x' },
   'http/request': { method: 'GET', url: 'http://127.0.0.1:1/', requestId: 'r' },
   'process/consumed': { processId: 'p', seq: 1 },
+  'process/setLifetime': { processId: 'p', lifetime: { type: 'detached' } },
   'recordings/list': {},
   'recordings/read': { recordingId: 'r' },
   'tcp/connect': { streamId: 's', port: 1 },

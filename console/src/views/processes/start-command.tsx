@@ -65,7 +65,8 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
       setOptions({ ...options, name: '' });
       workspace.list.refresh();
       const ref = process.ref ?? process.processId;
-      // The tab attaches by itself, with the screen.
+      // The tab attaches by itself: with the screen, and with a window of its own.
+      await process.detach();
       go({ view: 'processes', item: ref });
     } catch (failure) {
       setError(`The command was not started. ${describeError(failure)}`);

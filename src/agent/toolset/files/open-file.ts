@@ -37,11 +37,11 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
 
 /** Runs a change of a file, after earlier ones of the same file. */
 export function changing<T>(
-  { locks, target, signal }: Call,
+  { fileLocks, target, signal }: Call,
   { uri }: OpenPath,
   work: () => Promise<T>,
 ): Promise<T> {
-  return locks.files.run(`${target.name} ${uri}`, work, signal);
+  return fileLocks.run(`${target.name} ${uri}`, work, signal);
 }
 
 /** Describes what is at a path; null when nothing is. */

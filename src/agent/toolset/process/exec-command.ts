@@ -72,7 +72,7 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
       },
     });
   } finally {
-    detach(call, ref, process);
+    detach(process);
   }
 }
 

@@ -53,14 +53,13 @@ export async function withAttached<T>(
   try {
     return await use(process);
   } finally {
-    detach(call, ref, process);
+    detach(process);
   }
 }
 
 /** Detaches from a process in the background. It keeps running. */
-export function detach({ locks, target }: Call, ref: string, process: ExecProcess): void {
-  if (process.state.closed) return;
-  locks.attachments.run(`${target.name} ${ref}`, () => process.detach()).catch(() => {});
+export function detach(process: ExecProcess): void {
+  process.detach().catch(() => {});
 }
 
 /**
@@ -81,7 +80,7 @@ export async function controlling(
     try {
       await driven(process);
     } finally {
-      detach(call, ref, process);
+      detach(process);
     }
   }
 }
@@ -91,14 +90,9 @@ async function attach(
   ref: string,
   options: { readonly role: 'viewer' | 'driver'; readonly takeOver?: boolean; readonly afterSeq?: number },
 ): Promise<ExecProcess> {
-  const { locks, target, signal } = call;
-  const { processes } = target.environment;
+  const { processes } = call.target.environment;
   try {
-    return await locks.attachments.run(
-      `${target.name} ${ref}`,
-      () => processes.attach(ref, { ...options, ...requestOptions(call) }),
-      signal,
-    );
+    return await processes.attach(ref, { ...options, ...requestOptions(call) });
   } catch (error) {
     if (error instanceof ClientError && error.kind === 'notFound') throw unknownProcess(call, ref);
     throw error;

@@ -4,7 +4,7 @@ import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
 
 const methods = Object.keys(METHODS) as Method[];
 
-test('only calls without side effects are retryable', () => {
+test('only calls whose repetition has no further effect are retryable', () => {
   expect(methods.filter((method) => rulesOf(method, {}).retryable).sort()).toEqual([
     'capabilities/discoverV2',
     'capabilityRoots/discoverV1',
@@ -19,6 +19,7 @@ test('only calls without side effects are retryable', () => {
     'fs/readFile',
     'fs/search',
     'fs/walk',
+    'process/detach',
     'process/list',
     'process/read',
     'process/screen',

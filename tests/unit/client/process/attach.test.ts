@@ -361,6 +361,63 @@ describe('several handles of one process', () => {
     await client.close();
   });
 
+  test.each(['r', 'job'])(
+    'keep the attachment when one detaches while another attaches by %s',
+    async (wanted) => {
+      const server = sharingServer();
+      server.answers['process/attach'] = () => attached({ name: 'job' });
+      const { client, process: first } = await attach(server);
+      server.answers['process/attach'] = () => SILENCE;
+      const attaching = client.attach(wanted);
+      const detaching = first.detach();
+      await client.call('environment/status', null);
+      expect(server.requests('process/detach')).toEqual([]);
+      server.link.respond(server.requests('process/attach')[1]!, attached({ name: 'job' }));
+      const second = await attaching;
+      await detaching;
+      expect(server.requests('process/detach')).toEqual([]);
+      server.link.output('r', 1);
+      await waitFor('the output', () => second.revision === 1);
+      await second.detach();
+      expect(server.requests('process/detach')).toHaveLength(1);
+      await client.close();
+    },
+  );
+
+  test('attach again only when an earlier detach was answered, which a lost connection repeats', async () => {
+    const server = sharingServer();
+    const { client, process: first } = await attach(server);
+    server.answers['process/detach'] = () => SILENCE;
+    const detaching = first.detach();
+    const attaching = client.attach('r');
+    await client.call('environment/status', null);
+    expect(server.requests('process/attach')).toHaveLength(1);
+    server.answers['process/detach'] = () => ({});
+    server.link.break();
+    await Promise.all([detaching, attaching]);
+    const methods = server.link.requests.map(({ method }) => method);
+    expect(methods.filter((method) => /attach|detach/.test(method))).toEqual([
+      'process/detach',
+      'process/attach',
+    ]);
+    await client.close();
+  });
+
+  test('do not wait longer for each other than their callers want', async () => {
+    const server = sharingServer();
+    const { client, process: first } = await attach(server);
+    server.answers['process/attach'] = () => SILENCE;
+    const attaching = client.attach('r');
+    attaching.catch(() => {});
+    await expect(first.detach({ timeoutMs: 1 })).rejects.toEqual(kind('timeout'));
+    const stop = new AbortController();
+    const second = client.attach('r', { signal: stop.signal });
+    stop.abort();
+    await expect(second).rejects.toEqual(kind('aborted'));
+    expect(server.requests('process/detach')).toEqual([]);
+    await client.close();
+  });
+
   test('write under different ids, so that the server applies every write', async () => {
     const server = sharingServer();
     server.answers['process/start'] = () => ({ processId: 'r', sandboxType: 'none', ref: 'r' });

@@ -1,0 +1,1 @@
+export declare function ensureMcpConformance(): Promise<readonly [node: string, suite: string]>;

@@ -1,0 +1,253 @@
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { isObject } from '../../base/is-object.ts';
+import { quoteValue } from '../../server/config/values.ts';
+import { type CommandResult, type Host, printed } from '../commands.ts';
+import { withFolderLock } from '../environments/folder-lock.ts';
+import { RunError, UsageError } from '../failures.ts';
+import { type GivenFlags, parseFlags } from '../flags.ts';
+import { MCP_CONFIG_FLAGS } from '../specs/mcp-spec.ts';
+import { sandboxOf } from './mcp-command.ts';
+
+type Flags = GivenFlags<typeof MCP_CONFIG_FLAGS>;
+
+/** The name of the server in the configuration of a client. */
+const SERVER_NAME = 'exec-server';
+
+/** How a client starts the server. */
+interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/** A client that can be configured. */
+interface Client {
+  /** What a person calls it. */
+  readonly title: string;
+  /** The file that it reads. */
+  file(env: NodeJS.ProcessEnv, directory: string): string;
+  /** The content of a file that configures only this server. */
+  snippet(launch: Launch): string;
+  /** The content of a file with the server added. Throws RunError for a file that cannot be changed safely. */
+  merge(file: string, text: string, launch: Launch): Promise<string>;
+  /** Another way, as a command line. */
+  readonly commandLine?: (launch: Launch) => string;
+}
+
+const CLIENTS: Readonly<Record<string, Client>> = {
+  claude: {
+    ...jsonClient('Claude Code', 'mcpServers', { type: 'stdio' }),
+    file: (_env, directory) => join(directory, '.mcp.json'),
+    commandLine: (launch) => `claude mcp add ${SERVER_NAME} -- ${shellWords(launch)}`,
+  },
+  cursor: {
+    ...jsonClient('Cursor', 'mcpServers', {}),
+    file: (_env, directory) => join(directory, '.cursor', 'mcp.json'),
+  },
+  vscode: {
+    ...jsonClient('VS Code', 'servers', { type: 'stdio' }),
+    file: (_env, directory) => join(directory, '.vscode', 'mcp.json'),
+  },
+  codex: {
+    title: 'codex',
+    file: ({ CODEX_HOME }) => join(CODEX_HOME || join(homedir(), '.codex'), 'config.toml'),
+    snippet: tomlTable,
+    merge: mergeToml,
+    commandLine: (launch) => `codex mcp add ${SERVER_NAME} -- ${shellWords(launch)}`,
+  },
+};
+
+/** Prints the configuration of a client, or writes it. */
+export async function mcpConfigCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const { flags, positionals } = parseFlags('mcp', argv, MCP_CONFIG_FLAGS);
+  const [name, unexpected] = positionals;
+  const client = name !== undefined && Object.hasOwn(CLIENTS, name) ? CLIENTS[name] : undefined;
+  if (client === undefined || unexpected !== undefined) {
+    const given = unexpected ?? name;
+    const not = given === undefined ? '' : `, not ${quoteValue(given)}`;
+    throw new UsageError(`expected 'config ${Object.keys(CLIENTS).join('|')}'${not}`, 'mcp');
+  }
+  const launch = launchOf(flags, host.env);
+  const file = client.file(host.env, process.cwd());
+  if (flags.write === true) {
+    await writeConfig(client, file, launch);
+    return { text: '', details: `${client.title} starts exec-server from now on: ${file}\n`, exitCode: 0 };
+  }
+  const other = client.commandLine === undefined ? '' : `, or run: ${client.commandLine(launch)}`;
+  const details = `Add this to ${file} (--write does)${other}\n`;
+  return { ...printed(client.snippet(launch)), details };
+}
+
+async function writeConfig(client: Client, file: string, launch: Launch): Promise<void> {
+  makeFolder(dirname(file));
+  await withFolderLock(dirname(file), async () => {
+    // A link to a file elsewhere stays a link.
+    const target = existsSync(file) ? realpathSync(file) : file;
+    const text = existsSync(target) ? readText(target) : '';
+    const changed = text.trim() === '' ? client.snippet(launch) : await client.merge(file, text, launch);
+    if (changed !== text) replaceFile(target, changed);
+  });
+}
+
+/** Repeats the flags of the tools, after a check, so that a client does not fail to start the server because of them. */
+function launchOf(flags: Flags, env: NodeJS.ProcessEnv): Launch {
+  sandboxOf(flags.sandbox);
+  const { environment = [], root = [] } = flags;
+  const args = [
+    'mcp',
+    ...environment.flatMap((name) => ['-E', name]),
+    ...(flags['token-file'] === undefined ? [] : ['--token-file', flags['token-file']]),
+    ...root.flatMap((path) => ['--root', path]),
+    ...(flags.sandbox === undefined ? [] : ['--sandbox', flags.sandbox]),
+    ...(flags['read-only'] === true ? ['--read-only'] : []),
+    ...(flags.ask === true ? ['--ask'] : []),
+  ];
+  const { command, args: first } = programOf(env);
+  return { command, args: [...first, ...args] };
+}
+
+/** How to start this program: by its name if the PATH has it, with npx if it came that way, else by its path. */
+function programOf({ PATH = '', npm_command: npmCommand }: NodeJS.ProcessEnv): Launch {
+  const own = realpathSync(process.argv[1]!);
+  if (npmCommand === 'exec' && own.includes('/_npx/')) {
+    return { command: 'npx', args: ['-y', 'exec-server'] };
+  }
+  const onPath = PATH.split(delimiter).some((folder) => {
+    const path = join(folder, SERVER_NAME);
+    return folder !== '' && existsSync(path) && realpathSync(path) === own;
+  });
+  return onPath ? { command: SERVER_NAME, args: [] } : { command: process.execPath, args: [own] };
+}
+
+function jsonClient(title: string, key: string, extra: Readonly<Record<string, string>>) {
+  const entry = ({ command, args }: Launch) => ({ ...extra, command, args });
+  return {
+    title,
+    snippet: (launch: Launch) => json({ [key]: { [SERVER_NAME]: entry(launch) } }, '  '),
+    async merge(file: string, text: string, launch: Launch): Promise<string> {
+      const root = parseJson(file, text);
+      const servers = root[key] ?? {};
+      if (!isObject(servers))
+        throw new RunError(`${file}: ${quoteValue(key)} is not an object; correct it first`);
+      const merged = { ...root, [key]: { ...servers, [SERVER_NAME]: entry(launch) } };
+      return json(merged, /^([ \t]+)"/m.exec(text)?.[1] ?? '  ');
+    },
+  };
+}
+
+function parseJson(file: string, text: string): Readonly<Record<string, unknown>> {
+  const byHand = 'add the server by hand; the command without --write prints what to add';
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch (error) {
+    throw new RunError(`${file} is not plain JSON (${(error as Error).message}); ${byHand}`);
+  }
+  throw new RunError(`${file} does not contain a JSON object; ${byHand}`);
+}
+
+function json(value: unknown, indent: string): string {
+  return `${JSON.stringify(value, null, indent)}\n`;
+}
+
+function tomlTable({ command, args }: Launch): string {
+  const list = args.map((argument) => JSON.stringify(argument)).join(', ');
+  return `[mcp_servers.${SERVER_NAME}]\ncommand = ${JSON.stringify(command)}\nargs = [${list}]\n`;
+}
+
+/** Replaces the table of the server, or adds it at the end. Everything else keeps its form, and comments stay. */
+async function mergeToml(file: string, text: string, launch: Launch): Promise<string> {
+  const { parse } = await import('smol-toml');
+  let before: Record<string, unknown>;
+  try {
+    before = parse(text);
+  } catch (error) {
+    const [reason] = (error as Error).message.split('\n');
+    throw new RunError(`${file} is not valid TOML (${reason}); correct it first`);
+  }
+  const servers = isObject(before.mcp_servers) ? before.mcp_servers : {};
+  const rest = Object.hasOwn(servers, SERVER_NAME) ? withoutTable(text) : text;
+  const separator = rest === '' || rest.endsWith('\n\n') ? '' : rest.endsWith('\n') ? '\n' : '\n\n';
+  const changed = `${rest}${separator}${tomlTable(launch)}`;
+  const wanted = { ...before, mcp_servers: { ...servers, [SERVER_NAME]: { ...launch } } };
+  if (!sameValues(parseOrNull(parse, changed), wanted)) {
+    throw new RunError(`${file} has an unusual form and cannot be changed safely; edit it by hand`);
+  }
+  return changed;
+}
+
+/** Removes the table of the server, up to the next table that is not part of it. */
+function withoutTable(text: string): string {
+  const header = new RegExp(`^[ \\t]*\\[mcp_servers\\.(?:${SERVER_NAME}|"${SERVER_NAME}")[.\\]]`);
+  const tables = text.split(/^(?=[ \t]*\[)/m);
+  return tables.filter((table) => !header.test(table)).join('');
+}
+
+function parseOrNull(parse: (text: string) => unknown, text: string): unknown {
+  try {
+    return parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether two values are the same, in whichever order their keys are. */
+function sameValues(a: unknown, b: unknown): boolean {
+  return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value) || value instanceof Date) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, sorted(inner)]),
+  );
+}
+
+/** The command line for a shell. */
+function shellWords({ command, args }: Launch): string {
+  return [command, ...args]
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))
+    .join(' ');
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw new RunError(`cannot create ${folder}: ${(error as Error).message}`);
+  }
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new RunError(`cannot read ${file}: ${(error as Error).message}`);
+  }
+}
+
+/** Replaces the file in one step and keeps its permissions. */
+function replaceFile(file: string, text: string): void {
+  const draft = `${file}.${process.pid}.tmp`;
+  try {
+    const mode = lstatSync(file, { throwIfNoEntry: false })?.mode ?? 0o644;
+    writeFileSync(draft, text, { mode: mode & 0o777, flag: 'wx' });
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw new RunError(`cannot write ${file}: ${(error as Error).message}`);
+  }
+}

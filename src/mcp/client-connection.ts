@@ -1,0 +1,281 @@
+import { createHash, randomUUID } from 'node:crypto';
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
+  type InputRequest,
+  type InputRequiredResult,
+  inputRequired,
+  inputResponse,
+  ProtocolError,
+  ProtocolErrorCode,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import {
+  type AgentTool,
+  type AgentTools,
+  type ApprovalDecision,
+  type ApprovalRequest,
+  createAgentTools,
+  type ResourceContent,
+  type ToolResult,
+} from '../agent/toolset/index.ts';
+import { MAX_CANCELLED_CALLS, MAX_QUESTION_CHARS, ROOTS_TIMEOUT_MS } from './limits.ts';
+import type { McpOptions } from './options.ts';
+import type { RecentResources } from './recent-resources.ts';
+import { chooseRoots, NoWorkspaceError } from './workspace-roots.ts';
+
+/** How a connection asks its client for roots. Clients without a session are not asked: each call would be asked again. */
+type RootsPolicy = 'ask' | 'never';
+
+/** The tools for one client, with its roots. The requests of clients without a session share one. */
+export class ClientConnection {
+  readonly tools: AgentTools;
+  readonly #options: McpOptions;
+  readonly #resources: RecentResources;
+  readonly #rootsPolicy: RootsPolicy;
+  /** The answers of the user, by the id of the call. */
+  readonly #decisions = new Map<string, ApprovalDecision>();
+  /** What calls need to know from the user, by the id of the call. */
+  readonly #questions = new Map<string, ApprovalRequest>();
+  /** What became of calls that the client has cancelled, for the next answer. */
+  readonly #cancelled: string[] = [];
+  /** Null until the client has named its roots, and after it has changed them. */
+  #roots: Promise<void> | null = null;
+
+  constructor(options: McpOptions, resources: RecentResources, rootsPolicy: RootsPolicy) {
+    this.#options = options;
+    this.#resources = resources;
+    this.#rootsPolicy = rootsPolicy;
+    const { environments, readOnly, sandbox, ask } = options;
+    this.tools = createAgentTools({
+      environments: environments.map(({ name, environment, roots }) => ({ name, environment, roots })),
+      readOnly,
+      sandbox,
+      ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
+    });
+  }
+
+  /** The client has changed its roots. The next call asks for them. */
+  rootsChanged(): void {
+    this.#roots = null;
+  }
+
+  /** Calls a tool. Throws ProtocolError for a tool that does not exist. */
+  async call(
+    server: Server,
+    name: string,
+    args: unknown,
+    context: ServerContext,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    const tool = this.tools.tool(name);
+    if (tool === undefined) throw this.#unknownTool(name);
+    const capabilities = capabilitiesOf(server, context);
+    try {
+      const missing = await this.#findRoots(capabilities, context);
+      if (missing !== null) return missing;
+    } catch (error) {
+      if (error instanceof NoWorkspaceError) return refusal(error.message);
+      throw error;
+    }
+    return this.#run(tool, args, capabilities, context);
+  }
+
+  /** Reads a resource. Rejects with an Error whose message is for the model. */
+  async read(
+    server: Server,
+    uri: string,
+    context: ServerContext,
+  ): Promise<ResourceContent | InputRequiredResult> {
+    const missing = await this.#findRoots(capabilitiesOf(server, context), context);
+    return missing ?? this.tools.readResource(uri, { signal: context.mcpReq.signal });
+  }
+
+  /** Ends all calls. Programs run on. */
+  async close(): Promise<void> {
+    await this.tools.close();
+  }
+
+  async #run(
+    tool: AgentTool,
+    args: unknown,
+    capabilities: ClientCapabilities,
+    context: ServerContext,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    const { signal, inputResponses } = context.mcpReq;
+    const callId = randomUUID();
+    const questionId = questionIdOf(tool.name, args);
+    const answer = inputResponse(inputResponses, questionId);
+    if (answer.kind === 'elicit') this.#decisions.set(callId, decisionOf(answer.action));
+    try {
+      const onProgress = progressOf(context);
+      const result = await tool.call(args, { callId, signal, ...(onProgress && { onProgress }) });
+      const question = this.#questions.get(callId);
+      if (question !== undefined && !signal.aborted) {
+        if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
+        return inputRequired({ inputRequests: { [questionId]: questionFor(question) } });
+      }
+      this.#resources.add(result.resources);
+      if (!signal.aborted) return this.#answer(result);
+      this.#rememberCancelled(tool, result);
+      return refusal(result.text);
+    } finally {
+      this.#decisions.delete(callId);
+      this.#questions.delete(callId);
+    }
+  }
+
+  /** Throws when the user must be asked first: the call is then repeated with the answer. */
+  async #approve(request: ApprovalRequest): Promise<ApprovalDecision> {
+    const decision = this.#decisions.get(request.callId);
+    if (decision !== undefined) return decision;
+    this.#questions.set(request.callId, request);
+    throw new Error('the user has not answered yet');
+  }
+
+  /** A cancelled request gets no answer. The program that it waited for runs on, and the model must be able to find it. */
+  #rememberCancelled({ name }: AgentTool, { structured }: ToolResult): void {
+    const { cancelled, process, environment, from_cursor: cursor } = structured;
+    if (cancelled !== true) return;
+    this.#cancelled.push(
+      `An earlier call of ${name} was cancelled. The program was not: process ${process} in the environment "${environment}" keeps running. read_output with the cursor ${cursor} returns its output.`,
+    );
+    if (this.#cancelled.length > MAX_CANCELLED_CALLS) this.#cancelled.shift();
+  }
+
+  #answer(result: ToolResult): CallToolResult {
+    const { text, isError, structured, resources } = result;
+    const advice = structured.kind === 'sandboxUnavailable' ? ` ${WITHOUT_SANDBOX}` : '';
+    const notes = this.#rootsPolicy === 'ask' ? this.#cancelled.splice(0) : [];
+    return {
+      content: [
+        ...notes.map((note) => ({ type: 'text' as const, text: note })),
+        { type: 'text', text: `${text}${advice}` },
+        ...resources.map(({ uri, name, mimeType, size }) => ({
+          type: 'resource_link' as const,
+          uri,
+          name,
+          mimeType,
+          ...(size !== null && { size }),
+        })),
+      ],
+      ...(isError && { isError }),
+      _meta: { 'exec-server/result': factsOf(structured) },
+    };
+  }
+
+  /**
+   * Sets the roots of the client before its first call. Returns the request for them where the protocol has no requests to clients.
+   */
+  async #findRoots(
+    capabilities: ClientCapabilities,
+    context: ServerContext,
+  ): Promise<InputRequiredResult | null> {
+    if (this.#roots !== null) {
+      await this.#roots;
+      return null;
+    }
+    const canAsk = this.#rootsPolicy === 'ask' && capabilities.roots !== undefined && this.#usesRoots;
+    const { envelope, inputResponses } = context.mcpReq;
+    const answer = inputResponse(inputResponses, ROOTS);
+    if (canAsk && envelope !== undefined && answer.kind !== 'roots') {
+      return inputRequired({ inputRequests: { [ROOTS]: inputRequired.listRoots() } });
+    }
+    const given = answer.kind === 'roots' ? Promise.resolve(answer.roots) : null;
+    this.#roots = (given ?? (canAsk ? this.#requestRoots(context) : Promise.resolve([]))).then((roots) =>
+      this.#setRoots(roots.map(({ uri }) => uri)),
+    );
+    this.#roots.catch(() => {});
+    await this.#roots;
+    return null;
+  }
+
+  get #usesRoots(): boolean {
+    return this.#options.environments.some(({ isLocal }) => isLocal);
+  }
+
+  /** Asks on the stream of the call: a client may have no other. */
+  async #requestRoots({ mcpReq }: ServerContext): Promise<readonly { readonly uri: string }[]> {
+    try {
+      return (await mcpReq.send({ method: 'roots/list' }, { timeout: ROOTS_TIMEOUT_MS })).roots;
+    } catch (error) {
+      this.#options.log.warn('the client does not name its roots', { reason: (error as Error).message });
+      return [];
+    }
+  }
+
+  #setRoots(uris: readonly string[]): void {
+    for (const { name, isLocal, roots } of this.#options.environments) {
+      if (isLocal) this.tools.setRoots(chooseRoots(uris, roots, this.#options), name);
+    }
+  }
+
+  #unknownTool(name: string): ProtocolError {
+    const names = this.tools.tools.map((tool) => tool.name).join(', ');
+    return new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `Unknown tool: ${JSON.stringify(name.slice(0, 100))}. The tools are ${names}.`,
+    );
+  }
+}
+
+/** The key of the request for roots. Keys of questions have a prefix. */
+const ROOTS = 'roots';
+
+const WITHOUT_SANDBOX =
+  'Or the user adds `--sandbox off` to the arguments of `exec-server mcp`, to run without one.';
+
+const CANNOT_ASK =
+  'This server asks the user before each change (--ask), and this client cannot show questions: it does not support elicitation. Tell the user to remove --ask from the arguments of exec-server mcp, or to use a client with elicitation.';
+
+/**
+ * What a program may want to know of a result, without what the text contains. It is not `structuredContent`: clients show that to the
+ * model in place of the text, as JSON with escaped lines.
+ */
+function factsOf({ output, content, ...facts }: ToolResult['structured']): ToolResult['structured'] {
+  return facts;
+}
+
+/** Clients of the 2026 protocol declare their capabilities with each request. */
+function capabilitiesOf(server: Server, { mcpReq }: ServerContext): ClientCapabilities {
+  const envelope = mcpReq.envelope as Readonly<Record<string, unknown>> | undefined;
+  const declared = envelope?.[CLIENT_CAPABILITIES_META_KEY] as ClientCapabilities | undefined;
+  return declared ?? server.getClientCapabilities() ?? {};
+}
+
+/** The answer to a question counts for the same call with the same arguments only. */
+function questionIdOf(name: string, args: unknown): string {
+  return `approve-${createHash('sha256')
+    .update(JSON.stringify([name, args ?? {}]))
+    .digest('hex')
+    .slice(0, 32)}`;
+}
+
+function questionFor({ title, environment, summary }: ApprovalRequest): InputRequest {
+  const what = summary.length > MAX_QUESTION_CHARS ? `${summary.slice(0, MAX_QUESTION_CHARS)}…` : summary;
+  return inputRequired.elicit({
+    message: `${title} (${environment}): ${what}`,
+    requestedSchema: { type: 'object', properties: {} },
+  });
+}
+
+function decisionOf(action: 'accept' | 'decline' | 'cancel'): ApprovalDecision {
+  return { approved: action === 'accept' };
+}
+
+/** Reports progress to a client that has asked for it. */
+function progressOf({ mcpReq }: ServerContext) {
+  const { _meta: meta } = mcpReq;
+  const progressToken = meta?.progressToken;
+  if (progressToken === undefined) return null;
+  return ({ elapsedMs, message }: { readonly elapsedMs: number; readonly message: string }) => {
+    const params = { progressToken, progress: elapsedMs / 1_000, message };
+    // A client that is gone needs no progress.
+    mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {});
+  };
+}
+
+function refusal(text: string): CallToolResult {
+  return { content: [{ type: 'text', text }], isError: true };
+}

@@ -1,0 +1,35 @@
+/** Largest message of a client on stdio, and largest body of a request: a file that `write_file` writes, in JSON. */
+export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+/** How long a client may take to name its roots. Programs answer immediately; a call must not wait for one that never does. */
+export const ROOTS_TIMEOUT_MS = 5_000;
+
+/** Roots of a client that are used; further ones are ignored. Each becomes a mount of the sandbox. */
+export const MAX_CLIENT_ROOTS = 32;
+
+/** Resources that `resources/list` names: those of the latest results. */
+export const MAX_LISTED_RESOURCES = 100;
+
+/** Cancelled calls whose programs the next answer names. */
+export const MAX_CANCELLED_CALLS = 8;
+
+/** Longest question to the user: a command may be very long. */
+export const MAX_QUESTION_CHARS = 2_000;
+
+/** Sessions of HTTP clients that speak the 2025 protocol. Each takes about 100 KB. */
+export const MAX_SESSIONS = 128;
+
+/** How long a session stays without a request and without an open stream. */
+export const SESSION_IDLE_MS = 30 * 60_000;
+
+/** How often idle sessions are looked for. */
+export const SESSION_CHECK_MS = 60_000;
+
+/** Connections of HTTP clients. A client has one for each call that waits, and one for a stream of notifications. */
+export const MAX_HTTP_CONNECTIONS = 256;
+
+/** Bodies of all requests that are being read or handled. */
+export const MAX_BODY_BYTES_IN_ALL = 64 * 1024 * 1024;
+
+/** How long a client may take to send a request. */
+export const REQUEST_TIMEOUT_MS = 30_000;

@@ -1,0 +1,210 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Sessions } from '../../src/mcp/http/sessions.ts';
+import { MAX_MESSAGE_BYTES, MAX_SESSIONS, SESSION_IDLE_MS } from '../../src/mcp/limits.ts';
+import { openGate } from '../../src/server/auth/open-gate.ts';
+import { signToken } from '../../src/server/auth/signed-token.ts';
+import { configOf } from '../../src/server/config/resolve.ts';
+import { connectMcp, GENERATIONS } from '../support/mcp-client.ts';
+import { McpFixture } from '../support/mcp-server.ts';
+
+const SECRET = 'a shared secret of more than thirty-two bytes';
+let folder: string;
+let fixture: McpFixture;
+let open: string;
+let guarded: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'mcp-http-'));
+  writeFileSync(join(folder, 'secret'), SECRET);
+  fixture = await McpFixture.open();
+  open = await fixture.listen();
+  guarded = await fixture.listen({ gate: await signedGate() });
+});
+
+afterAll(async () => {
+  await fixture?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function signedGate() {
+  const wsSharedSecretFile = join(folder, 'secret');
+  return openGate(configOf({ wsAuth: 'signed-bearer-token', wsSharedSecretFile }), null);
+}
+
+function token(claims: Readonly<Record<string, unknown>> = {}): string {
+  return signToken({ exp: Math.floor(Date.now() / 1000) + 600, ...claims }, SECRET);
+}
+
+const INITIALIZE = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } },
+};
+
+const JSON_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+};
+
+interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: string;
+}
+
+/** Sends a request with exactly these headers. */
+function send(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  body: unknown = INITIALIZE,
+  method = 'POST',
+): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers: { ...JSON_HEADERS, ...headers } }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (part: string) => {
+        text += part;
+      });
+      response.on('end', () =>
+        resolve({ status: response.statusCode!, headers: response.headers, body: text }),
+      );
+    });
+    sent.on('error', reject);
+    sent.end(method === 'POST' ? (typeof body === 'string' ? body : JSON.stringify(body)) : undefined);
+  });
+}
+
+describe('a request is refused', () => {
+  test.each<[string, Record<string, string>, number]>([
+    ['for another host', { host: 'evil.example' }, 421],
+    ['from a web page', { origin: 'https://evil.example' }, 403],
+    ['from a page of another port of this machine', { origin: 'http://127.0.0.1:1' }, 403],
+    ['from a sandboxed page', { origin: 'null' }, 403],
+    ['with another type of content', { 'content-type': 'text/plain' }, 415],
+    ['for an unknown session', { 'mcp-session-id': 'none' }, 404],
+  ])('%s', async (_, headers, status) => {
+    expect((await send(open, headers)).status).toBe(status);
+  });
+
+  test('that is not JSON, or too large', async () => {
+    expect((await send(open, {}, '{')).status).toBe(400);
+    const large = { 'content-length': String(MAX_MESSAGE_BYTES + 1) };
+    const refused = send(open, large, ' '.repeat(MAX_MESSAGE_BYTES + 1)).catch(() => ({ status: 413 }));
+    expect((await refused).status).toBe(413);
+  });
+
+  test('for another path', async () => {
+    expect((await send(new URL('/', open).href, {})).status).toBe(404);
+  });
+
+  test('before its body is read', async () => {
+    const body = 'x'.repeat(1_000_000);
+    expect((await send(open, { host: 'evil.example' }, body)).status).toBe(421);
+    expect((await send(guarded, {}, body)).status).toBe(401);
+  });
+});
+
+describe('a token', () => {
+  test.each(GENERATIONS)('lets a client of %s in', async (generation) => {
+    const client = await connectMcp(generation, { url: guarded, token: token({ sub: 'me' }) });
+    expect((await client.tools()).length).toBeGreaterThan(0);
+    await client.close();
+  });
+
+  test.each<[string, string | null, number]>([
+    ['is required', null, 401],
+    ['of another secret is refused', signToken({ exp: 9e9 }, `${SECRET}!`), 401],
+    ['that has expired is refused', signToken({ exp: 1 }, SECRET), 401],
+    [
+      'that is limited to reading is refused',
+      signToken({ exp: 9e9, exec_server: { scopes: ['read-only', 'observe'] } }, SECRET),
+      403,
+    ],
+  ])('%s', async (_, given, status) => {
+    const headers = given === null ? {} : { authorization: `Bearer ${given}` };
+    const reply = await send(guarded, headers as Record<string, string>);
+    expect(reply.status).toBe(status);
+    if (status === 401) expect(reply.headers['www-authenticate']).toBe('Bearer');
+  });
+
+  test('that is limited to reading is enough for tools that read', async () => {
+    const reading = await fixture.listen({ gate: await signedGate(), readOnly: true });
+    const status = async (...scopes: string[]) =>
+      (await send(reading, { authorization: `Bearer ${token({ exec_server: { scopes } })}` })).status;
+    expect(await status('read-only', 'observe')).toBe(200);
+    expect(await status('read-only')).toBe(403);
+    expect(await status('observe')).toBe(403);
+  });
+
+  test('does not open the session of another owner', async () => {
+    const opened = await send(guarded, { authorization: `Bearer ${token({ sub: 'a' })}` });
+    expect(opened.status).toBe(200);
+    const session = { 'mcp-session-id': String(opened.headers['mcp-session-id']) };
+    const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
+    const reply = (sub: string) =>
+      send(guarded, { authorization: `Bearer ${token({ sub })}`, ...session }, list);
+    expect((await reply('b')).status).toBe(404);
+    expect((await reply('a')).status).toBe(200);
+  });
+});
+
+describe('sessions', () => {
+  const now = { ms: 0 };
+  const answer = async (
+    sessions: Sessions,
+    headers: Record<string, string> = {},
+    body: unknown = INITIALIZE,
+  ) => {
+    const web = new Request(open, { method: 'POST', headers: { ...JSON_HEADERS, ...headers } });
+    const response = await sessions.answer(web, body, 'local', Promise.resolve());
+    await response.text();
+    return response;
+  };
+
+  test('beyond the limit replace the one that was not used for the longest time', async () => {
+    const sessions = new Sessions(fixture.servers, () => now.ms++);
+    const first = (await answer(sessions)).headers.get('mcp-session-id')!;
+    const second = (await answer(sessions)).headers.get('mcp-session-id')!;
+    const ping = { jsonrpc: '2.0', id: 2, method: 'ping' };
+    await answer(sessions, { 'mcp-session-id': first }, ping);
+    for (let count = sessions.size; count <= MAX_SESSIONS; count++) await answer(sessions);
+    expect(sessions.size).toBe(MAX_SESSIONS);
+    await expect(answer(sessions, { 'mcp-session-id': second }, ping)).rejects.toThrow('unknown session');
+    expect((await answer(sessions, { 'mcp-session-id': first }, ping)).status).toBe(200);
+    await sessions.close();
+    expect(sessions.size).toBe(0);
+  });
+
+  test('end when they are idle', async () => {
+    const sessions = new Sessions(fixture.servers, () => now.ms);
+    await answer(sessions);
+    now.ms += SESSION_IDLE_MS - 1;
+    sessions.endIdle();
+    expect(sessions.size).toBe(1);
+    now.ms++;
+    sessions.endIdle();
+    expect(sessions.size).toBe(0);
+    await sessions.close();
+  });
+
+  test('end when their client says so', async () => {
+    const opened = await send(open, {});
+    const session = { 'mcp-session-id': String(opened.headers['mcp-session-id']) };
+    expect((await send(open, session, null, 'DELETE')).status).toBe(200);
+    expect((await send(open, session, { jsonrpc: '2.0', id: 2, method: 'ping' })).status).toBe(404);
+  });
+});
+
+test('a listener that closes ends the streams of its clients', async () => {
+  const url = await fixture.listen();
+  const client = await connectMcp('2025-11-25', { url });
+  await client.tools();
+  await fixture.closeListener(url);
+  await expect(client.tools()).rejects.toThrow();
+  await client.close();
+});
