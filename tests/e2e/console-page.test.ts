@@ -26,11 +26,7 @@ let page: Page;
 
 beforeAll(async () => {
   if (!hasChromium) return;
-  server = await runServer({
-    console: true,
-    logLevel: 'error',
-    recordDir: join(folder, 'recordings'),
-  });
+  server = await runServer({ console: true, logLevel: 'error' });
   client = await connect(server.url!);
   browser = await TestBrowser.launch();
   page = await openConsole(browser, server);
@@ -82,7 +78,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await hasRole(page, 'driver');
     await seesText(page, 'hello-42');
     await typeKeys(page, '\n');
-    await page.getByText('Exit 3').first().waitFor();
+    await page.locator('.facts', { hasText: 'Exit 3' }).waitFor();
   });
 
   test('starts a command with options, tells its streams apart, and sends it input', async () => {
@@ -102,7 +98,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.getByLabel('A line for stdin').fill('words');
     await page.keyboard.press('Enter');
     await page.locator('.line', { hasText: `got words in ${folder}` }).waitFor();
-    await page.getByText('Exit 0').first().waitFor();
+    await page.locator('.facts', { hasText: 'Exit 0' }).waitFor();
   });
 
   test('says why a command was not started', async () => {
@@ -181,7 +177,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.getByLabel('Options').click();
     await page.getByLabel('Record', { exact: true }).check();
     await page.keyboard.press('Enter');
-    await page.getByText('Exit 0').first().waitFor();
+    await page.locator('.facts', { hasText: 'Exit 0' }).waitFor();
     await goTo(page, 'recordings');
     await page.getByRole('link', { name: 'recorded' }).click();
     await page.locator('.ap-player').getByText('recorded-77').waitFor();

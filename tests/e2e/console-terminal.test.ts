@@ -92,7 +92,7 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await seesText(page, 'second-line');
     expect(await screenOf(page)).toBe(before);
     await typeKeys(page, ' goes-on\u001b:wq\n');
-    await page.getByText('Exit 0').first().waitFor();
+    await page.locator('.facts', { hasText: 'Exit 0' }).waitFor();
     expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe('first line\nsecond-line goes-on\n');
     await page.context().close();
   });
