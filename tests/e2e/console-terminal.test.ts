@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -164,6 +164,26 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await page.getByLabel('Text to find').fill('399998');
     await page.getByText('1 of 1').waitFor();
     await page.keyboard.press('Escape');
+    await page.context().close();
+  });
+
+  test('does not hold a program up while the page is hidden, and shows the true screen afterwards', async () => {
+    const ref = await terminal('sh', '-c', 'read -r line; seq 1 400000; echo done-here > done; read -r line');
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(page, 'driver');
+    const setHidden = (isHidden: boolean) =>
+      page.evaluate((value) => {
+        Object.defineProperty(document, 'hidden', { get: () => value, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+      }, isHidden);
+    await setHidden(true);
+    await typeKeys(page, '\n');
+    await eventually(() => existsSync(join(folder, 'done'))).toBe(true);
+    expect(await screenOf(page)).not.toContain('400000');
+    await setHidden(false);
+    await seesText(page, '400000');
+    const lines = (await screenOf(page)).split('\n');
+    expect(lines.slice(-3)).toEqual(['399998', '399999', '400000']);
     await page.context().close();
   });
 

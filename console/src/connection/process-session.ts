@@ -55,6 +55,9 @@ export class ProcessSession {
   #process: ExecProcess | null = null;
   #following: AbortController | null = null;
   #wasLive = false;
+  /** The last event that the screen shows. */
+  #drawnSeq = 0;
+  #redrawing: Promise<void> = Promise.resolve();
 
   constructor(
     connection: EnvironmentConnection,
@@ -101,6 +104,14 @@ export class ProcessSession {
     } catch (error) {
       this.#report(error);
     }
+  }
+
+  /** Draws the true screen, because the display has dropped output. `gap` says how much. */
+  redraw(gap: string): void {
+    const process = this.#process;
+    if (process === null || this.state.value.phase !== 'live') return;
+    // An error means that the connection is lost. Then a screen comes with the next one.
+    this.#redrawing = this.#drawScreen(process, gap).catch(() => {});
   }
 
   dismissError(): void {
@@ -168,9 +179,9 @@ export class ProcessSession {
       try {
         return await client.attach(this.ref, { ...options, role: 'driver' });
       } catch (error) {
-        const refused =
+        const isRefused =
           error instanceof ClientError && (error.kind === 'conflict' || error.kind === 'permissionDenied');
-        if (!refused && !isDriven(error)) throw error;
+        if (!isRefused) throw error;
       }
     }
     return client.attach(this.ref, { ...options, role: 'viewer' });
@@ -183,7 +194,7 @@ export class ProcessSession {
     signal: AbortSignal,
   ): Promise<void> {
     const tty = this.state.value.info!.tty;
-    let drawnSeq = 0;
+    this.#drawnSeq = 0;
     let gapText = gap;
     for await (const event of process.events({ signal })) {
       if (signal.aborted) return;
@@ -191,20 +202,23 @@ export class ProcessSession {
         await display.screen(event.screen, gapText);
         gapText = null;
       } else if (event.type === 'output') {
-        if (event.seq > drawnSeq) await display.output(event.bytes, event.stream);
+        await this.#redrawing;
+        if (event.seq > this.#drawnSeq) await display.output(event.bytes, event.stream);
       } else if (event.type === 'lost') {
         const text =
           event.bytes === null ? 'output skipped' : `${event.bytes.toLocaleString()} bytes skipped`;
         if (!tty || process.state.closed) await display.gap(text);
-        else {
-          const screen = await process.screen({ signal });
-          drawnSeq = screen.seq;
-          await display.screen(screen, text);
-        }
+        else await this.#drawScreen(process, text);
       } else if (event.type === 'closed') {
         this.#set({ phase: 'ended' });
       } else if (event.type === 'failed') throw event.error;
     }
+  }
+
+  async #drawScreen(process: ExecProcess, gap: string): Promise<void> {
+    const screen = await process.screen();
+    this.#drawnSeq = screen.seq;
+    await this.display.value?.screen(screen, gap);
   }
 
   #report(error: unknown): void {
@@ -219,9 +233,4 @@ export class ProcessSession {
 
 function roleOf(process: ExecProcess): 'driver' | 'viewer' {
   return process.role === 'driver' ? 'driver' : 'viewer';
-}
-
-/** Whether an attach failed because another client drives the process. */
-function isDriven(error: unknown): boolean {
-  return error instanceof ClientError && /driver|drives/.test(error.message);
 }

@@ -63,7 +63,9 @@ export class TerminalDisplay implements ProcessDisplay {
         allowNonHttpProtocols: false,
       },
     });
-    this.#queue = new WriteQueue(this.terminal);
+    this.#queue = new WriteQueue(this.terminal, (bytes) =>
+      session.redraw(`${bytes.toLocaleString()} bytes arrived while this page was hidden`),
+    );
     this.terminal.loadAddon(this.#fit);
     this.terminal.loadAddon(new Unicode11Addon());
     this.terminal.unicode.activeVersion = '11';

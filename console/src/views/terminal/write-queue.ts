@@ -11,6 +11,7 @@ const MAX_HELD_BYTES = 1024 * 1024;
  */
 export class WriteQueue {
   readonly #terminal: Terminal;
+  readonly #onDropped: (bytes: number) => void;
   readonly #waiting = new Set<() => void>();
   readonly #visibilityChanged = () => (document.hidden ? this.#release() : this.#writeHeld());
   #unparsed = 0;
@@ -18,8 +19,10 @@ export class WriteQueue {
   #heldBytes = 0;
   #dropped = 0;
 
-  constructor(terminal: Terminal) {
+  /** `onDropped` is called with the size of output that was not kept. The terminal then needs a new screen. */
+  constructor(terminal: Terminal, onDropped: (bytes: number) => void) {
     this.#terminal = terminal;
+    this.#onDropped = onDropped;
     document.addEventListener('visibilitychange', this.#visibilityChanged);
   }
 
@@ -54,21 +57,20 @@ export class WriteQueue {
   #hold(bytes: Uint8Array): void {
     this.#held.push(bytes);
     this.#heldBytes += bytes.length;
-    while (this.#heldBytes > MAX_HELD_BYTES) {
-      const oldest = this.#held.shift()!;
-      this.#heldBytes -= oldest.length;
-      this.#dropped += oldest.length;
-    }
+    if (this.#heldBytes <= MAX_HELD_BYTES) return;
+    this.#dropped += this.#heldBytes;
+    this.#held = [];
+    this.#heldBytes = 0;
   }
 
   #writeHeld(): void {
     const held = this.#held;
-    const dropped = this.#dropped;
+    const dropped = this.#dropped === 0 ? 0 : this.#dropped + this.#heldBytes;
     this.discard();
-    if (dropped > 0)
-      this.#terminal.write(
-        `\r\n\x1b[0;2m┄┄ ${dropped.toLocaleString()} bytes skipped while this page was hidden ┄┄\x1b[0m\r\n`,
-      );
+    if (dropped > 0) {
+      this.#onDropped(dropped);
+      return;
+    }
     for (const bytes of held) this.#terminal.write(bytes);
   }
 
