@@ -75,7 +75,7 @@ export function Shell({
     try {
       await signOut();
     } catch (error) {
-      message = `The server could not be told: ${(error as Error).message}`;
+      message = `The server did not answer, so your session ends later by itself: ${(error as Error).message}`;
     }
     onEnd({ code: 'signedOut', message });
   };

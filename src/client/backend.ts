@@ -183,7 +183,7 @@ export interface ExecProcess extends AsyncIterable<string> {
   keepRunning(options?: KeepRunningOptions): Promise<void>;
   /**
    * Stops following the process, which keeps running. Loops over its output and events end; `wait` rejects. `state.failure` has the
-   * reason.
+   * reason. The server sends no more output of a detached process, and the program no longer waits for this client.
    */
   detach(options?: CallOptions): Promise<void>;
   /** Ends the process and all its descendants; with a signal name such as `SIGINT`, only sends that signal. */

@@ -167,7 +167,7 @@ export const METHODS = {
     params: sharing.ProcessAttachParams,
     result: sharing.ProcessAttachResult,
     summary:
-      'Follows a process that another session started, or that outlived its session: this connection gets its notifications.',
+      'Follows a process that another session started, that outlived its session, or that this session has detached from: this connection gets its notifications.',
   }),
   'process/detach': method({
     ...observed,
@@ -176,7 +176,7 @@ export const METHODS = {
     params: sharing.ProcessDetachParams,
     result: process.EmptyResult,
     summary:
-      'Ends an attachment; for a process of its own session, its flow-control window. The process keeps running. No error when there is none.',
+      'Stops following a process, which keeps running. This connection gets no more notifications of it, does not drive it and does not slow it, also after the session is resumed, until it attaches again. A session follows a process that it started with the lifetime `session` until its end: only the flow-control window ends. No error when there is nothing to end.',
   }),
   'process/consumed': method({
     ...exec,

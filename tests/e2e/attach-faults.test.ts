@@ -55,6 +55,32 @@ describe('a connection that is cut at any message', () => {
 });
 
 describe('a lost connection', () => {
+  test('does not make a client follow again what it started and has detached from', async () => {
+    const [observer, { client, cut }] = [
+      await connect('observer'),
+      await connectOverProxy(server.url, 'starter'),
+    ];
+    const started = await client.spawn(['cat'], { detached: true, pipeStdin: true });
+    const ref = started.ref!;
+    const attached = async () => (await observer.processes.get(ref)).attached;
+    await started.write('one\n');
+    await waitFor('the output', () => started.revision === 1);
+    await started.detach();
+    await cut();
+    expect(await attached()).toEqual([]);
+    const again = await client.attach(ref, { role: 'driver', afterSeq: 1 });
+    const followed = follow(again);
+    await again.write('two\n');
+    await waitFor('the output', () => again.revision === 2);
+    await cut();
+    expect(await attached()).toEqual([{ client: 'starter', role: 'driver' }]);
+    await again.write('three\n');
+    await again.closeStdin();
+    await followed.done;
+    expect(followed.text()).toBe('two\nthree\n');
+    expect(expectComplete(followed.events, 1)).toBe(0);
+  });
+
   test('of a driver ends with the same role and nothing missing', async () => {
     const starter = await connect('starter');
     const { client, cut } = await connectOverProxy(server.url, 'driver');

@@ -81,7 +81,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.locator('.facts', { hasText: 'Exit 3' }).waitFor();
   });
 
-  test('starts a command with options, tells its streams apart, and sends it input', async () => {
+  test('starts a command with options, separates its streams, and sends it input', async () => {
     await startField(page).fill('echo to-$WHERE; echo problem >&2; read -r line; echo "got $line in $PWD"');
     await page.getByLabel('Options').click();
     await page.getByRole('button', { name: 'Pipes' }).click();

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
 import { base64, shell, terminal } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -197,6 +198,36 @@ describe('a detached process', () => {
     expect((await second.closedProcess(processId)).text()).toBe('before\nafter\n');
     const { processes } = await second.call('process/list', { scope: 'owner' });
     expect(processes.find((process) => process.ref === ref)).toMatchObject({ state: 'closed', exitCode: 0 });
+  });
+
+  test('neither waits for the session that has detached, nor sends it output; an attach continues', async () => {
+    const [starter, other] = [await connect('starter'), await connect('other')];
+    const params = { ...shell('p', 'exec yes'), windowBytes: 1 };
+    const ref = await start(starter, { ...params, lifetime: { type: 'detached' } });
+    const info = async () => {
+      const { processes } = await other.call('process/list', { scope: 'owner' });
+      return processes.find((process) => process.ref === ref)!;
+    };
+    await starter.waitFor(({ method }) => method === 'process/output');
+    expect((await info()).attached).toEqual([{ client: 'starter', role: 'driver' }]);
+    starter.setReading(false);
+    const detaching = starter.call('process/detach', { processId: 'p' });
+    // More than its window, the sockets and the queue hold.
+    await waitFor('the program to continue', async () => (await info()).outputBytes! > 32 * 1024 * 1024);
+    expect((await info()).attached).toEqual([]);
+    starter.setReading(true);
+    await detaching;
+    await start(starter, shell('after', 'echo'));
+    await starter.closedProcess('after');
+    expect(starter.process('p').events).toHaveLength(1);
+
+    await other.call('process/terminate', { processId: ref });
+    await waitFor('the end', async () => (await info()).state === 'closed');
+    const { nextSeq } = await info();
+    const again = await starter.call('process/attach', { ref, afterSeq: nextSeq - 3 });
+    expect(again).toMatchObject({ processId: 'p', role: 'viewer', nextSeq: nextSeq - 2, closed: true });
+    await waitFor('its last event', () => starter.process('p').events.at(-1)?.kind === 'closed');
+    expect(starter.process('p').events.map(({ seq }) => seq)).toEqual([1, nextSeq - 2, nextSeq - 1]);
   });
 });
 

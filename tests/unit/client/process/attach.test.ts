@@ -403,6 +403,20 @@ describe('several handles of one process', () => {
     await client.close();
   });
 
+  test('detach after a take-over that is under way, which would attach again', async () => {
+    const server = sharingServer();
+    const { client, process } = await attach(server);
+    server.answers['process/attach'] = () => SILENCE;
+    const takingOver = process.takeOver();
+    const detaching = process.detach();
+    await client.call('environment/status', null);
+    expect(server.requests('process/detach')).toEqual([]);
+    server.link.respond(server.requests('process/attach')[1]!, attached({ role: 'driver' }));
+    await Promise.all([takingOver, detaching]);
+    expect(server.requests('process/detach')).toHaveLength(1);
+    await client.close();
+  });
+
   test('do not wait longer for each other than their callers want', async () => {
     const server = sharingServer();
     const { client, process: first } = await attach(server);
