@@ -205,6 +205,7 @@ describe('a result beyond the limits of the server', () => {
     expect(client.droppedProcesses).toMatchObject([
       { processId: 'first', exitCode: 3, limit: 'maxDetachedProcesses' },
     ]);
+    await waitFor('the report', () => first.state.failure !== null);
     expect(first.state.failure?.message).toMatch(
       /process first exited with code 3 and closed at \S+Z; its output was dropped at \S+Z, while it waited for a client \(maxDetachedProcesses\)/,
     );

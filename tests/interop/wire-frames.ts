@@ -1,4 +1,6 @@
-/** Reads the JSON messages out of one direction of a websocket connection, from its first byte on. */
+import { isBinaryMessage, splitBinaryMessage } from '../../src/transport/binary-message.ts';
+
+/** Reads the JSON messages out of one direction of a websocket connection, from its first byte on. Binary messages are without their bytes. */
 export class WireFrames {
   #pending: Buffer = Buffer.alloc(0);
   #upgraded = false;
@@ -14,7 +16,10 @@ export class WireFrames {
       if (frame.opcode >= FIRST_CONTROL_OPCODE) continue;
       this.#parts.push(frame.payload);
       if (!frame.final) continue;
-      messages.push(JSON.parse(Buffer.concat(this.#parts).toString()));
+      const message = Buffer.concat(this.#parts);
+      messages.push(
+        JSON.parse(isBinaryMessage(message) ? splitBinaryMessage(message).text : message.toString()),
+      );
       this.#parts = [];
     }
     return messages;
