@@ -24,7 +24,7 @@ const sent = new Set<string>();
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'binary-messages-'));
   writeFileSync(join(folder, 'source'), CONTENT);
-  server = await startServer();
+  server = await startServer({ recordDir: join(folder, 'recordings') });
   const open = async (signal: AbortSignal) => recorded(await connectWebSocket(server.url, { signal }));
   client = await ExecServerClient.connect({ open, resumable: true });
 });
@@ -86,6 +86,16 @@ test('the content of files is bytes, whole and in blocks', async () => {
   expect(readFileSync(at('down')).equals(CONTENT)).toBe(true);
   expect(sent).toEqual(new Set(['fs/writeFile', 'fs/writeBlock']));
   expect(received).toEqual(new Set(['result']));
+});
+
+test('the content of recordings is bytes', async () => {
+  await client.run(['seq', '20000']);
+  const [recording] = await client.recordings.list();
+  const pieces: Uint8Array[] = [];
+  for await (const piece of client.recordings.read(recording!.recordingId)) pieces.push(piece);
+  expect(pieces.some(({ length }) => length > 4_096)).toBe(true);
+  expect(Buffer.concat(pieces).toString()).toContain('\\r\\n20000\\r\\n');
+  expect(received).toContain('result');
 });
 
 test('the bodies of HTTP requests are bytes', async () => {
