@@ -10,6 +10,7 @@ import type { Transport } from '../../src/transport/transport.ts';
 import { connectWebSocket } from '../../src/transport/websocket.ts';
 import { overStdio } from '../support/connected-clients.ts';
 import { echoPeer } from '../support/tcp-peers.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { webServer } from '../support/web-servers.ts';
 
 const CONTENT = randomBytes(2 * FILE_BLOCK_BYTES + 12_345);
@@ -90,11 +91,14 @@ test('the content of files is bytes, whole and in blocks', async () => {
 
 test('the content of recordings is bytes', async () => {
   await client.run(['seq', '20000']);
-  const [recording] = await client.recordings.list();
+  const recording = await waitFor('the end of the recording', async () => {
+    const { command, ...found } = (await client.recordings.list()).at(-1)!;
+    return command.includes('seq') && found.state === 'complete' && found;
+  });
   const pieces: Uint8Array[] = [];
-  for await (const piece of client.recordings.read(recording!.recordingId)) pieces.push(piece);
-  expect(pieces.some(({ length }) => length > 4_096)).toBe(true);
-  expect(Buffer.concat(pieces).toString()).toContain('\\r\\n20000\\r\\n');
+  for await (const piece of client.recordings.read(recording.recordingId)) pieces.push(piece);
+  expect(Buffer.concat(pieces).equals(readFileSync(recording.path))).toBe(true);
+  expect(pieces[0]!.length).toBeGreaterThan(100_000);
   expect(received).toContain('result');
 });
 
