@@ -91,13 +91,14 @@ test('the content of files is bytes, whole and in blocks', async () => {
 
 test('the content of recordings is bytes', async () => {
   await client.run(['seq', '20000']);
-  const recording = await waitFor('the end of the recording', async () => {
-    const { command, ...found } = (await client.recordings.list()).at(-1)!;
-    return command.includes('seq') && found.state === 'complete' && found;
-  });
+  const recording = await waitFor('the end of the recording', async () =>
+    (await client.recordings.list()).find(
+      ({ command, state }) => command.startsWith('seq') && state === 'complete',
+    ),
+  );
   const pieces: Uint8Array[] = [];
-  for await (const piece of client.recordings.read(recording.recordingId)) pieces.push(piece);
-  expect(Buffer.concat(pieces).equals(readFileSync(recording.path))).toBe(true);
+  for await (const piece of client.recordings.read(recording!.recordingId)) pieces.push(piece);
+  expect(Buffer.concat(pieces).equals(readFileSync(recording!.path))).toBe(true);
   expect(pieces[0]!.length).toBeGreaterThan(100_000);
   expect(received).toContain('result');
 });
