@@ -55,13 +55,13 @@ const SECRET_WORD =
   '(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(?:or)?d|passphrase|credential)';
 /** The rest of such a name. Bounded, like every repetition that can be tried at many positions. */
 const REST_OF_NAME = '[\\w.-]{0,64}';
-/** A quote that is not closed ends with its line. */
-const VALUE = '(?:"[^"]*"|\'[^\']*\'|["\'][^\\r\\n]+|[^\\s"\'&;|,)]+)';
+/** A quote that is not closed ends with its line. A quote after a backslash does not close it. */
+const VALUE = '(?:"[^"\\\\]*(?:\\\\[^][^"\\\\]*)*"|\'[^\']*\'|["\'][^\\r\\n]+|[^\\s"\'&;|,)]+)';
 const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_WORD}${REST_OF_NAME}|user|u)$`, 'i');
 
 /** Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. The first group is kept. */
 const PATTERNS: readonly RegExp[] = [
-  /-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|$)/g,
+  /-----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----|$)/g,
   /\b((?:(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,32}-key)["']?\s*[:=]\s*)[^\r\n"']+/gi,
   /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
   /(:\/\/)[^\s/@"']{1,512}(?=@)/g,

@@ -10,6 +10,9 @@ export const LAUNCH_CACHE_ENTRIES = 256;
 /** Full reads of one stream in a row before other streams are read: a quarter of a megabyte. */
 export const FULL_READS_PER_TURN = 4;
 
+/** A read whose delivery takes longer than this is the last of its stream before other streams are read. */
+export const SLOW_DELIVERY_MS = 1;
+
 /** Capacity of the pipe of a program that fills it faster than the server reads it; saves context switches. */
 export const FLOODED_PIPE_BYTES = 1024 * 1024;
 

@@ -31,6 +31,9 @@ export const CLOSE_TIMEOUT_MS = 2_000;
 /** Characters of the command and of the title in a header. */
 export const HEADER_TEXT_CHARS = 4_096;
 
+/** Characters of an environment variable in a header. */
+export const HEADER_VARIABLE_CHARS = 128;
+
 /** Bytes that are read of the beginning of a recording. Its header fits. */
 export const HEADER_READ_BYTES = 65_536;
 

@@ -1,4 +1,5 @@
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open } from 'node:fs/promises';
 import { type CastHeader, CastReader } from './asciicast.ts';
 import { HEADER_READ_BYTES, TAIL_READ_BYTES } from './limits.ts';
 import { INCOMPLETE_MARKER } from './recording-file.ts';
@@ -12,15 +13,27 @@ export interface FileDescription {
   readonly complete: boolean;
 }
 
+/** Opens a recording. Null when there is no such file, or it is no regular file: opening a pipe would wait for its writer. */
+export async function openRecording(path: string): Promise<FileHandle | null> {
+  const handle = await open(path, OPEN).catch(() => null);
+  if (handle === null) return null;
+  const status = await handle.stat().catch(() => null);
+  if (status?.isFile()) return handle;
+  await handle.close();
+  return null;
+}
+
+const OPEN = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
 /** Describes a file. A description of the same size is still valid. Null when there is no such file, or it is no recording. */
 export async function describeFile(
   path: string,
   known: FileDescription | null,
 ): Promise<FileDescription | null> {
-  const status = await stat(path).catch(() => null);
-  if (status === null) return null;
+  const status = await lstat(path).catch(() => null);
+  if (!status?.isFile()) return null;
   if (known?.bytes === status.size) return known;
-  const handle = await open(path).catch(() => null);
+  const handle = await openRecording(path);
   if (handle === null) return null;
   try {
     const { size } = await handle.stat();

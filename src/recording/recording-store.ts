@@ -1,4 +1,4 @@
-import { chmod, mkdir, open, readdir, stat, unlink } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readdir, stat, unlink } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { Semaphore } from '../base/semaphore.ts';
@@ -7,7 +7,7 @@ import type { Logger } from '../observability/log.ts';
 import type { CastHeader } from './asciicast.ts';
 import { CACHED_HEADERS, CLOSE_TIMEOUT_MS, CONCURRENT_READS, RETENTION_CHECK_MS } from './limits.ts';
 import { type FinishedRecording, Recording, type RecordingState } from './recording.ts';
-import { describeFile, type FileDescription } from './recording-description.ts';
+import { describeFile, type FileDescription, openRecording } from './recording-description.ts';
 import { RecordingFile } from './recording-file.ts';
 
 interface RecordingStoreOptions {
@@ -133,12 +133,13 @@ export class RecordingStore {
     };
   }
 
-  /** Reads bytes of a recording. Empty at its end. */
-  async read({ path, bytes }: StoredRecording, offset: number, maxBytes: number): Promise<Buffer> {
+  /** Reads bytes of a recording. Empty at its end; null when it was removed. */
+  async read({ path, bytes }: StoredRecording, offset: number, maxBytes: number): Promise<Buffer | null> {
     const length = Math.max(0, Math.min(maxBytes, bytes - offset));
     if (length === 0) return Buffer.alloc(0);
     return this.#limited(async () => {
-      const handle = await open(path);
+      const handle = await openRecording(path);
+      if (handle === null) return null;
       try {
         const buffer = Buffer.allocUnsafe(length);
         const { bytesRead } = await handle.read(buffer, 0, length, offset);
@@ -199,8 +200,8 @@ export class RecordingStore {
     const kept: { readonly id: string; readonly bytes: number }[] = [];
     for (const id of await this.ids()) {
       if (this.#live.has(id)) continue;
-      const status = await stat(this.#pathOf(id)).catch(() => null);
-      if (status === null) continue;
+      const status = await lstat(this.#pathOf(id)).catch(() => null);
+      if (!status?.isFile()) continue;
       if (Date.now() - status.mtimeMs > maxAgeMs) await this.#remove(id);
       else kept.push({ id, bytes: status.size });
     }

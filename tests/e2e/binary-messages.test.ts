@@ -10,6 +10,7 @@ import type { Transport } from '../../src/transport/transport.ts';
 import { connectWebSocket } from '../../src/transport/websocket.ts';
 import { overStdio } from '../support/connected-clients.ts';
 import { echoPeer } from '../support/tcp-peers.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { webServer } from '../support/web-servers.ts';
 
 const CONTENT = randomBytes(2 * FILE_BLOCK_BYTES + 12_345);
@@ -24,7 +25,7 @@ const sent = new Set<string>();
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'binary-messages-'));
   writeFileSync(join(folder, 'source'), CONTENT);
-  server = await startServer();
+  server = await startServer({ recordDir: join(folder, 'recordings') });
   const open = async (signal: AbortSignal) => recorded(await connectWebSocket(server.url, { signal }));
   client = await ExecServerClient.connect({ open, resumable: true });
 });
@@ -86,6 +87,20 @@ test('the content of files is bytes, whole and in blocks', async () => {
   expect(readFileSync(at('down')).equals(CONTENT)).toBe(true);
   expect(sent).toEqual(new Set(['fs/writeFile', 'fs/writeBlock']));
   expect(received).toEqual(new Set(['result']));
+});
+
+test('the content of recordings is bytes', async () => {
+  await client.run(['seq', '20000']);
+  const recording = await waitFor('the end of the recording', async () =>
+    (await client.recordings.list()).find(
+      ({ command, state }) => command.startsWith('seq') && state === 'complete',
+    ),
+  );
+  const pieces: Uint8Array[] = [];
+  for await (const piece of client.recordings.read(recording!.recordingId)) pieces.push(piece);
+  expect(Buffer.concat(pieces).equals(readFileSync(recording!.path))).toBe(true);
+  expect(pieces[0]!.length).toBeGreaterThan(100_000);
+  expect(received).toContain('result');
 });
 
 test('the bodies of HTTP requests are bytes', async () => {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { CommandUser } from '../support/private-server.ts';
 import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
@@ -28,6 +28,18 @@ test('lists recordings, also in ps', async () => {
   expect((await user.run(['recordings', '-x'])).code).toBe(2);
 });
 
+test('shows the control characters of a hostile file', async () => {
+  const [{ path, owner }] = await list();
+  const subject = { ref: '\x1b]0;ref\x07', name: '\x1b[2J', owner, tty: true };
+  const header = { version: 3, term: { cols: 80, rows: 24 }, exec_server: subject };
+  const planted = join(dirname(path), '29990101T000000000Z-planted.cast');
+  writeFileSync(planted, `${JSON.stringify(header)}\n`);
+  onTestFinished(() => rmSync(planted));
+  const { stdout } = await user.run(['recordings']);
+  expect(stdout).toContain('\\x1b]0;ref\\x07  \\x1b[2J');
+  expect(stdout).not.toContain('\x1b');
+});
+
 test('exports the recording by reference or name, its text, and a file', async () => {
   const [{ ref, path }] = await list();
   const recording = readFileSync(path, 'utf8');
@@ -45,6 +57,18 @@ test('exports the recording by reference or name, its text, and a file', async (
     code: 125,
     stderr: expect.stringContaining('copy.cast exists; choose another'),
   });
+});
+
+test('says what a recording misses', async () => {
+  const lines = ['{"version": 3, "term": {"cols": 80, "rows": 24}}', '[0, "o", "hi"]', ''];
+  writeFileSync(at('killed.cast'), lines.join('\n'));
+  const killed = await user.run(['export', '--txt', at('killed.cast')]);
+  expect(killed).toMatchObject({ code: 0, stdout: 'hi\n' });
+  expect(killed.stderr).toContain('the recording is incomplete: it has no exit status');
+  const marked = [...lines.slice(0, 2), '[0, "m", "recording incomplete: 5 bytes of output are missing"]'];
+  writeFileSync(at('marked.cast'), [...marked, '[0, "x", "0"]', ''].join('\n'));
+  const { stderr } = await user.run(['export', '--txt', at('marked.cast')]);
+  expect(stderr).toBe('the recording is incomplete: 5 bytes of output are missing\n');
 });
 
 test.each([

@@ -128,6 +128,15 @@ test('records a program whose client is lost, and its SHA-256 goes into the audi
   });
 });
 
+test('cuts and masks the variables in the header', async () => {
+  const client = await connect('ann');
+  const env = { LANG: 'x'.repeat(100_000), SHELL: '/bin/sh?token=hunter2', TERM: 'y'.repeat(1_000) };
+  const { ref } = await client.call('process/start', { ...shell('v', 'true'), env, record: true });
+  const { header } = parse(await read(client, (await ended(client, ref)).recordingId));
+  expect(header.env).toEqual({ LANG: 'x'.repeat(128), SHELL: '/bin/sh?token=***' });
+  expect(header.term.type).toBe('y'.repeat(128));
+});
+
 test('records resizes, attached clients, and input only when it was asked for', async () => {
   const [owner, other] = [await connect('ann'), await connect('ann')];
   const params = {

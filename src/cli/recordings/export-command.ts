@@ -16,12 +16,13 @@ export async function exportCommand(argv: readonly string[], host: Host): Promis
   const convert = v2 ? asV2 : txt ? asText : asIs;
   return withRecording('export', positionals, flags, host, async (recording) => {
     // The recording is found before a file is created.
-    const text = await convert(recording);
+    const text = await convert(recording, (problem) => host.stderr.write(problem));
     return output === undefined ? print(text, host.stdout) : save(text, output);
   });
 }
 
 type Chunks = AsyncIterable<string | Uint8Array>;
+type Report = (problem: string) => void;
 
 async function print(text: Chunks, stdout: Writable): Promise<CommandResult> {
   try {
@@ -53,8 +54,8 @@ async function asIs({ bytes }: OpenedRecording): Promise<Chunks> {
   return bytes;
 }
 
-async function asV2(recording: OpenedRecording): Promise<Chunks> {
-  const { header, events } = await readCast(recording);
+async function asV2(recording: OpenedRecording, report: Report): Promise<Chunks> {
+  const { header, events } = await readCast(recording, report);
   return v2Lines(header, events);
 }
 
@@ -65,12 +66,12 @@ async function* v2Lines(header: CastHeader, events: AsyncIterable<CastEvent>): A
   yield `${JSON.stringify({ ...rest, version: 2, width, height, env: withTerm })}\n`;
   for await (const { atUs, code, text } of events) {
     // v2 has no event for the exit status.
-    if (code !== 'x') yield `[${atUs / 1e6}, "${code}", ${JSON.stringify(text)}]\n`;
+    if (code !== 'x') yield `${JSON.stringify([atUs / 1e6, code, text])}\n`;
   }
 }
 
-async function asText(recording: OpenedRecording): Promise<Chunks> {
-  const { header, events } = await readCast(recording);
+async function asText(recording: OpenedRecording, report: Report): Promise<Chunks> {
+  const { header, events } = await readCast(recording, report);
   const { screenText } = await import('./screen-text.ts');
   return screenText(header.term, events);
 }

@@ -3,10 +3,12 @@ import { LineSplitter } from '../../base/line-splitter.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import type { RecordingInfo } from '../../client/recordings.ts';
 import { type CastEvent, type CastHeader, CastReader } from '../../recording/asciicast.ts';
+import { INCOMPLETE_MARKER } from '../../recording/recording-file.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { Host } from '../commands.ts';
 import { withClient } from '../environments/with-client.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { visible } from '../terminal-text.ts';
 
 interface Flags {
   readonly environment?: string;
@@ -46,13 +48,16 @@ export async function withRecording<Result>(
   });
 }
 
-/** Opens a recording to read its events. Rejects with RunError when it is none. */
-export async function readCast({ name, bytes }: OpenedRecording): Promise<{
+/** Opens a recording to read its events. Rejects with RunError when it is none. Reports at its end what is missing. */
+export async function readCast(
+  { name, bytes }: OpenedRecording,
+  report: (problem: string) => void,
+): Promise<{
   readonly header: CastHeader;
   readonly events: AsyncGenerator<CastEvent, void, undefined>;
 }> {
   const reader = new CastReader();
-  const events = castEvents(reader, bytes, name);
+  const events = checkedToEnd(castEvents(reader, bytes, name), reader, report);
   // Runs up to the header.
   const first = await events.next();
   if (reader.header === null)
@@ -84,6 +89,26 @@ async function* castEvents(
       kind: 'invalidInput',
     });
   }
+}
+
+async function* checkedToEnd(
+  events: AsyncIterable<CastEvent>,
+  reader: CastReader,
+  report: (problem: string) => void,
+): AsyncGenerator<CastEvent, void, undefined> {
+  let hasEnd = false;
+  for await (const event of events) {
+    if (event.code === 'x') hasEnd = true;
+    if (event.code === 'm' && event.text.startsWith(INCOMPLETE_MARKER)) {
+      report(`the recording is incomplete: ${visible(event.text.slice(INCOMPLETE_MARKER.length))}\n`);
+    }
+    yield event;
+  }
+  // v2 has no event for the exit status.
+  if (hasEnd || reader.header === null || reader.version === 2) return;
+  report(
+    'the recording is incomplete: it has no exit status; the program still runs, or its server was killed\n',
+  );
 }
 
 async function* prepended(

@@ -35,7 +35,10 @@ interface PlayOptions {
 }
 
 async function play(recording: OpenedRecording, options: PlayOptions, host: Host): Promise<void> {
-  const { header, events } = await readCast(recording);
+  let problems = '';
+  const { header, events } = await readCast(recording, (problem) => {
+    problems += problem;
+  });
   const terminal = new LocalTerminal(host);
   const { cols, rows } = header.term;
   const { size } = terminal;
@@ -67,6 +70,8 @@ async function play(recording: OpenedRecording, options: PlayOptions, host: Host
     stdin.pause();
     terminal.restore();
   }
+  // A message would not be seen on the screen of the recording.
+  if (problems !== '') host.stderr.write(problems);
 }
 
 function recordedLimitMs(header: object): number {

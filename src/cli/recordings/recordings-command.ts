@@ -25,8 +25,8 @@ function recordingTable(recordings: readonly RecordingInfo[], everyOwner: boolea
   const owner = (text: string) => (everyOwner ? [text] : []);
   const now = Date.now();
   const rows = recordings.map((recording) => [
-    recording.ref,
-    recording.name ?? '-',
+    visible(recording.ref),
+    visible(recording.name ?? '-'),
     ...owner(visible(recording.owner)),
     recording.state,
     ageText(now - recording.startedAt.getTime()),

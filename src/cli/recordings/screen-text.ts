@@ -1,23 +1,27 @@
 import type { Terminal } from '@xterm/headless';
+import { isDrawable } from '../../process/screen/drawn-screen.ts';
 import { loadLibrary } from '../../process/screen/headless-terminal.ts';
+import { MAX_SCREEN_CELLS } from '../../process/screen/limits.ts';
 import { refuseLongRepeats } from '../../process/screen/long-repeats.ts';
 import { write } from '../../process/screen/terminal-probe.ts';
 import type { TerminalSize } from '../../process/terminal-size.ts';
 import type { CastEvent } from '../../recording/asciicast.ts';
+import { RunError } from '../failures.ts';
 
 /**
  * The text that a terminal showed, line by line as it scrolls out of it, and the last screen. A terminal in memory draws the recording,
- * so lines that were drawn several times are there once.
+ * so lines that were drawn several times are there once. Throws RunError when the terminal is too large to be drawn.
  */
 export async function* screenText(
-  { rows, cols }: TerminalSize,
+  size: TerminalSize,
   events: AsyncIterable<CastEvent>,
 ): AsyncGenerator<string> {
+  requireDrawable(size);
   const { Terminal, Unicode11Addon } = loadLibrary();
   const terminal = new Terminal({
-    rows,
-    cols,
-    scrollback: SCROLLBACK_LINES,
+    rows: size.rows,
+    cols: size.cols,
+    scrollback: scrollbackOf(size),
     allowProposedApi: true,
     logLevel: 'off',
   });
@@ -28,8 +32,10 @@ export async function* screenText(
   for await (const { code, text } of events) {
     if (code === 'r') resize(terminal, text);
     if (code !== 'o') continue;
-    for (let from = 0; from < text.length; from += PIECE_CHARS) {
-      await write(terminal, Buffer.from(text.slice(from, from + PIECE_CHARS)));
+    // Scrolls fewer lines than are kept.
+    const pieceChars = scrollbackOf(terminal) - KEPT_LINES;
+    for (let from = 0; from < text.length; from += pieceChars) {
+      await write(terminal, Buffer.from(text.slice(from, from + pieceChars)));
       yield lines.scrolled();
     }
   }
@@ -37,13 +43,32 @@ export async function* screenText(
   terminal.dispose();
 }
 
-/** More lines than a piece of text can scroll. */
-const SCROLLBACK_LINES = 10_000;
-const PIECE_CHARS = 8_192;
+/** Lines that scroll out of the screen are kept until they are taken. Wide lines take more memory. */
+function scrollbackOf({ cols }: { readonly cols: number }): number {
+  return KEPT_LINES + Math.min(MAX_PIECE_CHARS, Math.ceil(MAX_SCROLLBACK_CELLS / cols));
+}
 
-function resize(terminal: Terminal, size: string): void {
-  const [cols = 0, rows = 0] = size.split('x').map(Number);
-  if (cols > 0 && rows > 0 && cols < 65_536 && rows < 65_536) terminal.resize(cols, rows);
+/** Lines beyond those that a piece of text can scroll. */
+const KEPT_LINES = 16;
+const MAX_PIECE_CHARS = 8_192;
+const MAX_SCROLLBACK_CELLS = 4_000_000;
+
+function resize(terminal: Terminal, text: string): void {
+  const [cols = 0, rows = 0] = text.split('x').map(Number);
+  if (!(cols > 0 && rows > 0 && cols < 65_536 && rows < 65_536)) return;
+  requireDrawable({ rows, cols });
+  // Lines that were taken are dropped before those that are left become wider.
+  terminal.options.scrollback = scrollbackOf({ cols: Math.max(cols, terminal.cols) });
+  terminal.resize(cols, rows);
+  terminal.options.scrollback = scrollbackOf({ cols });
+}
+
+function requireDrawable(size: TerminalSize): void {
+  if (isDrawable(size)) return;
+  throw new RunError(
+    `the recording has a terminal of ${size.cols}x${size.rows} characters, and text is taken from at most ${MAX_SCREEN_CELLS} of them; export it without --txt`,
+    { kind: 'invalidInput' },
+  );
 }
 
 /** Takes the lines that scroll out of a terminal. */

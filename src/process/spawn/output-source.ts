@@ -144,9 +144,10 @@ class DescriptorSource implements OutputSource {
   /** Delivers a chunk; false stops reading until it is resumed. */
   #deliver(size: number): boolean {
     const gathered = this.#gather(size);
+    const beganAt = this.#pacing.begin();
     this.#onChunk(READ_BUFFER.subarray(0, gathered));
     if (this.#paused) return false;
-    const pace = this.#pacing.afterRead(gathered);
+    const pace = this.#pacing.afterRead(gathered, beganAt);
     if (pace === 'continue') return true;
     this.#widen();
     this.#pauseFor(pace);

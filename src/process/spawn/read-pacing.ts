@@ -3,6 +3,7 @@ import {
   FLOOD_SMALL_READS,
   FULL_READS_PER_TURN,
   OUTPUT_READ_BYTES,
+  SLOW_DELIVERY_MS,
   SMALL_READ_BYTES,
 } from '../limits.ts';
 
@@ -24,8 +25,14 @@ export class ReadPacing {
     this.#now = now;
   }
 
-  /** Decides how to continue after a read of this many bytes. */
-  afterRead(bytes: number): Pace {
+  /** A read is delivered. Returns when that began, for {@link afterRead}. */
+  begin(): number {
+    return this.#now();
+  }
+
+  /** Decides how to continue after a read of this many bytes. The delivery of a recorded program takes long. */
+  afterRead(bytes: number, beganAt = this.#now()): Pace {
+    if (bytes > SMALL_READ_BYTES && this.#now() - beganAt > SLOW_DELIVERY_MS) return 'yield';
     if (bytes === OUTPUT_READ_BYTES) return this.#afterFullRead();
     this.#fullReads = 0;
     if (bytes > SMALL_READ_BYTES) return 'continue';

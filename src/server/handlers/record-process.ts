@@ -1,9 +1,9 @@
-import { redactArguments } from '../../observability/redact.ts';
+import { redactArguments, redactText } from '../../observability/redact.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { DEFAULT_TERMINAL_SIZE } from '../../process/terminal-size.ts';
 import { internalError, invalidRequest } from '../../protocol/errors.ts';
 import type { CastHeader } from '../../recording/asciicast.ts';
-import { HEADER_TEXT_CHARS } from '../../recording/limits.ts';
+import { HEADER_TEXT_CHARS, HEADER_VARIABLE_CHARS } from '../../recording/limits.ts';
 import type { Recording } from '../../recording/recording.ts';
 import type { SharedProcess } from '../sessions/shared-process.ts';
 import type { HandlerServices } from './services.ts';
@@ -64,13 +64,21 @@ function headerOf({ argv, env, io }: SpawnSpec, { ref, owner, name }: SharedProc
     .slice(0, HEADER_TEXT_CHARS);
   return {
     version: 3,
-    term: { cols, rows, ...(TERM !== undefined && { type: TERM }) },
+    term: { cols, rows, ...(TERM !== undefined && { type: variable(TERM) }) },
     timestamp: Math.floor(Date.now() / 1_000),
     command,
     title: name ?? command.slice(0, TITLE_CHARS),
-    env: { ...(SHELL !== undefined && { SHELL }), ...(LANG !== undefined && { LANG }) },
+    env: {
+      ...(SHELL !== undefined && { SHELL: variable(SHELL) }),
+      ...(LANG !== undefined && { LANG: variable(LANG) }),
+    },
     exec_server: { ref, owner, ...(name !== null && { name }), tty: io.kind === 'pty' },
   };
+}
+
+/** Clients choose the environment of a program. */
+function variable(value: string): string {
+  return redactText(value, HEADER_VARIABLE_CHARS).slice(0, HEADER_VARIABLE_CHARS);
 }
 
 /** Arguments of a header. More of them do not fit. */

@@ -1,6 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import { forbidden, invalidRequest, notFound, printable } from '../../protocol/errors.ts';
+import { forbidden, invalidRequest, notFound, printable, type RpcError } from '../../protocol/errors.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import type { RecordingStore, StoredRecording } from '../../recording/recording-store.ts';
 import { Base64Result } from '../../rpc/results.ts';
@@ -32,15 +32,12 @@ export function recordingHandlers({
     'recordings/read': async ({ recordingId, offset, maxBytes }, { maxResultBytes }) => {
       const store = required(recordings);
       const recording = await store.find(recordingId);
-      if (recording === null || !isReadable(recording)) {
-        throw notFound(
-          `unknown recording ${printable(recordingId)}; it may have been removed to limit space`,
-        );
-      }
+      if (recording === null || !isReadable(recording)) throw unknownRecording(recordingId);
       // Base64 has four characters for three bytes.
       const fitting = Math.floor(((maxResultBytes() - ENVELOPE_BYTES) / 4) * 3);
       const length = Math.min(maxBytes ?? RECORDING_PAGE_BYTES, RECORDING_PAGE_BYTES, Math.max(1, fitting));
       const chunk = await store.read(recording, offset, length);
+      if (chunk === null) throw unknownRecording(recordingId);
       return new Base64Result(
         '{"chunk":"',
         chunk,
@@ -48,6 +45,10 @@ export function recordingHandlers({
       );
     },
   };
+}
+
+function unknownRecording(recordingId: string): RpcError {
+  return notFound(`unknown recording ${printable(recordingId)}; it may have been removed to limit space`);
 }
 
 /** What a result of `recordings/read` takes besides its chunk. */
@@ -88,7 +89,7 @@ function wireRecording(recording: StoredRecording): ListedRecording {
     owner: ownerOf(recording),
     command: header.command ?? '',
     tty,
-    startedAtMs: header.timestamp * 1_000,
+    startedAtMs: Math.floor(header.timestamp * 1_000),
     path: uriFromPath(nativePathOfText(path)),
   };
 }

@@ -21,6 +21,8 @@ test.each([
   ['sk-proj-abcdefghijkl and AKIAABCDEFGHIJKLMNOP', '*** and ***'],
   ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc', '***'],
   ['a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b', 'a *** b'],
+  ['a -----BEGIN PGP PRIVATE KEY BLOCK-----\nlQO\n-----END PGP PRIVATE KEY BLOCK----- b', 'a *** b'],
+  ['{"password":"hun\\"ter2secret","user":"me"}', '{"password":***,"user":"me"}'],
 ])('%s', (text, expected) => {
   expect(redactText(text, MAX)).toBe(expected);
 });

@@ -1,4 +1,5 @@
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -80,7 +81,7 @@ test('stops recordings that run when they alone take too much space', async () =
   const id = await record(store, 'me', 6_000);
   const found = await store.find(id);
   expect(found).toMatchObject({ state: 'incomplete' });
-  expect((await store.read(found!, 0, 10_000)).toString()).toContain(
+  expect((await store.read(found!, 0, 10_000))!.toString()).toContain(
     'all recordings together take too much space',
   );
 });
@@ -93,12 +94,45 @@ test('describes files by their whole lines', async () => {
   writeFileSync(path, '[0.5, "o", "cut', { flag: 'a' });
   const torn = await store.find(id);
   expect(torn).toMatchObject({ bytes: 1_000 });
-  expect((await store.read(torn!, 990, 100)).toString()).toBe(', "x", "0"]\n'.slice(-10));
+  expect((await store.read(torn!, 990, 100))!.toString()).toBe(', "x", "0"]\n'.slice(-10));
   const broken = '20260109T000000000Z-broken';
   writeFileSync(join(directory, `${broken}.cast`), 'no header\n');
   expect(await store.find(broken)).toBeNull();
   expect(await store.find('20260108T000000000Z-missing')).toBeNull();
   expect(await store.find(`../${id}`)).toBeNull();
+});
+
+test('leaves out what is no regular file, and does not wait for it', async () => {
+  const { store, directory } = openStore(2 ** 20);
+  const id = add(directory, 1, 'me', 1_000);
+  const [pipe, link] = ['20260102T000000000Z-pipe', '20260103T000000000Z-link'];
+  const at = (name: string) => join(directory, `${name}.cast`);
+  execFileSync('mkfifo', [at(pipe)]);
+  symlinkSync(at(id), at(link));
+  const found = await store.find(id);
+  expect([found?.bytes, await store.find(pipe), await store.find(link)]).toEqual([1_000, null, null]);
+  expect(await store.read({ ...found!, path: at(pipe) }, 0, 10)).toBeNull();
+  rmSync(at(id));
+  expect(await store.read(found!, 0, 10)).toBeNull();
+});
+
+test.each([
+  { timestamp: 'zz' },
+  { timestamp: -1 },
+  { timestamp: 1e300 },
+  { command: 5 },
+  { title: {} },
+  { env: 'LANG=C' },
+  { exec_server: 'me' },
+  { exec_server: { ref: 'r', owner: 5, tty: true } },
+  { exec_server: { ref: 'r', owner: 'me', name: [], tty: true } },
+  { exec_server: { ref: 'r', owner: 'me', tty: 'yes' } },
+])('leaves out a file whose header has %j', async (wrong) => {
+  const { store, directory } = openStore(2 ** 20);
+  const id = '20260101T000000000Z-wrong';
+  const header = { ...headerOf('me', 'wrong'), ...wrong };
+  writeFileSync(join(directory, `${id}.cast`), `${JSON.stringify(header)}\n`);
+  expect(await store.find(id)).toBeNull();
 });
 
 test('finds the default directory', () => {

@@ -25,6 +25,21 @@ test.each([
   expect(await textOf(...texts)).toBe(expected);
 });
 
+test('refuses a terminal that takes too much memory, also after a resize', async () => {
+  const limit =
+    /65535x65535 characters, and text is taken from at most 250000 of them; export it without --txt/;
+  await expect(textOf('a', '65535x65535')).rejects.toThrow(limit);
+  const large = screenText({ rows: 65_535, cols: 65_535 }, (async function* () {})());
+  await expect(large.next()).rejects.toThrow(limit);
+});
+
+test('keeps the lines of a wide terminal', async () => {
+  const lines = Array.from({ length: 200 }, (_, index) => `line ${index}`);
+  expect(await textOf('60000x4', `${lines.join('\r\n')}\r\n`, '10x4', 'end')).toBe(
+    `${lines.join('\n')}\nend\n`,
+  );
+});
+
 test('keeps all lines that scroll out, in pieces of any size', async () => {
   const lines = Array.from({ length: 30_000 }, (_, index) => `line ${index}`);
   expect(await textOf(`${lines.join('\r\n')}\r\n`)).toBe(`${lines.join('\n')}\n`);

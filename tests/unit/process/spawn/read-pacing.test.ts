@@ -20,6 +20,15 @@ function pacingAt(): { pacing: ReadPacing; pass(milliseconds: number): void } {
 
 const times = (count: number, each: () => unknown) => Array.from({ length: count }, each);
 
+test('a large read whose delivery is slow lets other streams be read', () => {
+  const { pacing, pass } = pacingAt();
+  const beganAt = pacing.begin();
+  expect(pacing.afterRead(OUTPUT_READ_BYTES, beganAt)).toBe('continue');
+  pass(2);
+  expect(pacing.afterRead(OUTPUT_READ_BYTES, beganAt)).toBe('yield');
+  expect(pacing.afterRead(10, beganAt)).toBe('continue');
+});
+
 describe('small reads', () => {
   test('pause the reader in quick succession, but not the first few', () => {
     const { pacing } = pacingAt();
