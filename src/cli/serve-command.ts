@@ -1,4 +1,4 @@
-import type { RunningServer } from '../server/serve.ts';
+import type { RunningServer, ServeOptions } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
@@ -16,13 +16,14 @@ export async function serveCommand(
     const { printSettings } = await import('./config-command.ts');
     return printSettings(args, host);
   }
-  return serveArguments(args, host, (server) => server);
+  return serveArguments(args, host, {}, (server) => server);
 }
 
 /** Serves what the arguments ask for. `started` gets the server before its URL is printed. */
 export async function serveArguments(
   args: ServerArguments,
   host: Host,
+  options: ServeOptions,
   started: (server: Promise<RunningServer>) => Promise<RunningServer>,
 ): Promise<CommandResult> {
   reportIgnored(args.warnings, host);
@@ -37,7 +38,7 @@ export async function serveArguments(
     import('../server/serve.ts'),
   ]);
   const exitCode = await runServer(settings, args, host, {
-    serve: (config) => started(server.serve(config)),
+    serve: (config) => started(server.serve(config, options)),
     serveStdio: server.serveStdio,
     beforeRequests: () => startThreadPool(host.env),
   });

@@ -118,7 +118,7 @@ const Reason = once(() =>
 const sharing = once(() => ({
   name: doc(
     optional(ProcessName()),
-    "A name for the process, unique among the owner's running processes. Needs the capability `processSharing`.",
+    "A name for the process, unique among the owner's running processes, and not the reference of one. Needs the capability `processSharing`.",
   ),
   lifetime: doc(
     optional(Lifetime()),

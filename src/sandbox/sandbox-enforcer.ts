@@ -13,7 +13,7 @@ import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
 import type { Proxied } from './linux/bwrap-command.ts';
 import { intersect } from './policy/intersect.ts';
 import { allowsEveryFile, type PolicyHost, policyOf, requireValidRoots } from './policy/normalize.ts';
-import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts';
+import { isFullRead, isFullWrite, type SandboxPolicy, withDenied } from './policy/policy.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** The kind of sandbox that is reported to clients. */
@@ -50,14 +50,24 @@ export class SandboxEnforcer {
   #loading: Promise<Sandbox> | null = null;
   #sandboxed: Sandbox | null = null;
   readonly #isLikely: () => boolean;
+  readonly #hidden: NativePath | null;
   /** The result of `isLikely`, or false after loading has failed. */
   #likely: boolean | null = null;
 
-  /** The first request that needs a sandbox calls `load`. `isLikely` guesses whether it will work. */
-  constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>, isLikely: () => boolean) {
+  /**
+   * The first request that needs a sandbox calls `load`. `isLikely` guesses whether it will work. No sandbox that restricts files shows
+   * the directory `hidden`.
+   */
+  constructor(
+    floor: SandboxContext | null,
+    load: () => Promise<Sandbox>,
+    isLikely: () => boolean,
+    hidden: NativePath | null = null,
+  ) {
     this.#floor = floor;
     this.#load = load;
     this.#isLikely = isLikely;
+    this.#hidden = hidden;
   }
 
   /** Whether sandboxes work on this machine. A guess until {@link probe} or a request has shown it. */
@@ -105,8 +115,8 @@ export class SandboxEnforcer {
         if (asked === null && this.#floor === null) return null;
         const policy = this.#aboveFloor(asked === null ? null : filePolicy(asked, access));
         if (policy === null || isFullWrite(policy) || (access === 'read' && isFullRead(policy))) return null;
-        if (below === null) return this.#filesUnder(policy, owner);
-        const files = this.#filesUnder(intersect(policy, onlyBelow(below)), owner);
+        if (below === null) return this.#filesUnder(this.#hide(policy), owner);
+        const files = this.#filesUnder(intersect(this.#hide(policy), onlyBelow(below)), owner);
         // The policy does not say that the directory itself cannot be changed, nor that no link can be made.
         return { ...files, fileSystem: restrictSandboxToRoot(files.fileSystem, below) };
       },
@@ -129,7 +139,15 @@ export class SandboxEnforcer {
   /** Null only if the request has no sandbox and there is no floor. */
   #programPolicy(asked: SandboxContext | null, spec: SpawnSpec): SandboxPolicy | null {
     const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
-    return this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
+    const policy = this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
+    return policy && this.#hide(policy);
+  }
+
+  /** A policy that allows writing every file stays as it is: its programs can change the server anyway. */
+  #hide(policy: SandboxPolicy): SandboxPolicy {
+    const { disk } = policy;
+    if (this.#hidden === null || disk === 'unrestricted' || isFullWrite(policy)) return policy;
+    return { ...policy, disk: withDenied(disk, this.#hidden) };
   }
 
   #aboveFloor(policy: SandboxPolicy | null): SandboxPolicy | null {

@@ -48,11 +48,17 @@ export interface RunningServer {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** What the caller of {@link serve} knows about the server, and no setting says. */
+export interface ServeOptions {
+  /** A directory that no sandbox shows, with all links resolved. Default: none. */
+  readonly hiddenDirectory?: string;
+}
+
 /**
  * Serves on the configured address. Resolves when clients can connect and start programs. Rejects with StartError for settings that
  * the server cannot honour.
  */
-export async function serve(complete: ExecServerConfig): Promise<RunningServer> {
+export async function serve(complete: ExecServerConfig, options: ServeOptions = {}): Promise<RunningServer> {
   const config = configOf(complete);
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') {
@@ -61,7 +67,7 @@ export async function serve(complete: ExecServerConfig): Promise<RunningServer> 
     );
   }
   await checkSettings(config, address);
-  const server = new ExecServer(config);
+  const server = new ExecServer(config, options);
   try {
     if (address.kind !== 'off') return runningServer(server, await server.listen(address));
     await server.openRecords();
@@ -118,7 +124,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
   };
 }
 
-interface ExecServerOptions {
+interface ExecServerOptions extends ServeOptions {
   /** Default: a log on stderr at the configured level. */
   readonly log?: Logger;
   /** Whether the clients run in this process. The server then does not busy-poll for their requests. */
@@ -154,7 +160,7 @@ export class ExecServer {
   /** Throws ConfigError for an unknown name or an invalid value. */
   constructor(
     settings: ServerSettings,
-    { log, inProcess = false, defaults = DEFAULT_CONFIG }: ExecServerOptions = {},
+    { log, inProcess = false, defaults = DEFAULT_CONFIG, hiddenDirectory }: ExecServerOptions = {},
   ) {
     const config = configOf(settings, defaults);
     this.#config = config;
@@ -169,6 +175,7 @@ export class ExecServer {
     const { spawner, services } = createServices(config, {
       inProcess,
       log: this.#log,
+      ...(hiddenDirectory !== undefined && { hiddenDirectory }),
       descriptors: this.#descriptors.work,
       // After the response: a client that opens a session will soon start a program.
       sessionOpened: () => {

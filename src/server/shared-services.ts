@@ -1,5 +1,6 @@
 import type { FairShares } from '../base/fair-shares.ts';
 import { once } from '../base/once.ts';
+import { nativePathOfText } from '../files/native-path.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
@@ -24,6 +25,8 @@ import { readMinSandbox } from './start-checks.ts';
 interface SharedServicesOptions {
   readonly inProcess: boolean;
   readonly log: Logger;
+  /** A directory that no sandbox shows. */
+  readonly hiddenDirectory?: string;
   /** File descriptors for programs, open files and connections to other hosts. */
   readonly descriptors: number;
   /** Called for every new or resumed session. */
@@ -33,7 +36,7 @@ interface SharedServicesOptions {
 /** Creates what all connections of a server share. The parts that few clients need are loaded with their first use. */
 export function createServices(
   config: ExecServerConfig,
-  { inProcess, log, descriptors, sessionOpened }: SharedServicesOptions,
+  { inProcess, log, hiddenDirectory, descriptors, sessionOpened }: SharedServicesOptions,
 ): { readonly spawner: LazySpawner; readonly services: ConnectionServices } {
   const fastPaths = fastPathsFor(config, { inProcess });
   const spawner = new LazySpawner({
@@ -48,6 +51,7 @@ export function createServices(
     readMinSandbox(config.minSandbox),
     () => loadSandbox(spawner, fastPaths, { ...config, descriptors: quotas.descriptors }),
     () => spawner.pty.available && sandboxIsLikely(process.env.PATH ?? '', config.bwrapPath),
+    hiddenDirectory === undefined ? null : nativePathOfText(hiddenDirectory),
   );
   const describeEnvironment = environmentDescriber(config);
   const services: ConnectionServices = {

@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -166,6 +175,38 @@ test.each<[string, (user: CommandUser) => void, RegExp]>([
   prepare(user);
   expect(await user.run(TEST)).toMatchObject({ code: 125, stderr: expect.stringMatching(message) });
   rmSync(user.folder);
+});
+
+test('a link in place of a file in the folder changes no other file', async () => {
+  const user = newUser();
+  const precious = user.workspace.file('precious', 'precious');
+  mkdirSync(user.folder, { mode: 0o700 });
+  symlinkSync(precious, join(user.folder, 'server.log'));
+  expect(await user.run(TEST)).toMatchObject({
+    code: 125,
+    stderr: expect.stringContaining('server.log is not a regular file of this user'),
+  });
+  rmSync(join(user.folder, 'server.log'));
+  await user.run(TEST);
+  const pid = user.serverPid!;
+  symlinkSync(precious, join(user.folder, 'replace'));
+  writeFileSync(join(user.folder, 'server.json'), `${JSON.stringify({ pid, version: '0.0.1' })}\n`);
+  expect(await user.run(TEST)).toMatchObject({ code: 0, stderr: '' });
+  expect(readFileSync(precious, 'utf8')).toBe('precious');
+});
+
+test('programs in a sandbox can neither open the folder nor move it away', async () => {
+  const user = newUser();
+  const attack = `cd ${user.runtime}; touch ok; touch exec-server/replace; ls exec-server; mv exec-server away`;
+  const policy = user.workspace.file('policy.json', '{"type":"workspaceWrite","networkAccess":true}');
+  const args = ['run', '--sandbox', policy, '-w', user.workspace.path, 'sh', '-c', attack];
+  const { code, stdout } = await user.run(args);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(readdirSync(user.runtime).sort()).toEqual(['exec-server', 'ok']);
+  expect(existsSync(join(user.folder, 'replace'))).toBe(false);
+  const pid = user.serverPid;
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+  expect(user.serverPid).toBe(pid);
 });
 
 test('a path that is too long for a socket is reported', async () => {

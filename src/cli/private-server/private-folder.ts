@@ -1,10 +1,23 @@
-import { chmodSync, lstatSync, mkdirSync, readFileSync, type Stats } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  type Stats,
+} from 'node:fs';
+import { userInfo } from 'node:os';
+import { dirname, isAbsolute, join } from 'node:path';
 import { MAX_UNIX_PATH_BYTES } from '../../listener/limits.ts';
 import { RunError } from '../failures.ts';
 
 /** The files of a user's private server. All of them are in a directory that only the user can open. */
 export interface PrivateFolder {
+  readonly path: string;
   readonly socket: string;
   readonly url: string;
   /** A server holds an exclusive flock(2) on it from before it listens until it has ended. */
@@ -28,7 +41,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Returns the folder of the user's private server, and creates it if needed. It is in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, so
- * that commands with and without the variable find the same server, else in `/tmp`. Throws RunError when others could open it.
+ * that commands with and without the variable find the same server, else in the user's state directory. It is in `/tmp`, where sandboxed
+ * programs of other servers may write, only for a user without a home directory. Throws RunError when others could open it.
  */
 export function privateFolder(env: Environment): PrivateFolder {
   const path = privatePath(env);
@@ -41,6 +55,7 @@ export function privateFolder(env: Environment): PrivateFolder {
     );
   }
   return {
+    path,
     socket,
     url: `unix://${socket}`,
     lock: at('server.lock'),
@@ -54,19 +69,83 @@ export function privateFolder(env: Environment): PrivateFolder {
 /** Reads what the server has written about itself; null without a server. */
 export function readServerInfo({ info }: PrivateFolder): PrivateServerInfo | null {
   try {
-    return JSON.parse(readFileSync(info, 'utf8'));
+    return JSON.parse(readOwnFile(info).text);
   } catch {
     return null;
   }
 }
 
-function privatePath({ XDG_RUNTIME_DIR: runtime }: Environment): string {
-  const uid = process.geteuid!();
-  const candidates = [runtime ?? '', `/run/user/${uid}`];
-  const found = candidates.find(
-    (path) => isAbsolute(path) && isOwn(lstatSync(path, { throwIfNoEntry: false })),
+/** Reads a file of the folder, as {@link openOwnFile} opens it. */
+export function readOwnFile(path: string): { readonly text: string; readonly modifiedAtMs: number } {
+  const descriptor = openOwnFile(path, constants.O_RDONLY);
+  try {
+    return { text: readFileSync(descriptor, 'utf8'), modifiedAtMs: fstatSync(descriptor).mtimeMs };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Opens a file of the folder. Throws RunError when the folder or the file is not the user's own: a link there would let whoever made it
+ * choose the file that is read or changed.
+ */
+export function openOwnFile(path: string, flags: number): number {
+  requirePrivate(dirname(path));
+  const descriptor = openWithoutLinks(path, flags);
+  const stats = fstatSync(descriptor);
+  if (stats.isFile() && stats.uid === process.geteuid!() && stats.nlink <= 1) return descriptor;
+  closeSync(descriptor);
+  throw notOwnFile(path);
+}
+
+function openWithoutLinks(path: string, flags: number): number {
+  try {
+    // Without waiting for the other end of a pipe.
+    return openSync(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o600);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR' ? notOwnFile(path) : error;
+  }
+}
+
+function notOwnFile(path: string): RunError {
+  return new RunError(
+    `${path} is not a regular file of this user with one name, so the private server does not use it (find out who made it, and remove it)`,
   );
-  return found === undefined ? `/tmp/exec-server-${uid}` : join(found, 'exec-server');
+}
+
+function privatePath(env: Environment): string {
+  const uid = process.geteuid!();
+  const runtime = [env.XDG_RUNTIME_DIR ?? '', `/run/user/${uid}`].find(isOwnDirectory);
+  if (runtime !== undefined) return join(runtime, 'exec-server');
+  const state = stateDirectories(env).find(canHoldFolder);
+  return state === undefined ? `/tmp/exec-server-${uid}` : join(state, 'exec-server', 'run');
+}
+
+/** The state directories of the user, the preferred one first. `HOME` may be that of another user (sudo). */
+function stateDirectories({ XDG_STATE_HOME: state = '', HOME: home = '' }: Environment): string[] {
+  const homes = [home, systemHome()].filter(isOwnDirectory);
+  return [...(isAbsolute(state) ? [state] : []), ...homes.map((path) => join(path, '.local', 'state'))];
+}
+
+function systemHome(): string {
+  try {
+    return userInfo().homedir;
+  } catch {
+    return '';
+  }
+}
+
+/** Creates the directory of this program in a state directory. */
+function canHoldFolder(state: string): boolean {
+  const path = join(state, 'exec-server');
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    accessSync(path, constants.W_OK | constants.X_OK);
+    return isOwnDirectory(path);
+  } catch {
+    return false;
+  }
 }
 
 function makePrivate(path: string): void {
@@ -77,7 +156,12 @@ function makePrivate(path: string): void {
       throw new RunError(`cannot create ${path} for the private server: ${(error as Error).message}`);
     }
   }
-  const stats = lstatSync(path);
+  requirePrivate(path);
+}
+
+/** Throws RunError unless only the user can open the folder. Takes the rights of others away. */
+export function requirePrivate(path: string): void {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
   if (!isOwn(stats)) {
     throw new RunError(
       `${path} is not a directory of this user, so the private server cannot be trusted (remove it, or set XDG_RUNTIME_DIR to a directory of yours)`,
@@ -86,6 +170,10 @@ function makePrivate(path: string): void {
   if ((stats.mode & 0o077) !== 0) chmodSync(path, 0o700);
 }
 
-function isOwn(stats: Stats | undefined): boolean {
+function isOwnDirectory(path: string): boolean {
+  return isAbsolute(path) && isOwn(lstatSync(path, { throwIfNoEntry: false }));
+}
+
+function isOwn(stats: Stats | undefined): stats is Stats {
   return stats?.isDirectory() === true && stats.uid === process.geteuid!();
 }

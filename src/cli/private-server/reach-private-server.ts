@@ -1,22 +1,16 @@
-import {
-  closeSync,
-  constants,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, openSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { VERSION } from '../../observability/version.ts';
 import { RunError } from '../failures.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
 import {
+  openOwnFile,
   type PrivateFolder,
   type PrivateServerInfo,
   privateFolder,
+  readOwnFile,
   readServerInfo,
+  requirePrivate,
 } from './private-folder.ts';
 
 /** What a command got from its private server. */
@@ -39,6 +33,7 @@ export async function reachPrivateServer<T>(
   const deadline = performance.now() + START_TIMEOUT_MS;
   let start: Start | null = null;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+    requirePrivate(folder.path);
     try {
       const result = await connect(folder.url);
       return { result, url: folder.url, info: askToReplace(folder) };
@@ -68,10 +63,11 @@ interface Start {
 async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promise<Start | null> {
   // Loaded here: most commands find a server.
   const { spawn } = await import('node:child_process');
-  const claim = claimStart(folder);
-  if (claim === null) return null;
-  const log = openSync(folder.log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND, 0o600);
+  const log = openOwnFile(folder.log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND);
+  let claim: number | null = null;
   try {
+    claim = claimStart(folder);
+    if (claim === null) return null;
     // Not in the folder of the command, which its user may want to remove.
     const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, '__private-server'], {
       cwd: '/',
@@ -92,7 +88,7 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
     return start;
   } finally {
     closeSync(log);
-    closeSync(claim);
+    if (claim !== null) closeSync(claim);
   }
 }
 
@@ -110,8 +106,9 @@ function claimStart({ starting }: PrivateFolder): number | null {
 /** Whether the process that the file names still starts. A command that was killed leaves the file behind. */
 function isBeingStarted(starting: string): boolean {
   try {
-    const ageMs = Date.now() - statSync(starting).mtimeMs;
-    const pid = Number(readFileSync(starting, 'utf8'));
+    const { text, modifiedAtMs } = readOwnFile(starting);
+    const ageMs = Date.now() - modifiedAtMs;
+    const pid = Number(text);
     if (pid === 0) return ageMs < START_SPAWN_MS;
     process.kill(pid, 0);
     return ageMs < START_CLAIM_MS;
@@ -122,7 +119,7 @@ function isBeingStarted(starting: string): boolean {
 
 /** The error that the server wrote before it ended. */
 function failureOf({ log }: PrivateFolder): string {
-  const [, reason] = /^exec-server: (.*)$/m.exec(readFileSync(log, 'utf8')) ?? [];
+  const [, reason] = /^exec-server: (.*)$/m.exec(readOwnFile(log).text) ?? [];
   return `the private server ended while it started: ${reason ?? `see ${log}`}`;
 }
 
@@ -136,6 +133,15 @@ function isAbsent(error: unknown): boolean {
 
 function askToReplace(folder: PrivateFolder): PrivateServerInfo | null {
   const info = readServerInfo(folder);
-  if (info !== null && info.version !== VERSION) writeFileSync(folder.replace, '');
+  if (info !== null && info.version !== VERSION) createFile(folder.replace);
   return info;
+}
+
+/** Never opens what is there: a file that exists asks already. */
+function createFile(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
 }

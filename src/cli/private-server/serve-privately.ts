@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync, rmSync, truncateSync } from 'node:fs';
+import { closeSync, constants, existsSync, ftruncateSync, realpathSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { VERSION } from '../../observability/version.ts';
@@ -13,7 +13,7 @@ import { publishFile } from '../runtime-files.ts';
 import { serveArguments } from '../serve-command.ts';
 import { parseServerArguments } from '../server-arguments.ts';
 import { DEFAULT_IDLE_TIMEOUT, LOCK_RETRY_MS, LOCK_TIMEOUT_MS, REPLACE_CHECK_MS } from './limits.ts';
-import { type PrivateFolder, privateFolder } from './private-folder.ts';
+import { openOwnFile, type PrivateFolder, privateFolder } from './private-folder.ts';
 
 /**
  * Serves this user's private server until it is idle. Ends immediately when another one serves. Its settings come from private.toml in
@@ -24,12 +24,14 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
   if (!(await becomeTheOnlyOne(folder))) return { text: '', exitCode: 0 };
   // Only this process may serve now, so whatever an earlier one left is stale.
   for (const stale of [folder.socket, folder.replace]) rmSync(stale, { force: true });
-  truncateSync(folder.log);
+  clear(folder.log);
   const idleTimeout = host.env.EXEC_SERVER_IDLE_TIMEOUT_MS ?? DEFAULT_IDLE_TIMEOUT;
   for (const name of Object.keys(host.env)) if (name.startsWith('EXEC_SERVER_')) delete host.env[name];
   const flags = flagsFor(folder, host.env);
   const args = parseServerArguments([...flags, '--idle-timeout', idleTimeout], 'serve');
-  return serveArguments(args, host, async (serving) => {
+  // Programs in sandboxes could replace its files, or give the server orders.
+  const hiddenDirectory = realpathSync(folder.path);
+  return serveArguments(args, host, { hiddenDirectory }, async (serving) => {
     const server = await serving;
     const text = `${JSON.stringify({ pid: process.pid, version: VERSION })}\n`;
     host.onExit(publishFile('the description of the private server', folder.info, text));
@@ -37,6 +39,12 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
     endWhenReplaced(server, folder);
     return server;
   });
+}
+
+function clear(log: string): void {
+  const descriptor = openOwnFile(log, constants.O_WRONLY | constants.O_CREAT);
+  ftruncateSync(descriptor);
+  closeSync(descriptor);
 }
 
 function flagsFor({ url }: PrivateFolder, env: NodeJS.ProcessEnv): string[] {
@@ -59,7 +67,7 @@ export async function privateServerConfig(env: NodeJS.ProcessEnv): Promise<ExecS
 async function becomeTheOnlyOne(folder: PrivateFolder): Promise<boolean> {
   const lock = await loadFileLock();
   // The descriptor stays open until the process ends.
-  const descriptor = openSync(folder.lock, 'a', 0o600);
+  const descriptor = openOwnFile(folder.lock, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND);
   const deadline = performance.now() + LOCK_TIMEOUT_MS;
   while (lock !== null && !lock(descriptor)) {
     if (await isServed(folder.socket)) {

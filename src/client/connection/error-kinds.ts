@@ -58,6 +58,7 @@ const MESSAGES: readonly { readonly pattern: RegExp; readonly kind: ClientErrorK
   { pattern: /^process \S+ exited with code \d+ and closed at /, kind: 'notFound' },
   { pattern: /^process \S+ already exists$/, kind: 'conflict' },
   { pattern: /^the name \S+ is in use by the running process /, kind: 'conflict' },
+  { pattern: /^the name \S+ is the reference of another process/, kind: 'conflict' },
   { pattern: /^this connection is attached to process \S+(?: as a viewer)?;/, kind: 'conflict' },
   { pattern: /^a process of this session has the id /, kind: 'conflict' },
   { pattern: /^process \S+ start was cancelled$/, kind: 'conflict' },

@@ -95,6 +95,13 @@ export function isFullRead({ disk }: SandboxPolicy): boolean {
   );
 }
 
+/** The policy that also denies a directory, whatever it says about paths in there. */
+export function withDenied(disk: DiskPolicy, directory: NativePath): DiskPolicy {
+  const kept = disk.entries.filter(({ path }) => !isWithin(path, directory));
+  const entries = [...kept, { path: directory, access: 'deny', byName: false } as const];
+  return { ...disk, entries: entries.sort((a, b) => (a.path < b.path ? -1 : 1)) };
+}
+
 /** A string that is equal for equal policies only. */
 export function policyKey({ disk, network }: SandboxPolicy): string {
   if (disk === 'unrestricted') return JSON.stringify([network]);

@@ -95,6 +95,13 @@ export class ProcessDirectory {
         `the name ${name} is in use by the running process ${processes.names.get(name)!.ref}; choose another, or terminate that process`,
       );
     }
+    // A reference wins over a name. Processes of other owners must not show themselves here.
+    if (name !== null && [this.#byRef, this.#ended].some((refs) => refs.get(name)?.owner === owner)) {
+      throw new ProcessError(
+        'nameInUse',
+        `the name ${name} is the reference of another process; choose another name`,
+      );
+    }
     // The manager of a session's own processes checks the same.
     if (lifetime === 'detached' && this.#closing) {
       throw new ProcessError('shuttingDown', 'the server is shutting down; no program can be started');
@@ -221,8 +228,13 @@ export class ProcessDirectory {
   #newRef(): string {
     for (;;) {
       const ref = this.#randomRef();
-      if (!this.#byRef.has(ref) && !this.#ended.has(ref)) return ref;
+      if (!this.#byRef.has(ref) && !this.#ended.has(ref) && !this.#isName(ref)) return ref;
     }
+  }
+
+  #isName(ref: string): boolean {
+    for (const { names } of this.#owners.values()) if (names.has(ref)) return true;
+    return false;
   }
 
   /** Random bytes are fetched for many references, because each call takes as long as all the rest. */

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { unenforceable } from '../../../src/sandbox/errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from '../../../src/sandbox/limits.ts';
+import { accessOf, type SandboxPolicy } from '../../../src/sandbox/policy/policy.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../../../src/sandbox/sandbox-enforcer.ts';
 
@@ -66,6 +68,35 @@ test('withoutNetwork removes the network from a policy and keeps the rest', asyn
     ['enabled', 'read', null],
     ['restricted', 'read', null],
   ]);
+});
+
+test('no sandbox that restricts files shows the hidden directory', async () => {
+  const policies: SandboxPolicy[] = [];
+  const sandbox: Sandbox = {
+    ...sandboxWith(WORK),
+    wrapProgram: async (spec, policy) => {
+      policies.push(policy);
+      return { spec, denialDetector: null, release: null };
+    },
+  };
+  const hidden = nativePathOfText('/tmp/private');
+  const sandboxEnforcer = new SandboxEnforcer(
+    null,
+    async () => sandbox,
+    () => true,
+    hidden,
+  );
+  const { signal } = new AbortController();
+  const writableRoots = ['file:///tmp', 'file:///tmp/private/inside'];
+  const asked = { type: 'workspaceWrite', writableRoots, networkAccess: true } as const;
+  const context = { ...asked, excludeSlashTmp: false, excludeTmpdirEnvVar: false };
+  await sandboxEnforcer.program(context, { ...SPEC, cwd: '/tmp' }).wrapInSandbox!(SPEC, signal);
+  const [{ disk }] = policies as [SandboxPolicy];
+  const inside = nativePathOfText('/tmp/private/inside/file');
+  const access = ['/tmp/other', '/tmp/private', inside].map((path) => accessOf(disk, nativePathOfText(path)));
+  expect(access).toEqual(['write', 'deny', 'deny']);
+  // Reading it is still without a sandbox where every other file can be read.
+  expect(sandboxEnforcer.files(null, {} as never).of(READ_ONLY, 'read')).toBeNull();
 });
 
 describe('whether sandboxes can be enforced', () => {

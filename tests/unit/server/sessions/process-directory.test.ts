@@ -29,6 +29,22 @@ describe('names', () => {
     expect((await ana.processes.wanted({ name: 'build' })).ref).toBe(second.process.ref);
   });
 
+  test('are not references of other processes of the owner', async () => {
+    const { connect, run } = createSharing({ closedProcessRetentionMs: 1_000 });
+    const [ana, bo] = [connect('ana', { owner: 'ana' }), connect('bo', { owner: 'bo' })];
+    const { process, child } = await run(ana, 'p');
+    const { ref } = process;
+    const refused = `the name ${ref} is the reference of another process`;
+    await expect(run(ana, 'q', { name: ref })).rejects.toThrow(refused);
+    child.finish(0);
+    vi.advanceTimersByTime(1_000);
+    await expect(run(ana, 'q', { name: ref })).rejects.toThrow(refused);
+    // It has the form of a reference.
+    await run(ana, 'q', { name: 'database' });
+    // An owner does not learn the references of others.
+    await run(bo, 'p', { name: ref });
+  });
+
   test('find a process that has exited, and then say how it ended', async () => {
     const { connect, run } = createSharing({ closedProcessRetentionMs: 1_000 });
     const ana = connect('ana', { owner: 'ana' });
