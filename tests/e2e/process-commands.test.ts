@@ -289,7 +289,7 @@ describe('kill', () => {
         return false;
       }
     });
-    expect(await user.run(['kill', 'tree'])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
+    expect(await user.run(['kill', '--', 'tree'])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
     expect(isAlive(Number(readFileSync(file, 'utf8')))).toBe(false);
     expect((await program.wait()).exitCode).toBe(137);
     const { code, stderr } = await user.run(['kill', 'tree']);

@@ -20,7 +20,7 @@ type AttachFlags = GivenFlags<typeof ATTACH_FLAGS>;
 
 /** Follows a running program, and passes input on to it. */
 export async function attachToProgram(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('attach', argv, ATTACH_FLAGS);
+  const { flags, positionals } = parseFlags('attach', argv, ATTACH_FLAGS, 'files');
   const [program, unexpected] = positionals;
   if (program === undefined) {
     throw new UsageError("the program is missing; 'exec-server ps' lists them", 'attach');

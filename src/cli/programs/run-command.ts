@@ -165,10 +165,10 @@ function programOptions(flags: RunFlags, host: Host): SpawnOptions {
   };
 }
 
-/** Throws UsageError for a name that no server accepts. */
+/** Throws UsageError for a name that no server accepts, or that looks like a flag. */
 export function checkName(name: string, command: string): void {
-  if (/^[A-Za-z0-9._-]{1,64}$/.test(name)) return;
-  const rule = 'it has up to 64 letters, digits, dots, underscores and hyphens';
+  if (/^(?!-)[A-Za-z0-9._-]{1,64}$/.test(name)) return;
+  const rule = 'it has up to 64 letters, digits, dots, underscores and hyphens, and no hyphen in front';
   throw new UsageError(`--name ${quoteValue(name)} is not a name; ${rule}`, command);
 }
 

@@ -14,7 +14,7 @@ import { acrossSessions, isServerLost, reconnectingText } from './line-watch.ts'
 
 /** Waits for the exits of processes. */
 export async function waitCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('wait', argv, WAIT_FLAGS);
+  const { flags, positionals } = parseFlags('wait', argv, WAIT_FLAGS, 'files');
   requireOperands(positionals, 'wait');
   const timeoutMs = flags.timeout === undefined ? null : parseDuration(flags.timeout, '--timeout', 'wait');
   const deadline = timeoutMs === null ? null : performance.now() + timeoutMs;
