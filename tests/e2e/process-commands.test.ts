@@ -373,7 +373,7 @@ test('logs -f and wait report a lost connection, and continue where they were, a
   await Promise.all([logs, wait].map((command) => once(command!.child.stderr, 'data')));
   await program.write('two\n');
   proxy.restore();
-  const stderr = 'exec-server: reconnecting… (the program keeps running; Ctrl-C ends this command)\n';
+  const stderr = 'exec-server: reconnecting… (the program should keep running; Ctrl-C ends this command)\n';
   expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr });
   expect(await wait!.outcome).toMatchObject({ code: 5, stderr });
   await other.close();
