@@ -19,6 +19,7 @@ import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseFlags } from './flags.ts';
 import { ENV_FLAGS } from './specs/environment-specs.ts';
 import { table } from './table.ts';
+import { visible } from './terminal-text.ts';
 
 type Flags = GivenFlags<typeof ENV_FLAGS>;
 
@@ -78,7 +79,7 @@ async function list(flags: Flags, sources: TargetSources, host: Host): Promise<C
 async function codexOrWarning(env: NodeJS.ProcessEnv, host: Host): Promise<readonly CodexEnvironment[]> {
   const { codexEnvironments } = await import('./environments/codex-environments.ts');
   return codexEnvironments(env).catch((error: Error) => {
-    host.stderr.write(`exec-server env: warning: ${error.message}\n`);
+    host.stderr.write(`exec-server env: warning: ${visible(error.message)}\n`);
     return [];
   });
 }

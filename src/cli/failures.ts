@@ -1,5 +1,6 @@
 import { StartError } from '../listener/start-error.ts';
 import { ConfigError } from '../server/config/resolve.ts';
+import { visible } from './terminal-text.ts';
 
 /** What the exit codes of `exec-server` mean. */
 export const EXIT_CODES = {
@@ -21,7 +22,8 @@ export const PROGRAM_EXIT_CODES = {
   timedOut: { code: 124, meaning: 'the program ran longer than --timeout, or exceeded a limit' },
   failure: {
     code: 125,
-    meaning: 'exec-server failed, or has lost the server; stderr says whether the program still runs',
+    meaning:
+      'exec-server failed, has lost the server, or has lost output; stderr says whether the program still runs',
   },
   notExecutable: { code: 126, meaning: 'the program cannot be executed' },
   notFound: { code: 127, meaning: 'there is no such program' },
@@ -103,7 +105,8 @@ export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAI
     const text = style.json ? jsonFailure(error.kind, message) : `exec-server: ${message}`;
     return { text, exitCode };
   }
-  const stack = debug && error instanceof Error ? `\n${error.stack}` : '';
+  const stack =
+    debug && error instanceof Error ? `\n${(error.stack ?? '').split('\n').map(visible).join('\n')}` : '';
   const text = style.json
     ? jsonFailure('unexpected', message)
     : `exec-server: unexpected error: ${message}${stack}`;
@@ -128,6 +131,7 @@ export function jsonFailure(code = 'failed', text: string): string {
 /** The message already says what to type. */
 const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server [^']*' lists .*)$/;
 
+/** Messages have text of servers, files and arguments, which may have control characters. */
 function oneLine(text: string): string {
-  return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');
+  return visible(text.trim().replace(/\s*[\r\n]+\s*/g, ' '));
 }

@@ -34,7 +34,7 @@ export type GivenFlags<Known extends Flags> = {
 export type OperandPlace =
   /** Between flags. `--` is unknown. */
   | 'anywhere'
-  /** Between flags. What follows `--` is no flag, and `-` is an operand. */
+  /** Between flags, for names of files and programs. What follows `--` is no flag, and `-` is an operand. */
   | 'files'
   /** After the flags: the first one, or `--`, begins the command line of another program, whose flags are its own. */
   | 'program';

@@ -5,7 +5,7 @@ import { requireTcp, type TcpTarget } from '../client/tcp/tcp-streams.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { parseDuration } from './duration.ts';
-import { findTarget, type Target } from './environments/target.ts';
+import { findTarget, LOCAL, type Target } from './environments/target.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseFlags } from './flags.ts';
 import { AutoForward } from './ports/auto-forward.ts';
@@ -13,6 +13,7 @@ import { ForwardReport } from './ports/forward-report.ts';
 import {
   type ForwardSpec,
   hostAndPort,
+  isLoop,
   isPort,
   LOOPBACK,
   parseForwards,
@@ -48,6 +49,7 @@ export async function portForwardCommand(argv: readonly string[], host: Host): P
     { environment: flags.environment ?? null, tokenFile: flags['token-file'] ?? null },
     { env: host.env, directory: process.cwd() },
   );
+  if (target.name === LOCAL && plan.kind === 'ports') plan.specs.forEach(refuseLoop);
   // Forwarding goes on when the reader of the messages is gone.
   host.stderr.on('error', () => {});
   const stop = new AbortController();
@@ -77,6 +79,15 @@ export async function portForwardCommand(argv: readonly string[], host: Host): P
     clearInterval(keepRunning);
     await withTimeout(client.close(), CLOSE_TIMEOUT_MS);
   }
+}
+
+/** The server is on this machine, too. Throws UsageError for a port that each connection would come back to. */
+function refuseLoop(spec: ForwardSpec): void {
+  if (!isLoop(spec)) return;
+  throw new UsageError(
+    `port ${spec.port} of this machine would be forwarded to itself; name another machine with -E, or another local port: 0:${spec.port}`,
+    'port-forward',
+  );
 }
 
 function planOf(flags: Flags, operands: readonly string[]): Plan {

@@ -2,8 +2,11 @@ import type { EventEmitter } from 'node:events';
 import { closeSync, openSync, readFileSync, stat, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 
-/** The same signal again within this time is a copy of the first: npm forwards it immediately, and no person is as fast. */
-const DUPLICATE_SIGNAL_MS = 500;
+/** The same signal again within this time is a copy of the first: timeout(1) sends two, and no person is as fast. */
+const DUPLICATE_SIGNAL_MS = 100;
+
+/** The same under npm, which forwards a signal when it comes to it. */
+const NPM_DUPLICATE_SIGNAL_MS = 500;
 
 /** Reported instead of SIGHUP when the terminal of the program was closed. */
 const TERMINAL_CLOSED = 'the terminal was closed';
@@ -16,25 +19,31 @@ const TERMINAL_CLOSED = 'the terminal was closed';
 export function listenForSignals(
   source: Pick<EventEmitter, 'on'>,
   listener: (signal: string) => void,
-  { now = () => performance.now(), isTerminal = isatty }: Readonly<Partial<SignalSources>> = {},
+  {
+    now = () => performance.now(),
+    isTerminal = isatty,
+    isUnderNpm = process.env.npm_command !== undefined,
+  }: Readonly<Partial<SignalSources>> = {},
 ): void {
+  const duplicateMs = isUnderNpm ? NPM_DUPLICATE_SIGNAL_MS : DUPLICATE_SIGNAL_MS;
   const terminals = [0, 1, 2].filter(isTerminal);
   const isClosed = () => terminals.length > 0 && !terminals.some(isTerminal);
   source.on('SIGHUP', () => listener(isClosed() ? TERMINAL_CLOSED : 'SIGHUP'));
   for (const signal of ['SIGTERM', 'SIGINT']) {
     let receivedAt = Number.NEGATIVE_INFINITY;
     source.on(signal, () => {
-      if (now() - receivedAt < DUPLICATE_SIGNAL_MS) return;
+      if (now() - receivedAt < duplicateMs) return;
       receivedAt = now();
       listener(signal);
     });
   }
 }
 
-/** The clock, and whether a descriptor is an open terminal. Tests pass their own. */
+/** The clock, whether a descriptor is an open terminal, and whether npm has started this program. Tests pass their own. */
 interface SignalSources {
   now(): number;
   isTerminal(descriptor: number): boolean;
+  readonly isUnderNpm: boolean;
 }
 
 /** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 44. */

@@ -1,4 +1,4 @@
-import { cutToWidth, textWidth } from './terminal-text.ts';
+import { cutToWidth, textWidth, visible } from './terminal-text.ts';
 
 /** How a table looks. */
 export interface TableStyle {
@@ -8,11 +8,12 @@ export interface TableStyle {
   readonly colour?: (cell: string, row: number, column: number) => string;
 }
 
-/** Aligns the columns of a table. Every row has as many cells as the first. */
+/** Aligns the columns of a table. Every row has as many cells as the first. Control characters in a cell become escapes. */
 export function table(
-  rows: readonly (readonly string[])[],
+  given: readonly (readonly string[])[],
   { width = Number.POSITIVE_INFINITY, colour = (cell) => cell }: TableStyle = {},
 ): string {
+  const rows = given.map((cells) => cells.map(visible));
   const last = rows[0]!.length - 1;
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => textWidth(row[column]!))));
   const before = widths.slice(0, -1).reduce((sum, each) => sum + each + GAP.length, 0);

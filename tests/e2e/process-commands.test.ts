@@ -289,7 +289,7 @@ describe('kill', () => {
         return false;
       }
     });
-    expect(await user.run(['kill', 'tree'])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
+    expect(await user.run(['kill', '--', 'tree'])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
     expect(isAlive(Number(readFileSync(file, 'utf8')))).toBe(false);
     expect((await program.wait()).exitCode).toBe(137);
     const { code, stderr } = await user.run(['kill', 'tree']);
@@ -373,7 +373,7 @@ test('logs -f and wait report a lost connection, and continue where they were, a
   await Promise.all([logs, wait].map((command) => once(command!.child.stderr, 'data')));
   await program.write('two\n');
   proxy.restore();
-  const stderr = 'exec-server: reconnecting… (the program keeps running; Ctrl-C ends this command)\n';
+  const stderr = 'exec-server: reconnecting… (the program should keep running; Ctrl-C ends this command)\n';
   expect(await logs!.outcome).toMatchObject({ code: 0, stdout: 'one\ngot two\n', stderr });
   expect(await wait!.outcome).toMatchObject({ code: 5, stderr });
   await other.close();

@@ -59,6 +59,7 @@ describe('the exit code', () => {
     [['-t', 'true'], 2, /-t needs a terminal, and stdin and stdout are not one; leave -t out/],
     [['--timeout', '10', 'true'], 2, /'10' is not a time; write it like 500ms, 90s/],
     [['--name', 'a b', 'true'], 2, /is not a name/],
+    [['--name', '-x', 'true'], 2, /no hyphen in front/],
     [['--sandbox', 'strict', 'true'], 2, /--sandbox 'strict' is not read-only or workspace-write/],
     [['--nam', 'x', 'true'], 2, /unknown flag '--nam'; did you mean '--name'\?/],
   ])('of run %j is %i', async (args, code, stderr) => {

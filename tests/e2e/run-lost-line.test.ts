@@ -63,7 +63,9 @@ test('a lost line is restored: nothing is missing, nothing comes twice', async (
   user.workspace.file('continue', '');
   proxy.restore();
   const { code, stdout, stderr } = await started.outcome;
-  expect(stderr).toBe('exec-server: reconnecting… (the program keeps running; Ctrl-C twice gives up)\n');
+  expect(stderr).toBe(
+    'exec-server: reconnecting… (the program should keep running; Ctrl-C twice gives up)\n',
+  );
   expect(stdout).toBe(`${Array.from({ length: 3000 }, (_, index) => index + 1).join('\n')}\n`);
   expect(code).toBe(5);
 });
@@ -83,10 +85,10 @@ test('a line that comes and goes while the program prints loses nothing', async 
   expect(code).toBe(6);
 });
 
-test('output that the server no longer has is reported as a gap', async () => {
+test('output that the server no longer has is reported as a gap, and the exit code is 125', async () => {
   const proxy = await proxyTo(server);
   const file = join(user.workspace.path, 'flood');
-  const script = `echo first; while [ ! -e ${file} ]; do sleep 0.02; done; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last; : > ${file}.done; while [ ! -e ${file}.end ]; do sleep 0.02; done`;
+  const script = `echo first; while [ ! -e ${file} ]; do sleep 0.02; done; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last; : > ${file}.done; while [ ! -e ${file}.end ]; do sleep 0.02; done; exit 3`;
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', script]);
   const printed = collect(started);
   await waitFor('the first line', () => printed.stdout.includes('first'));
@@ -98,7 +100,10 @@ test('output that the server no longer has is reported as a gap', async () => {
   user.workspace.file('flood.end', '');
   const { code, stdout } = await started.outcome;
   const [, lost] = /exec-server: (\d+) bytes of output are lost here\n/.exec(printed.stderr) ?? [];
-  expect(code).toBe(0);
+  expect(code).toBe(125);
+  expect(printed.stderr).toContain(
+    `\nexec-server: the program has exited with 3, and ${lost} bytes of its output are lost; `,
+  );
   expect(stdout.length + Number(lost)).toBe('first\n'.length + 3_000_000 + '\nlast\n'.length);
 });
 
@@ -113,8 +118,19 @@ test('a session that the server has ended ends with 125, and stderr says that th
   const { code, stderr } = await started.outcome;
   expect(code).toBe(125);
   expect(stderr).toMatch(
-    /lost the server: .*; the program no longer runs: the server has ended it with its session\n$/,
+    /lost the server: .*; the program no longer runs: the server has ended its session, or was restarted\n$/,
   );
+});
+
+test('a private server that was killed ends with 125, and stderr says that the program is gone', async () => {
+  const started = user.start(['run', '-n', '--', 'sh', '-c', 'echo started; exec sleep 1000']);
+  const printed = collect(started);
+  await waitFor('the program', () => printed.stdout === 'started\n');
+  process.kill(user.serverPid!, 'SIGKILL');
+  expect(await started.outcome).toMatchObject({
+    code: 125,
+    stderr: 'exec-server: the private server has ended, and the program with it; run the program again\n',
+  });
 });
 
 test('a server that stays away ends with 125, and stderr has the command that attaches', async () => {

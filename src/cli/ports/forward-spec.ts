@@ -55,6 +55,18 @@ export function parseForwards(texts: readonly string[]): readonly ForwardSpec[] 
   return specs;
 }
 
+/** Whether a port of one machine would be forwarded to itself, if the server is on this machine. */
+export function isLoop({ bind, localPort, host, port }: ForwardSpec): boolean {
+  if (localPort !== port) return false;
+  const [from, to] = [addressOf(bind), addressOf(host)];
+  const isAny = from === '::' || from === '0.0.0.0';
+  return from === to || (isAny && (to === LOOPBACK || to === '::1'));
+}
+
+function addressOf(host: string): string {
+  return host === 'localhost' ? LOOPBACK : host;
+}
+
 /** `HOST:PORT`, with brackets around an IPv6 address. */
 export function hostAndPort(host: string, port: number): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

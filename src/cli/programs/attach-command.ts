@@ -12,6 +12,7 @@ import { findProcesses } from './find-process.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
 import { LocalTerminal } from './local-terminal.ts';
+import { OutputLosses } from './output-losses.ts';
 import { hasTerminal, isStdinPiped } from './program-input.ts';
 import { PlainOutput, StandardStreams } from './program-output.ts';
 
@@ -19,7 +20,7 @@ type AttachFlags = GivenFlags<typeof ATTACH_FLAGS>;
 
 /** Follows a running program, and passes input on to it. */
 export async function attachToProgram(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('attach', argv, ATTACH_FLAGS);
+  const { flags, positionals } = parseFlags('attach', argv, ATTACH_FLAGS, 'files');
   const [program, unexpected] = positionals;
   if (program === undefined) {
     throw new UsageError("the program is missing; 'exec-server ps' lists them", 'attach');
@@ -55,7 +56,8 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
       }
       const input = inputOf(flags, terminal, info);
       const wantsKeyboard = !flags['read-only'];
-      return { process, terminal, output, input, isOnTerminal: info.tty, wantsKeyboard };
+      const losses = new OutputLosses(info.nextSeq);
+      return { process, terminal, output, input, isOnTerminal: info.tty, wantsKeyboard, losses };
     },
   });
 }

@@ -3,11 +3,13 @@ import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { CommandResult } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
-import { jsonFailure, RunError } from '../failures.ts';
+import { jsonFailure, PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
+import { visible } from '../terminal-text.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
 import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
 import { isSessionGone } from './line-watch.ts';
+import type { OutputLosses } from './output-losses.ts';
 
 /** SIGKILL, with which the server ends a program at a limit. */
 const KILLED = 137;
@@ -34,7 +36,7 @@ export function detachedText(place: Place, ref: string | null): string {
 export function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
   const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
   const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
-  return `exec-server ${command}${environment}${token} ${ref}`;
+  return visible(`exec-server ${command}${environment}${token} ${ref}`);
 }
 
 /** Why a program ended that the server killed; null when no limit did it, or when the server does not report it. */
@@ -71,15 +73,17 @@ interface Circumstances {
   readonly json: boolean;
   /** Why the output could not be written; null when it was, or when nothing reads it. */
   readonly failure: RunError | null;
+  readonly losses: OutputLosses;
 }
 
 /** The result of a command that has followed a program. Throws RunError when the program can no longer be followed. */
 export function resultOf(ending: Ending, circumstances: Circumstances): CommandResult {
-  const { place, ref, outlives, timeout, isOnTerminal, json, failure } = circumstances;
+  const { place, ref, outlives, timeout, isOnTerminal, json, failure, losses } = circumstances;
   const start = isOnTerminal ? '\n' : '';
   const details = (code: string, text: string) =>
-    json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${text}\n`;
-  if (ending.type === 'lost') throw lostError(ending.error, place, ref, outlives);
+    json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${visible(text)}\n`;
+  if (ending.type === 'lost')
+    throw ending.isServerGone ? goneError(ending.error) : lostError(ending.error, place, ref, outlives);
   if (ending.type === 'left') {
     const { exitCode, text } = ending;
     return { text: '', details: text === null ? '' : details('left', text), exitCode };
@@ -87,6 +91,11 @@ export function resultOf(ending: Ending, circumstances: Circumstances): CommandR
   const { exitCode, reason } = ending.exit;
   if (failure !== null) {
     throw new RunError(`${failure.message}; the program has exited with ${exitCode}`, failure);
+  }
+  if (losses.text !== null) {
+    const end = reason === null ? `the program has exited with ${exitCode}` : limitText(reason, timeout);
+    const text = `${end}, and ${losses.text}; with --retained-output-bytes-per-process a server keeps more`;
+    return { text: '', details: details('outputLost', text), exitCode: PROGRAM_EXIT_CODES.failure.code };
   }
   if (reason === null) return { text: '', exitCode };
   return {
@@ -112,6 +121,13 @@ export function lostText(error: ClientError): string {
   return `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
 }
 
+/** The error for a private server that has ended. */
+function goneError({ kind }: ClientError): RunError {
+  return new RunError('the private server has ended, and the program with it; run the program again', {
+    kind,
+  });
+}
+
 /** The error for a program that can no longer be followed. It says whether the program still runs. */
 function lostError(error: ClientError, place: Place, ref: string | null, outlives: boolean): RunError {
   const { kind } = error;
@@ -121,10 +137,10 @@ function lostError(error: ClientError, place: Place, ref: string | null, outlive
   }
   const command = attachCommand(place, ref);
   if (outlives)
-    return new RunError(`${problem}; the program keeps running: '${command}' attaches to it`, { kind });
+    return new RunError(`${problem}; the program should keep running: '${command}' attaches to it`, { kind });
   return new RunError(
     isSessionGone(error)
-      ? `${problem}; the program no longer runs: the server has ended it with its session`
+      ? `${problem}; the program no longer runs: the server has ended its session, or was restarted`
       : `${problem}; the program may still run until the server ends its session: '${command}' attaches to it`,
     { kind },
   );

@@ -22,7 +22,7 @@ export interface DetachedAccess {
 /** What a command knows about its program after the first connection. */
 export type DetachedProgram = Pick<
   Followed,
-  'process' | 'terminal' | 'input' | 'isOnTerminal' | 'wantsKeyboard'
+  'process' | 'terminal' | 'input' | 'isOnTerminal' | 'wantsKeyboard' | 'losses'
 > & {
   readonly output: ProgramOutput;
 };
@@ -55,7 +55,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       program?.terminal?.restore();
       throw interruptions.explain(error);
     });
-    const { process, terminal, output, input }: DetachedProgram = program!;
+    const { process, terminal, output, input, losses }: DetachedProgram = program!;
     const isForgotten = ending.type === 'lost' && isSessionGone(ending.error);
     if (isForgotten && ending.inputDone && process.ref !== null) {
       lost = ending;
@@ -72,6 +72,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       isOnTerminal: terminal !== null,
       json: false,
       failure: output.failure,
+      losses,
     });
   }
 }

@@ -3,6 +3,7 @@ import type { ExecProcess, ProcessEvent } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
+import { LOCAL } from '../environments/target.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
 import { attachCommand, detachedText, limitOf, type Place } from './endings.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
@@ -10,6 +11,7 @@ import { followSize, readKeys, watchRole } from './keyboard.ts';
 import { LEAVE_GRACE_MS, REPORT_WAIT_MS, SECOND_INTERRUPT_MS, TERMINATED_WAIT_MS } from './limits.ts';
 import { reconnectingText, watchLine } from './line-watch.ts';
 import type { LocalTerminal } from './local-terminal.ts';
+import type { OutputLosses } from './output-losses.ts';
 import { ProgramInput } from './program-input.ts';
 import type { ProgramExit, ProgramOutput } from './program-output.ts';
 
@@ -35,6 +37,8 @@ export interface Followed {
   readonly recoveryMs: number | null;
   /** Whether it was followed before, in a session that the server has forgotten. */
   readonly isResumed: boolean;
+  /** Counts what could not be shown. */
+  readonly losses: OutputLosses;
 }
 
 /** How following ended. */
@@ -50,6 +54,8 @@ export type Ending =
       readonly seq: number;
       /** Whether no input may have been lost: there was none, or all of it has arrived. */
       readonly inputDone: boolean;
+      /** Whether the private server of this machine has ended. */
+      readonly isServerGone: boolean;
     };
 
 /** The exit code when a person detaches: an exit was not observed. */
@@ -106,7 +112,7 @@ class Follower {
 
   /** Shows the events of the program until the last one. */
   async #show(): Promise<Ending> {
-    const { client, process, output, terminal, isOnTerminal } = this.#with;
+    const { client, process, output, terminal, isOnTerminal, losses } = this.#with;
     let exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
     // A program whose output is not read waits.
     for await (const event of process.events({ signal: this.#stop.signal })) {
@@ -120,6 +126,7 @@ class Follower {
         terminal?.modes.follow(event.screen.redraw);
         await output.write('pty', event.seq, event.screen.redraw);
       } else if (event.type === 'lost') {
+        losses.add(event);
         if (event.bytes !== 0) output.lost(event);
       } else {
         exited = event;
@@ -170,12 +177,16 @@ class Follower {
     const stop = watchLine(
       client,
       {
-        lost: () => output.line('reconnecting', text),
+        lost: () =>
+          void this.#isServerGone().then((isGone) => {
+            if (isGone && client.failure !== null) this.#settle(this.#lost(client.failure, true));
+            else if (client.state !== 'connected') output.line('reconnecting', text);
+          }),
         restored: () => {
           output.line('reconnected', 'reconnected');
           void this.#refresh();
         },
-        gaveUp: (failure) => this.#settle(this.#lost(failure)),
+        gaveUp: (failure) => this.#settle(this.#isServerGone().then((isGone) => this.#lost(failure, isGone))),
       },
       recoveryMs,
     );
@@ -234,8 +245,16 @@ class Follower {
     });
   }
 
-  #lost(error: ClientError): Ending {
-    return { type: 'lost', error, seq: this.#seq, inputDone: this.#inputDone };
+  #lost(error: ClientError, isServerGone = false): Ending {
+    return { type: 'lost', error, seq: this.#seq, inputDone: this.#inputDone, isServerGone };
+  }
+
+  /** Whether there is no server any more that could have the program. Known only of this machine. */
+  async #isServerGone(): Promise<boolean> {
+    const { place, host } = this.#with;
+    if (place.target.name !== LOCAL) return false;
+    const { isPrivateServerGone } = await import('../private-server/is-private-server-gone.ts');
+    return isPrivateServerGone(host.env);
   }
 
   #detach(): void {

@@ -14,7 +14,7 @@ import { stateText } from './ps.ts';
 
 /** Ends processes, or sends them a signal. */
 export async function killCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('kill', argv, KILL_FLAGS);
+  const { flags, positionals } = parseFlags('kill', argv, KILL_FLAGS, 'files');
   requireOperands(positionals, 'kill');
   const signal = flags.signal === undefined ? null : signalName(flags.signal);
   const options = { clientName: 'exec-server kill', detachedSessionTtlMs: 0 };
@@ -33,7 +33,7 @@ export async function killCommand(argv: readonly string[], host: Host): Promise<
 
 /** Removes processes that have ended. */
 export async function rmCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('rm', argv, RM_FLAGS);
+  const { flags, positionals } = parseFlags('rm', argv, RM_FLAGS, 'files');
   requireOperands(positionals, 'rm');
   const options = { clientName: 'exec-server rm', detachedSessionTtlMs: 0 };
   return withClient(flags, host, options, async ({ client }) => {

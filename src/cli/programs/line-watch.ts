@@ -48,7 +48,7 @@ export function watchLine(
 
 /** The line that a command prints while the connection is lost. `way` says how to leave it: `~. detaches`. */
 export function reconnectingText(way: string): string {
-  return `reconnecting… (the program keeps running; ${way})`;
+  return `reconnecting… (the program should keep running; ${way})`;
 }
 
 /**

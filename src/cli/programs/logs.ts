@@ -14,7 +14,7 @@ import { JsonOutput, PlainOutput, type ProgramOutput, StandardStreams } from './
 
 /** Prints the output of a process. */
 export async function logsCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('logs', argv, LOGS_FLAGS);
+  const { flags, positionals } = parseFlags('logs', argv, LOGS_FLAGS, 'files');
   requireOperands(positionals, 'logs');
   if (positionals.length > 1) {
     throw new UsageError(`unexpected argument ${quoteValue(positionals[1])}; name one process`, 'logs');

@@ -2,6 +2,7 @@ import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
 import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
+import { visible } from '../terminal-text.ts';
 import { FILE_OUTPUT_BYTES } from './limits.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
@@ -146,7 +147,7 @@ export class PlainOutput implements ProgramOutput {
 
   note(text: string): void {
     const start = this.#newline === '\n' ? '' : this.#newline;
-    const lines = text.replaceAll('\n', this.#newline);
+    const lines = text.split('\n').map(visible).join(this.#newline);
     void this.#streams.toStderr(`${start}exec-server: ${lines}${this.#newline}`);
   }
 

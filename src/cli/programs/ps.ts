@@ -3,7 +3,7 @@ import { withClient } from '../environments/with-client.ts';
 import { parseOnlyFlags } from '../flags.ts';
 import { PS_FLAGS } from '../specs/process-specs.ts';
 import { table } from '../table.ts';
-import { commandLine, usesColours, visible } from '../terminal-text.ts';
+import { commandLine, usesColours } from '../terminal-text.ts';
 import { limitText } from './exit-codes.ts';
 import { type FoundProcess, listed } from './find-process.ts';
 
@@ -30,7 +30,7 @@ function processTable(processes: readonly FoundProcess[], everyOwner: boolean, h
   const rows = processes.map((process) => [
     process.ref,
     process.name ?? '-',
-    ...owner(visible(process.owner ?? '-')),
+    ...owner(process.owner ?? '-'),
     stateText(process),
     ageText(now - process.startedAt.getTime()),
     process.ports?.join(',') || '-',

@@ -11,10 +11,12 @@ import { withClient } from '../environments/with-client.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { RUN_FLAGS } from '../specs/run-specs.ts';
+import { visible } from '../terminal-text.ts';
 import { attachCommand, commandFor, type Place, recoveryMsOf, resultOf } from './endings.ts';
 import { follow } from './follow.ts';
 import { Interruptions } from './interruptions.ts';
 import type { LocalTerminal } from './local-terminal.ts';
+import { OutputLosses } from './output-losses.ts';
 import { programEnvironment } from './program-environment.ts';
 import { hasTerminal, isStdinPiped } from './program-input.ts';
 import { JsonOutput, PlainOutput, type ProgramOutput, StandardStreams } from './program-output.ts';
@@ -68,7 +70,7 @@ async function startDetached(client: ExecServerClient, program: Program): Promis
   });
   if (flags.json) return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, exitCode: 0 };
   const details = host.isTerminal ? `'${attachCommand(place, name ?? ref!)}' shows the program\n` : '';
-  return { text: `${ref}\n`, details, exitCode: 0 };
+  return { text: `${visible(ref!)}\n`, details, exitCode: 0 };
 }
 
 async function runToEnd(client: ExecServerClient, program: Program): Promise<CommandResult> {
@@ -84,6 +86,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     ? new JsonOutput(streams)
     : new PlainOutput(streams, terminal !== null);
   output.started(process.ref, process.name);
+  const losses = new OutputLosses();
   const followed = {
     client,
     process,
@@ -98,6 +101,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     wantsKeyboard: false,
     recoveryMs: recoveryMsOf(client),
     isResumed: false,
+    losses,
   };
   terminal?.enterRawMode();
   const ending = await follow(followed).finally(() => terminal?.restore());
@@ -110,6 +114,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     isOnTerminal,
     json: flags.json === true,
     failure: output.failure,
+    losses,
   });
   if (!flags.record || !host.isTerminal) return result;
   const hint = `exec-server: recorded; '${commandFor('play', place, process.ref!)}' plays it\n`;
@@ -160,10 +165,10 @@ function programOptions(flags: RunFlags, host: Host): SpawnOptions {
   };
 }
 
-/** Throws UsageError for a name that no server accepts. */
+/** Throws UsageError for a name that no server accepts, or that looks like a flag. */
 export function checkName(name: string, command: string): void {
-  if (/^[A-Za-z0-9._-]{1,64}$/.test(name)) return;
-  const rule = 'it has up to 64 letters, digits, dots, underscores and hyphens';
+  if (/^(?!-)[A-Za-z0-9._-]{1,64}$/.test(name)) return;
+  const rule = 'it has up to 64 letters, digits, dots, underscores and hyphens, and no hyphen in front';
   throw new UsageError(`--name ${quoteValue(name)} is not a name; ${rule}`, command);
 }
 

@@ -6,6 +6,7 @@ import { SHELL_FLAGS } from '../specs/run-specs.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
 import { LocalTerminal } from './local-terminal.ts';
+import { OutputLosses } from './output-losses.ts';
 import { hasTerminal } from './program-input.ts';
 import { PlainOutput, StandardStreams } from './program-output.ts';
 import { checkName } from './run-command.ts';
@@ -49,7 +50,15 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
           throw startFailure(error, argv);
         });
       terminal.enterRawMode();
-      return { process: started, terminal, output, input: 'person', isOnTerminal: true, wantsKeyboard: true };
+      return {
+        process: started,
+        terminal,
+        output,
+        input: 'person',
+        isOnTerminal: true,
+        wantsKeyboard: true,
+        losses: new OutputLosses(),
+      };
     },
   });
 }

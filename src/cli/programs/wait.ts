@@ -6,6 +6,7 @@ import { parseDuration } from '../duration.ts';
 import { PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
 import { parseFlags } from '../flags.ts';
 import { WAIT_FLAGS } from '../specs/process-specs.ts';
+import { visible } from '../terminal-text.ts';
 import { commandFor, lostText, type Place } from './endings.ts';
 import { exitCodeOf, limitText, type ProgramEnd } from './exit-codes.ts';
 import { type FoundProcess, findProcesses, nameOf, requireOperands } from './find-process.ts';
@@ -13,7 +14,7 @@ import { acrossSessions, isServerLost, reconnectingText } from './line-watch.ts'
 
 /** Waits for the exits of processes. */
 export async function waitCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('wait', argv, WAIT_FLAGS);
+  const { flags, positionals } = parseFlags('wait', argv, WAIT_FLAGS, 'files');
   requireOperands(positionals, 'wait');
   const timeoutMs = flags.timeout === undefined ? null : parseDuration(flags.timeout, '--timeout', 'wait');
   const deadline = timeoutMs === null ? null : performance.now() + timeoutMs;
@@ -34,7 +35,7 @@ export async function waitCommand(argv: readonly string[], host: Host): Promise<
   });
   const failed = ends.find((end) => exitCodeOf(end) !== 0);
   const limits = ends.flatMap(({ ref, name, reason }) =>
-    reason === null ? [] : [`exec-server wait: ${nameOf({ ref, name })}: ${limitText(reason)}\n`],
+    reason === null ? [] : [`exec-server wait: ${visible(nameOf({ ref, name }))}: ${limitText(reason)}\n`],
   );
   return {
     text: flags.json ? `${JSON.stringify(ends, null, 2)}\n` : '',

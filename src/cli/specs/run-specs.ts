@@ -69,7 +69,7 @@ export const RUN_FLAGS = {
 const EXIT_CODES = `\
 The exit code is that of the program; 128+n if signal n ended it.
 124   it ran longer than --timeout, or exceeded a limit of the server
-125   exec-server failed, or lost the server; stderr says whether the program still runs. Also after ~.
+125   exec-server failed, lost the server, or lost output; stderr says whether the program still runs. Also after ~.
 126   the program cannot be executed
 127   there is no such program
 2     bad usage`;
@@ -88,7 +88,8 @@ The program and its arguments are executed as they are, without a shell. For a s
 The stdin of this command is that of the program, as with ssh. In a loop such as while read, -n leaves it to the loop. Ctrl-C sends SIGINT, and a second one within 2 s terminates the \
 program and everything it has started. SIGTERM and SIGHUP are passed on. When the reader of stdout ends, the program gets SIGPIPE.
 
-A lost connection is restored, and no output is missing or repeated. ~. leaves the program running, like -d. Otherwise it ends when \
+A lost connection is restored, and no output is repeated. Output that the server no longer has by then is lost: stderr says how much, and \
+the exit code is 125. ~. leaves the program running, like -d. Otherwise it ends when \
 this command is gone for good.`,
   operand: 'PROGRAM',
   flags: RUN_FLAGS,

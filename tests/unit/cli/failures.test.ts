@@ -32,6 +32,15 @@ test.each([
   expect(reportFailure(error, false)).toEqual({ text, exitCode });
 });
 
+test('control characters of servers, files and arguments become escapes', () => {
+  const hostile = 'no\x1b[31m\x07\u202e';
+  const shown = 'no\\x1b[31m\\x07\\u202e';
+  expect(reportFailure(new RunError(hostile), false).text).toBe(`exec-server: ${shown}`);
+  expect(reportFailure(new TypeError(hostile), true).text).not.toMatch(/[\x07\x1b\u202e]/);
+  const json = reportFailure(new RunError(hostile), false, { exitCode: 125, json: true }).text;
+  expect(JSON.parse(json).message).toBe(shown);
+});
+
 test('shows the stack of a bug only in debug mode', () => {
   const { text } = reportFailure(bug, true);
   expect(text).toBe(`exec-server: unexpected error: x is not a function\n${bug.stack}`);

@@ -3,11 +3,12 @@ import { expect, test } from 'vitest';
 import { listenForSignals, planThreadPool, startThreadPool } from '../../../src/cli/process-setup.ts';
 
 /** The signals that are reported when signals arrive at the given milliseconds. */
-function reported(...signals: readonly (readonly [atMs: number, signal: string])[]): string[] {
+function reported(isUnderNpm: boolean, ...signals: readonly (readonly [atMs: number, signal: string])[]) {
   const source = new EventEmitter();
   const names: string[] = [];
   let time = 0;
-  listenForSignals(source, (signal) => names.push(signal), { now: () => time, isTerminal: () => false });
+  const sources = { now: () => time, isTerminal: () => false, isUnderNpm };
+  listenForSignals(source, (signal) => names.push(signal), sources);
   for (const [atMs, signal] of signals) {
     time = atMs;
     source.emit(signal);
@@ -16,17 +17,22 @@ function reported(...signals: readonly (readonly [atMs: number, signal: string])
 }
 
 test.each(['SIGINT', 'SIGTERM'])('reports %s once when npm forwards a copy of it', (signal) => {
-  expect(reported([0, signal], [1, signal])).toEqual([signal]);
-  expect(reported([0, signal], [499, signal], [500, signal])).toEqual([signal, signal]);
+  expect(reported(true, [0, signal], [1, signal])).toEqual([signal]);
+  expect(reported(true, [0, signal], [499, signal], [500, signal])).toEqual([signal, signal]);
+});
+
+test('without npm two quick Ctrl-C of a person are two, and two signals of timeout(1) are one', () => {
+  expect(reported(false, [0, 'SIGINT'], [150, 'SIGINT'])).toEqual(['SIGINT', 'SIGINT']);
+  expect(reported(false, [0, 'SIGTERM'], [1, 'SIGTERM'])).toEqual(['SIGTERM']);
 });
 
 test('reports a signal again when Ctrl-C is held down long enough', () => {
-  expect(reported([0, 'SIGINT'], [300, 'SIGINT'], [600, 'SIGINT'])).toEqual(['SIGINT', 'SIGINT']);
+  expect(reported(true, [0, 'SIGINT'], [300, 'SIGINT'], [600, 'SIGINT'])).toEqual(['SIGINT', 'SIGINT']);
 });
 
 test('reports a different signal and every SIGHUP', () => {
-  expect(reported([0, 'SIGINT'], [1, 'SIGTERM'])).toEqual(['SIGINT', 'SIGTERM']);
-  expect(reported([0, 'SIGHUP'], [1, 'SIGHUP'])).toEqual(['SIGHUP', 'SIGHUP']);
+  expect(reported(true, [0, 'SIGINT'], [1, 'SIGTERM'])).toEqual(['SIGINT', 'SIGTERM']);
+  expect(reported(true, [0, 'SIGHUP'], [1, 'SIGHUP'])).toEqual(['SIGHUP', 'SIGHUP']);
 });
 
 test('reports a closed terminal instead of SIGHUP', () => {

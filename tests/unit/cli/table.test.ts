@@ -20,6 +20,14 @@ test('cuts the last column to the width of the terminal, but not to nothing', ()
   expect(table(rows, { width: 3 })).toBe('A    B\none  a long comm…\n');
 });
 
+test('control characters become escapes, which count for the alignment', () => {
+  const rows = [
+    ['A', 'B'],
+    ['\x1b[2J', '\u202e\x07'],
+  ];
+  expect(table(rows)).toBe('A        B\n\\x1b[2J  \\u202e\\x07\n');
+});
+
 test('colours do not change the alignment', () => {
   const colour = (cell: string, row: number, column: number) =>
     row === 1 && column === 0 ? `\x1b[31m${cell}\x1b[0m` : cell;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   hostAndPort,
+  isLoop,
   parseForward,
   parseForwards,
   remoteText,
@@ -82,4 +83,17 @@ test('shows where a port leads to', () => {
   expect(remoteText({ host: '127.0.0.1', port: 8080 })).toBe('8080');
   expect(remoteText({ host: 'db.internal', port: 5432 })).toBe('db.internal:5432');
   expect(hostAndPort('::1', 80)).toBe('[::1]:80');
+});
+
+test.each([
+  ['8080', true],
+  ['localhost:8080:8080', true],
+  ['0.0.0.0:8080:8080', true],
+  ['[::]:8080:[::1]:8080', true],
+  ['[::1]:8080:8080', false],
+  ['0:8080', false],
+  ['9000:8080', false],
+  ['8080:db.internal:8080', false],
+])('%s on one machine is a loop: %s', (text, expected) => {
+  expect(isLoop(parseForward(text))).toBe(expected);
 });

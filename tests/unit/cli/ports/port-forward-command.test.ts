@@ -18,6 +18,7 @@ const BAD: Readonly<Record<string, readonly [string[], RegExp]>> = {
   'a SOCKS port that is too large': [['-D', '65536'], /-D: '65536' is not a port/],
   'an empty SOCKS port': [['-D='], /is not a port/],
   'a time without a unit': [['8080', '--reconnect-timeout', '5'], /--reconnect-timeout '5' is not a time/],
+  'a port of this machine to itself': [['8080', '-E', 'local'], /would be forwarded to itself/],
   'an unknown flag': [['8080', '--bind', 'x'], /unknown flag '--bind'/],
   'an unknown environment': [['8080', '-E', 'ftp://x'], /'ftp:\/\/x' is no environment/],
 };
