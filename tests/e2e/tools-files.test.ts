@@ -134,6 +134,38 @@ describe('edit_file', () => {
     expect(await readFile(join(root, 'edit.txt'), 'utf8')).toBe(names.map((name) => `${name}!`).join('\n'));
   });
 
+  test('refuses an edit whose result is too large, and changes nothing', async () => {
+    const content = 'a'.repeat(1024 * 1024);
+    await writeFile(join(root, 'edit.txt'), content);
+    const refused = await edit('a', 'ü'.repeat(25), { replace_all: true });
+    expect(refused.text).toMatch(/would have 52428800 bytes, and 16777216 are possible\. Nothing was changed\./);
+    expect(await readFile(join(root, 'edit.txt'), 'utf8')).toBe(content);
+  });
+
+  test('edits through links and in other toolsets of this program are all kept', async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `<${index}>`);
+    await mkdir(join(root, 'shared'));
+    await writeFile(join(root, 'shared/file.txt'), names.join('\n'));
+    await symlink('file.txt', join(root, 'shared/link.txt'));
+    await symlink('shared', join(root, 'shared-link'));
+    const environments = [{ name: 'other name', environment: bench.client }];
+    const other = await bench.another({ environments });
+    const paths = ['shared/file.txt', 'shared/link.txt', 'shared-link/file.txt', 'shared//./file.txt'];
+    const results = await Promise.all(
+      names.map((name, index) =>
+        call(
+          'edit_file',
+          { path: paths[index % paths.length], old_text: name, new_text: `${name}!` },
+          index % 3 === 0 ? other : bench.tools,
+        ),
+      ),
+    );
+    expect(results.filter(({ isError }) => isError)).toEqual([]);
+    expect(await readFile(join(root, 'shared/file.txt'), 'utf8')).toBe(
+      names.map((name) => `${name}!`).join('\n'),
+    );
+  });
+
   test('refuses a file that is not UTF-8', async () => {
     await writeFile(join(root, 'edit.txt'), Buffer.from([0x61, 0xff, 0x62]));
     expect((await edit('a', 'b')).text).toContain('is not UTF-8 text');

@@ -40,7 +40,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
       throw new ToolFailure(
         `${path.shown} has ${facts.size} bytes, which is too large. Use exec_command with sed.`,
       );
-    const result = replaceExactly(await readText(call, path), before, after, all);
+    const result = replaceExactly(await readText(call, path), before, after, all, MAX_EDITED_BYTES);
     if ('problem' in result) throw editFailure(path, result);
     const { size, modifiedAtMs } = await regularFile(call, path);
     if (size !== facts.size || modifiedAtMs !== facts.modifiedAtMs) {
@@ -87,6 +87,13 @@ function editFailure({ shown }: OpenPath, result: Extract<EditResult, { problem:
     return new ToolFailure(
       `The text occurs ${count} times in ${shown}, at line ${lines.join(', ')}${count > lines.length ? ' and others' : ''}. Nothing was changed. Add lines around it until it is unique, or pass replace_all true.`,
       { kind: 'severalMatches', matches: count, lines },
+    );
+  }
+  if (result.problem === 'tooLarge') {
+    const { count, bytes } = result;
+    return new ToolFailure(
+      `With ${count} ${count === 1 ? 'replacement' : 'replacements'} ${shown} would have ${bytes} bytes, and ${MAX_EDITED_BYTES} are possible. Nothing was changed. Use exec_command with sed.`,
+      { kind: 'tooLarge', matches: count },
     );
   }
   const { nearest } = result;

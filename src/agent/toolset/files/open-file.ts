@@ -1,4 +1,5 @@
 import { ClientError } from '../../../client/errors.ts';
+import { parentUri } from '../../../client/files/files.ts';
 import { attributesOf } from '../../../client/files/list-tree.ts';
 import { toNativePath } from '../../../client/paths.ts';
 import type { FileOptions } from '../../../environment/index.ts';
@@ -35,13 +36,21 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
   };
 }
 
-/** Runs a change of a file, after earlier ones of the same file. */
-export function changing<T>(
-  { fileLocks, target, signal }: Call,
-  { uri }: OpenPath,
-  work: () => Promise<T>,
-): Promise<T> {
-  return fileLocks.run(`${target.name} ${uri}`, work, signal);
+/** Runs a change of a file, after earlier ones of the same file in this program, also through links to it. */
+export async function changing<T>(call: Call, path: OpenPath, work: () => Promise<T>): Promise<T> {
+  return call.fileLocks.run(await canonicalUri(call, path), work, call.signal);
+}
+
+/** The URI without links. What does not exist yet has the URI that it will have. */
+async function canonicalUri(call: Call, { uri, options }: OpenPath): Promise<string> {
+  const canonicalize = (each: string) =>
+    filesOf(call)
+      .canonicalize(each, options)
+      .catch(() => null);
+  const existing = await canonicalize(uri);
+  if (existing !== null) return existing;
+  const parent = await canonicalize(parentUri(uri));
+  return parent === null ? uri : `${parent.replace(/\/$/, '')}${uri.slice(uri.lastIndexOf('/'))}`;
 }
 
 /** Describes what is at a path; null when nothing is. */
