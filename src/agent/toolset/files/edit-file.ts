@@ -4,6 +4,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_EDITED_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { type EditResult, replaceExactly } from '../text/exact-edit.ts';
+import { quoted } from '../text/visible.ts';
 import { changing, filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
 import { replace } from './write-file.ts';
 
@@ -57,7 +58,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
       text: `${path.shown}: replaced ${times}, at line ${result.lines.join(', ')}.\n${next}`,
       structured: {
         environment: call.target.name,
-        path: path.shown,
+        path: path.native,
         replacements: result.count,
         lines: result.lines,
         size: bytes.length,
@@ -101,8 +102,8 @@ function editFailure({ shown }: OpenPath, result: Extract<EditResult, { problem:
     nearest === null
       ? 'No line is like it. read_file shows the present content.'
       : nearest.isBlankDifference
-        ? `Line ${nearest.line} differs in white space only: ${JSON.stringify(nearest.text)}. Copy the text exactly.`
-        : `The nearest line is ${nearest.line}: ${JSON.stringify(nearest.text)}. read_file shows the present content.`;
+        ? `Line ${nearest.line} differs in white space only: ${quoted(nearest.text)}. Copy the text exactly.`
+        : `The nearest line is ${nearest.line}: ${quoted(nearest.text)}. read_file shows the present content.`;
   return new ToolFailure(`The text does not occur in ${shown} (0 matches). Nothing was changed. ${hint}`, {
     kind: 'noMatch',
     matches: 0,

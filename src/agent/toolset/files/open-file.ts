@@ -5,12 +5,15 @@ import { toNativePath } from '../../../client/paths.ts';
 import type { FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
+import { shownName } from '../text/visible.ts';
 
 /** A path of a call, with the options of operations on it. */
 export interface OpenPath {
   /** A `file:` URI. */
   readonly uri: string;
-  /** For the model. */
+  /** The native path. */
+  readonly native: string;
+  /** The native path in a line for the model. */
   readonly shown: string;
   readonly options: FileOptions;
 }
@@ -29,9 +32,11 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
     workspace.resolve(path === '' ? '.' : path, target, signal),
     workspace.fileSandbox(target, signal),
   ]);
+  const native = toNativePath(uri);
   return {
     uri,
-    shown: toNativePath(uri),
+    native,
+    shown: shownName(native),
     options: { ...requestOptions(call), ...(sandbox !== null && { sandbox }) },
   };
 }
