@@ -101,7 +101,11 @@ test('refuses a cursor that is not one, or that belongs to another process', asy
   const { structured } = await call('exec_command', { cmd: 'true', login: false });
   const process = structured.process as string;
   expect((await call('read_output', { process, cursor: 'abc' })).text).toContain('"abc" is not a cursor.');
-  expect((await call('read_output', { process, cursor: 9999 })).text).toContain(
+  const other = await call('exec_command', { cmd: 'true', login: false });
+  const cursor = other.structured.next_cursor as string;
+  expect((await call('read_output', { process, cursor })).text).toContain('belongs to another process than');
+  const late = cursor.replace(/^\w+-\d+/, `${process.slice(0, 4)}-9999`);
+  expect((await call('read_output', { process, cursor: late })).text).toContain(
     'it belongs to another process',
   );
 });

@@ -182,7 +182,8 @@ describe('wait_process', () => {
 
   test('with a cursor, waits for new output', async () => {
     const process = await start('echo ready; read x; echo ready; sleep 60', { tty: true }, 'ready');
-    const waiting = call('wait_process', { process, pattern: 'ready', cursor: '1' });
+    const cursor = `${process.slice(0, 4)}-1`;
+    const waiting = call('wait_process', { process, pattern: 'ready', cursor });
     await call('write_stdin', { process, chars: '\n' });
     expect((await waiting).structured).toMatchObject({
       happened: 'pattern',

@@ -26,7 +26,7 @@ export interface Call {
   readonly callId: string;
   readonly workspace: Workspace;
   readonly positions: Positions;
-  /** Changes of a file happen one after the other, so that concurrent edits of a model do not overwrite each other. */
+  /** Changes of a file happen one after the other in all tools of an environment, so that concurrent edits do not overwrite each other. */
   readonly fileLocks: KeyedLocks;
   /** Most tokens of output. */
   readonly maxOutputTokens: number;

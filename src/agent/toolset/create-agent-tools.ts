@@ -10,7 +10,7 @@ import { LIST_DIRECTORY } from './files/list-directory.ts';
 import { READ_FILE } from './files/read-file.ts';
 import { SEARCH_FILES } from './files/search-files.ts';
 import { WRITE_FILE } from './files/write-file.ts';
-import { KeyedLocks } from './keyed-locks.ts';
+import { locksOf } from './keyed-locks.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
@@ -57,7 +57,6 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
-  readonly #fileLocks = new KeyedLocks();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
@@ -174,7 +173,7 @@ class Toolset implements AgentTools {
       callId,
       workspace: this.#workspace,
       positions: this.#positions,
-      fileLocks: this.#fileLocks,
+      fileLocks: locksOf(target.environment),
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,
       startedAt: performance.now(),

@@ -1,5 +1,16 @@
 import { unlessAborted } from '../../base/abort.ts';
 
+const LOCKS = new WeakMap<object, KeyedLocks>();
+
+/** The locks that all users of an object share. */
+export function locksOf(owner: object): KeyedLocks {
+  const known = LOCKS.get(owner);
+  if (known !== undefined) return known;
+  const locks = new KeyedLocks();
+  LOCKS.set(owner, locks);
+  return locks;
+}
+
 /** Runs works with the same key one after the other. */
 export class KeyedLocks {
   readonly #last = new Map<string, Promise<void>>();

@@ -42,7 +42,7 @@ export const MAX_COMMAND_CHARACTERS = 200;
 export const MAX_LINE_CHARACTERS = 2_000;
 export const MAX_SCANNED_BYTES = 64 * 1024 * 1024;
 
-/** Largest content of `write_file`, and largest file of `edit_file`. */
+/** Largest content of `write_file`, and largest file of `edit_file`, before and after the edit. */
 export const MAX_WRITTEN_BYTES = 16 * 1024 * 1024;
 export const MAX_EDITED_BYTES = 16 * 1024 * 1024;
 

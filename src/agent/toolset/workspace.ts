@@ -2,6 +2,7 @@ import { toFileUri, toNativePath } from '../../client/paths.ts';
 import type { EnvironmentInfo, SandboxRequest } from '../../environment/index.ts';
 import { ToolFailure } from './failure.ts';
 import { REQUEST_TIMEOUT_MS } from './limits.ts';
+import { shownName } from './text/visible.ts';
 import type { ToolEnvironment, ToolSandbox } from './types.ts';
 
 /** An environment with its name for the model. */
@@ -74,9 +75,9 @@ export class Workspace {
     const roots = await this.roots(target, signal);
     const uri = new URL(toFileUri(path, roots[0]!)).href;
     if (this.sandbox === 'off' || roots.some((root) => isWithin(uri, root))) return uri;
-    const shown = roots.map(toNativePath).join(', ');
+    const shown = roots.map((root) => shownName(toNativePath(root))).join(', ');
     throw new ToolFailure(
-      `${toNativePath(uri)} is outside of the workspace, which is ${shown}. Use a path in it, or ask the user for access.`,
+      `${shownName(toNativePath(uri))} is outside of the workspace, which is ${shown}. Use a path in it, or ask the user for access.`,
       { kind: 'permissionDenied' },
     );
   }

@@ -4,6 +4,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_EDITED_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { type EditResult, replaceExactly } from '../text/exact-edit.ts';
+import { quoted } from '../text/visible.ts';
 import { changing, filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
 import { replace } from './write-file.ts';
 
@@ -40,7 +41,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
       throw new ToolFailure(
         `${path.shown} has ${facts.size} bytes, which is too large. Use exec_command with sed.`,
       );
-    const result = replaceExactly(await readText(call, path), before, after, all);
+    const result = replaceExactly(await readText(call, path), before, after, all, MAX_EDITED_BYTES);
     if ('problem' in result) throw editFailure(path, result);
     const { size, modifiedAtMs } = await regularFile(call, path);
     if (size !== facts.size || modifiedAtMs !== facts.modifiedAtMs) {
@@ -57,7 +58,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
       text: `${path.shown}: replaced ${times}, at line ${result.lines.join(', ')}.\n${next}`,
       structured: {
         environment: call.target.name,
-        path: path.shown,
+        path: path.native,
         replacements: result.count,
         lines: result.lines,
         size: bytes.length,
@@ -89,13 +90,20 @@ function editFailure({ shown }: OpenPath, result: Extract<EditResult, { problem:
       { kind: 'severalMatches', matches: count, lines },
     );
   }
+  if (result.problem === 'tooLarge') {
+    const { count, bytes } = result;
+    return new ToolFailure(
+      `With ${count} ${count === 1 ? 'replacement' : 'replacements'} ${shown} would have ${bytes} bytes, and ${MAX_EDITED_BYTES} are possible. Nothing was changed. Use exec_command with sed.`,
+      { kind: 'tooLarge', matches: count },
+    );
+  }
   const { nearest } = result;
   const hint =
     nearest === null
       ? 'No line is like it. read_file shows the present content.'
       : nearest.isBlankDifference
-        ? `Line ${nearest.line} differs in white space only: ${JSON.stringify(nearest.text)}. Copy the text exactly.`
-        : `The nearest line is ${nearest.line}: ${JSON.stringify(nearest.text)}. read_file shows the present content.`;
+        ? `Line ${nearest.line} differs in white space only: ${quoted(nearest.text)}. Copy the text exactly.`
+        : `The nearest line is ${nearest.line}: ${quoted(nearest.text)}. read_file shows the present content.`;
   return new ToolFailure(`The text does not occur in ${shown} (0 matches). Nothing was changed. ${hint}`, {
     kind: 'noMatch',
     matches: 0,

@@ -1,4 +1,5 @@
 import { TextDecoder } from 'node:util';
+import { shownLine } from '../text/visible.ts';
 
 interface LineLimits {
   readonly startLine: number;
@@ -96,7 +97,7 @@ export class LineReader {
     const { maxLines, maxBytes, maxLineCharacters } = this.#limits;
     const isLong = this.#line.length > maxLineCharacters;
     const line = isLong ? `${this.#line.slice(0, maxLineCharacters)}…` : this.#line.replace(/\r$/, '');
-    const size = Buffer.byteLength(line) + LINE_OVERHEAD_BYTES;
+    const size = Buffer.byteLength(shownLine(line)) + LINE_OVERHEAD_BYTES;
     // The first line is returned in any case, so that there is progress.
     if (this.#lines.length >= maxLines || (this.#lines.length > 0 && this.#bytes + size > maxBytes)) {
       this.#isFull = true;

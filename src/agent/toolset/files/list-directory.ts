@@ -11,6 +11,7 @@ import {
 import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
+import { shownName } from '../text/visible.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -31,7 +32,7 @@ export const LIST_DIRECTORY = defineTool({
   name: 'list_directory',
   title: 'List a directory',
   description:
-    'Lists what is in a directory, sorted by path: directories end with a slash, files have their size, links have their target. Links are not followed.',
+    'Lists what is in a directory, sorted by path: directories end with a slash, files have their size, links have their target. Links are not followed. Names with control characters are in quotes, as in JSON.',
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   parameters: PARAMETERS,
   required: [],
@@ -76,7 +77,7 @@ async function listDirectory(args: Arguments, call: Call): Promise<Answer> {
     ].join('\n'),
     structured: {
       environment: call.target.name,
-      path: path.shown,
+      path: path.native,
       entries: shown.map(dataOf),
       omitted_entries: omitted,
       complete: isComplete && unread === 0,
@@ -129,9 +130,10 @@ export function nameOf({ path, encodedName }: TreeEntry): string {
 }
 
 function lineOf({ path, entry: { kind, size, target } }: Listed): string {
-  if (kind === 'directory') return `${path}/`;
-  if (kind === 'symlink') return `${path} -> ${target}`;
-  return kind === 'file' ? `${path} (${size} bytes)` : `${path} (device, pipe or socket)`;
+  if (kind === 'directory') return shownName(`${path}/`);
+  const name = shownName(path);
+  if (kind === 'symlink') return `${name} -> ${shownName(String(target))}`;
+  return kind === 'file' ? `${name} (${size} bytes)` : `${name} (device, pipe or socket)`;
 }
 
 function dataOf({ path, entry: { kind, size, target } }: Listed) {

@@ -1,15 +1,19 @@
 import { ClientError } from '../../../client/errors.ts';
+import { parentUri } from '../../../client/files/files.ts';
 import { attributesOf } from '../../../client/files/list-tree.ts';
 import { toNativePath } from '../../../client/paths.ts';
 import type { FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
+import { shownName } from '../text/visible.ts';
 
 /** A path of a call, with the options of operations on it. */
 export interface OpenPath {
   /** A `file:` URI. */
   readonly uri: string;
-  /** For the model. */
+  /** The native path. */
+  readonly native: string;
+  /** The native path in a line for the model. */
   readonly shown: string;
   readonly options: FileOptions;
 }
@@ -28,20 +32,30 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
     workspace.resolve(path === '' ? '.' : path, target, signal),
     workspace.fileSandbox(target, signal),
   ]);
+  const native = toNativePath(uri);
   return {
     uri,
-    shown: toNativePath(uri),
+    native,
+    shown: shownName(native),
     options: { ...requestOptions(call), ...(sandbox !== null && { sandbox }) },
   };
 }
 
-/** Runs a change of a file, after earlier ones of the same file. */
-export function changing<T>(
-  { fileLocks, target, signal }: Call,
-  { uri }: OpenPath,
-  work: () => Promise<T>,
-): Promise<T> {
-  return fileLocks.run(`${target.name} ${uri}`, work, signal);
+/** Runs a change of a file, after earlier ones of the same file in this program, also through links to it. */
+export async function changing<T>(call: Call, path: OpenPath, work: () => Promise<T>): Promise<T> {
+  return call.fileLocks.run(await canonicalUri(call, path), work, call.signal);
+}
+
+/** The URI without links. What does not exist yet has the URI that it will have. */
+async function canonicalUri(call: Call, { uri, options }: OpenPath): Promise<string> {
+  const canonicalize = (each: string) =>
+    filesOf(call)
+      .canonicalize(each, options)
+      .catch(() => null);
+  const existing = await canonicalize(uri);
+  if (existing !== null) return existing;
+  const parent = await canonicalize(parentUri(uri));
+  return parent === null ? uri : `${parent.replace(/\/$/, '')}${uri.slice(uri.lastIndexOf('/'))}`;
 }
 
 /** Describes what is at a path; null when nothing is. */

@@ -4,6 +4,7 @@ import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { budgetOf, MAX_TOKENS } from '../process/process-answer.ts';
 import { resourceOf } from '../resource-uri.ts';
 import { describeBinary, isBinary } from '../text/budget.ts';
+import { shownLine } from '../text/visible.ts';
 import { LineReader } from './line-reader.ts';
 import { filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
 
@@ -52,7 +53,9 @@ async function readFile(args: Arguments, call: Call): Promise<Answer> {
     lines.length === 0
       ? `no line from ${startLine} on${totalLines === null ? '' : `; the file has ${totalLines}`}`
       : `lines ${startLine} to ${endLine}${totalLines === null ? '' : ` of ${totalLines}`}`;
+  const shown = lines.map(shownLine);
   const notes = [
+    ...(shown.some((line, index) => line !== lines[index]) ? [ESCAPES] : []),
     ...(hasCrlf ? ['The lines end with CRLF.'] : []),
     ...(isCut ? [`Lines are cut after ${MAX_LINE_CHARACTERS} characters.`] : []),
     ...(!isComplete && !reader.hasMore
@@ -61,12 +64,12 @@ async function readFile(args: Arguments, call: Call): Promise<Answer> {
         ]
       : []),
   ];
-  const numbered = lines.map((line, index) => `${String(startLine + index).padStart(6)}\t${line}`);
+  const numbered = shown.map((line, index) => `${String(startLine + index).padStart(6)}\t${line}`);
   return {
     text: [`${path.shown}: ${range}, ${facts.size} bytes.`, ...notes, next, ...numbered].join('\n'),
     structured: {
       environment: call.target.name,
-      path: path.shown,
+      path: path.native,
       size: facts.size,
       start_line: startLine,
       end_line: endLine,
@@ -84,6 +87,9 @@ async function readFile(args: Arguments, call: Call): Promise<Answer> {
   };
 }
 
+const ESCAPES =
+  'Control characters and those that hide or reorder text are shown as escapes such as \\u{1b}; the file has the characters.';
+
 /** Passes the file to the reader. Returns the first bytes of a file that is not text, else null. */
 async function scan(call: Call, path: OpenPath, reader: LineReader): Promise<Uint8Array | null> {
   try {
@@ -99,12 +105,12 @@ async function scan(call: Call, path: OpenPath, reader: LineReader): Promise<Uin
   }
 }
 
-function binaryAnswer(call: Call, { uri, shown }: OpenPath, size: number, first: Uint8Array): Answer {
+function binaryAnswer(call: Call, { uri, native, shown }: OpenPath, size: number, first: Uint8Array): Answer {
   const next = 'Next: use exec_command with a program that reads this format, or xxd to see the bytes.';
   const content = describeBinary(first, size);
   return {
     text: `${shown}: ${content}\n${next}`,
-    structured: { environment: call.target.name, path: shown, size, binary: true, content, next },
+    structured: { environment: call.target.name, path: native, size, binary: true, content, next },
     resources: [
       resourceOf(call.target.name, { type: 'file', uri }, { mimeType: 'application/octet-stream', size }),
     ],

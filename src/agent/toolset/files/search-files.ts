@@ -12,6 +12,7 @@ import {
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
+import { shownLine, shownName } from '../text/visible.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -87,7 +88,7 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
   const { items: matches, lines } = fitting(
     found,
     budgetOf(call, undefined),
-    (match) => `${match.path}:${match.line}: ${match.text}`,
+    (match) => `${shownName(match.path)}:${match.line}: ${shownLine(match.text)}`,
   );
   const truncated = matches.length < found.length ? 'results' : (result.truncated ?? null);
   const notes = limitNotes(truncated, result.unreadable ?? 0, result);
@@ -102,7 +103,7 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
     ].join('\n'),
     structured: {
       environment: call.target.name,
-      path: path.shown,
+      path: path.native,
       matches,
       truncated,
       unreadable: result.unreadable ?? 0,
@@ -131,15 +132,15 @@ async function byName(args: Arguments, call: Call, path: OpenPath, isDirectory: 
   const names = found.paths
     .map(({ path: name, isDirectory: isFolder }) => (isFolder ? `${name}/` : name))
     .sort();
-  const { items: paths } = fitting(names, budgetOf(call, undefined), (name) => name);
+  const { items: paths, lines } = fitting(names, budgetOf(call, undefined), shownName);
   const truncated = paths.length < names.length ? 'results' : found.truncated;
   const notes = limitNotes(truncated, found.unreadable);
   const next = paths.length === 0 ? NOTHING : 'Next: read_file returns the content of a file.';
   return {
-    text: [`${paths.length} names in ${path.shown} match.`, ...notes, next, ...paths].join('\n'),
+    text: [`${paths.length} names in ${path.shown} match.`, ...notes, next, ...lines].join('\n'),
     structured: {
       environment: call.target.name,
-      path: path.shown,
+      path: path.native,
       paths,
       truncated,
       unreadable: found.unreadable,
@@ -156,7 +157,10 @@ function limitNotes(
   unreadable: number,
   { incompleteFiles = [] }: Partial<SearchResult> = {},
 ): string[] {
-  const files = incompleteFiles.slice(0, 5).map(toNativePath).join(', ');
+  const files = incompleteFiles
+    .slice(0, 5)
+    .map((uri) => shownName(toNativePath(uri)))
+    .join(', ');
   return [
     ...(truncated === 'results'
       ? ['There are more results than returned: narrow the search, or raise max_results.']
@@ -173,6 +177,6 @@ function limitNotes(
   ];
 }
 
-function relativeTo({ shown }: OpenPath, path: string): string {
-  return path.startsWith(`${shown}/`) ? path.slice(shown.length + 1) : path;
+function relativeTo({ native }: OpenPath, path: string): string {
+  return path.startsWith(`${native}/`) ? path.slice(native.length + 1) : path;
 }

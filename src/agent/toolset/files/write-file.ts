@@ -5,6 +5,7 @@ import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
+import { shownName } from '../text/visible.ts';
 import { changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -46,7 +47,7 @@ async function writeFile(args: Arguments, call: Call): Promise<Answer> {
     const next = 'Next: nothing; the file is written.';
     return {
       text: `${path.shown} was ${action}: ${bytes.length} bytes.\n${next}`,
-      structured: { environment: call.target.name, path: path.shown, action, size: bytes.length, next },
+      structured: { environment: call.target.name, path: path.native, action, size: bytes.length, next },
     };
   });
 }
@@ -63,7 +64,7 @@ export async function replace(call: Call, path: OpenPath, bytes: Uint8Array, exi
   } catch (error) {
     const isMissing = error instanceof ClientError && ['notFound', 'notDirectory'].includes(error.kind);
     if (!isMissing || exists) throw pathFailure(call, path, error);
-    const parent = toNativePath(parentUri(path.uri));
+    const parent = shownName(toNativePath(parentUri(path.uri)));
     throw new ToolFailure(
       error.kind === 'notDirectory'
         ? `A part of the path ${parent} is not a directory. Choose another path.`

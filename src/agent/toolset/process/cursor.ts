@@ -13,15 +13,17 @@ export interface Position {
 
 export const START: Position = { seq: 0, bytes: 0, offset: 0, length: 0 };
 
-/** The position as a text for a model. */
-export function cursorOf({ seq, bytes, offset, length }: Position): string {
-  if (offset === 0) return bytes === null ? String(seq) : `${seq}.${bytes}`;
-  return `${seq}.${bytes ?? UNKNOWN}.${offset}.${length}`;
+/** The position as a text for a model. It begins with some characters of the reference of the process, unless it is the beginning. */
+export function cursorOf({ seq, bytes, offset, length }: Position, ref: string): string {
+  if (seq === 0 && offset === 0) return '0';
+  const start = `${markOf(ref)}-${seq}`;
+  if (offset === 0) return bytes === null ? start : `${start}.${bytes}`;
+  return `${start}.${bytes ?? UNKNOWN}.${offset}.${length}`;
 }
 
-/** Reads a cursor. A sequence number alone is one, too. Throws ToolFailure. */
-export function positionOf(cursor: string): Position {
-  const [, seq, bytes, offset = '0', length = '0'] = CURSOR.exec(cursor.trim()) ?? [];
+/** Reads a cursor of a process. Throws ToolFailure for a text that is none, and for a cursor of another process. */
+export function positionOf(cursor: string, ref: string): Position {
+  const [, mark, seq, bytes, offset = '0', length = '0'] = CURSOR.exec(cursor.trim()) ?? [];
   const position = {
     seq: Number(seq),
     bytes: bytes === undefined || bytes === UNKNOWN ? null : Number(bytes),
@@ -29,12 +31,22 @@ export function positionOf(cursor: string): Position {
     length: Number(length),
   };
   const isInside = position.offset === 0 || position.offset < position.length;
-  if (seq !== undefined && isInside && (position.bytes ?? position.offset) >= position.offset)
-    return seq === '0' && bytes === undefined ? START : position;
+  if (seq !== undefined && isInside && (position.bytes ?? position.offset) >= position.offset) {
+    if (position.seq === 0 && position.offset === 0) return START;
+    if (mark === markOf(ref)) return position;
+    throw new ToolFailure(
+      `The cursor ${JSON.stringify(cursor.trim())} ${mark === undefined ? 'does not say to which process it belongs' : `belongs to another process than ${ref}`}. Pass the cursor of an earlier answer about this process, "0" for the beginning, or leave it out.`,
+    );
+  }
   throw new ToolFailure(
     `${JSON.stringify(cursor.slice(0, 60))} is not a cursor. Pass the cursor of an earlier answer about the same process, or leave it out.`,
   );
 }
 
+/** What tells the cursors of processes apart. */
+function markOf(ref: string): string {
+  return ref.replace(/\W/g, '').slice(0, 4) || '_';
+}
+
 const UNKNOWN = 'x';
-const CURSOR = /^(\d{1,15})(?:\.(\d{1,15}|x)(?:\.(\d{1,15})\.(\d{1,15}))?)?$/;
+const CURSOR = /^(?:(\w{1,4})-)?(\d{1,15})(?:\.(\d{1,15}|x)(?:\.(\d{1,15})\.(\d{1,15}))?)?$/;

@@ -3,6 +3,7 @@ import type { ProcessInfo } from '../../../environment/index.ts';
 import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
 import { MAX_COMMAND_CHARACTERS, MAX_LISTED_PROCESSES } from '../limits.ts';
 import { type ArgumentsOf, flag } from '../parameters.ts';
+import { shownLine } from '../text/visible.ts';
 
 const PARAMETERS = {
   running_only: flag('Leave out processes that have ended. Default false.'),
@@ -110,7 +111,8 @@ function commandOf(argv: readonly string[]): string {
   const isShell = argv.length === 3 && /^-l?c$/.test(argv[1]!);
   const command = isShell ? argv[2]! : argv.join(' ');
   const line = command.replace(/\s+/g, ' ').trim();
-  return line.length <= MAX_COMMAND_CHARACTERS ? line : `${line.slice(0, MAX_COMMAND_CHARACTERS)}…`;
+  const cut = line.length <= MAX_COMMAND_CHARACTERS ? line : `${line.slice(0, MAX_COMMAND_CHARACTERS)}…`;
+  return shownLine(cut);
 }
 
 function ageOf(ms: number): string {

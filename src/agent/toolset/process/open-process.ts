@@ -32,7 +32,7 @@ export async function findProcess(
 
 /** Where a call begins to read: at its cursor, else behind what earlier calls have returned, else at the beginning. */
 export function startOf(call: Call, ref: string, cursor: string | undefined): Position {
-  if (cursor !== undefined) return positionOf(cursor);
+  if (cursor !== undefined) return positionOf(cursor, ref);
   return call.positions.get(call.target.name, ref) ?? START;
 }
 

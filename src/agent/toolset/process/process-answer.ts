@@ -45,8 +45,8 @@ export function processAnswer(
   const budgetBytes = budgetOf(call, details.maxTokens);
   const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
   call.positions.set(call.target.name, ref, output.next);
-  const cursor = cursorOf(output.next);
-  const from = cursorOf(details.from);
+  const cursor = cursorOf(output.next, ref);
+  const from = cursorOf(details.from, ref);
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
   const lost = lossText(output.lostBytes);
   const lines = [

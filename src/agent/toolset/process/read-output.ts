@@ -51,7 +51,7 @@ async function readPage(args: Arguments, call: Call, info: Info): Promise<Answer
   return withAttached(call, info, { afterSeq: from.seq }, async (process) => {
     const collected = await collect(process, info, call, { from, waitMs: REQUEST_TIMEOUT_MS, pageBytes });
     const { output, hasMore } = collected;
-    const more = `Next: there is more output; read_output with process "${ref}" and cursor "${cursorOf(output.next)}" returns it.`;
+    const more = `Next: there is more output; read_output with process "${ref}" and cursor "${cursorOf(output.next, ref)}" returns it.`;
     return processAnswer(call, { ref, name, ...collected }, output, {
       from,
       maxTokens: args.max_output_tokens,

@@ -19,45 +19,69 @@ export function startsSequence(code: number): boolean {
   return code === ESC || (code >= 0x80 && code <= 0x9f);
 }
 
-/** Parses the sequence that begins at an index. Returns null when the text ends before the sequence does. */
-export function parseSequence(text: string, start: number): EscapeSequence | null {
-  const first = text.charCodeAt(start);
-  if (first !== ESC) return parseIntroduced(text, start + 1, first);
-  if (start + 1 >= text.length) return null;
-  const second = text.charCodeAt(start + 1);
-  // ESC and a byte from @ to _ stand for the C1 control that is 0x40 higher.
-  if (second >= 0x40 && second <= 0x5f) return parseIntroduced(text, start + 2, second + 0x40);
-  let end = start + 1;
-  while (isBetween(text, end, 0x20, 0x2f)) end++;
-  if (end >= text.length) return null;
-  return plain(isBetween(text, end, 0x30, 0x7e) ? end + 1 : end);
+/** Parses the sequences of a text, from its beginning on. The time is linear, whatever the text contains. */
+export class SequenceParser {
+  readonly #text: string;
+  /** Whether no string of a kind that begins after the last one has an end. */
+  #isStringOpen = false;
+  #isOscOpen = false;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Parses the sequence that begins at an index. Returns null when the text ends before the sequence does. */
+  parse(start: number): EscapeSequence | null {
+    const text = this.#text;
+    const first = text.charCodeAt(start);
+    if (first !== ESC) return this.#parseIntroduced(start + 1, first);
+    if (start + 1 >= text.length) return null;
+    const second = text.charCodeAt(start + 1);
+    // ESC and a byte from @ to _ stand for the C1 control that is 0x40 higher.
+    if (second >= 0x40 && second <= 0x5f) return this.#parseIntroduced(start + 2, second + 0x40);
+    let end = start + 1;
+    while (isBetween(text, end, 0x20, 0x2f)) end++;
+    if (end >= text.length) return null;
+    return plain(isBetween(text, end, 0x30, 0x7e) ? end + 1 : end);
+  }
+
+  #parseIntroduced(start: number, control: number): EscapeSequence | null {
+    switch (control) {
+      case 0x9b:
+        return parseControlSequence(this.#text, start);
+      case 0x9d:
+        return this.#parseString(start, true);
+      case 0x90: // DCS
+      case 0x98: // SOS
+      case 0x9e: // PM
+      case 0x9f: // APC
+        return this.#parseString(start, false);
+      default:
+        return plain(start);
+    }
+  }
+
+  #parseString(start: number, isOsc: boolean): EscapeSequence | null {
+    if (isOsc ? this.#isOscOpen : this.#isStringOpen) return null;
+    const sequence = parseString(this.#text, start, isOsc);
+    if (sequence !== null) return sequence;
+    // What ends another string ends an OSC, too.
+    this.#isStringOpen = true;
+    this.#isOscOpen ||= isOsc;
+    return null;
+  }
 }
 
 /** The number of bytes at the end that begin a sequence without its end. */
 export function unfinishedEscape(bytes: Uint8Array): number {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+  const parser = new SequenceParser(text);
   for (let index = text.indexOf('\x1b'); index !== -1; ) {
-    const sequence = parseSequence(text, index);
+    const sequence = parser.parse(index);
     if (sequence === null) return text.length - index;
     index = text.indexOf('\x1b', Math.max(sequence.end, index + 1));
   }
   return 0;
-}
-
-function parseIntroduced(text: string, start: number, control: number): EscapeSequence | null {
-  switch (control) {
-    case 0x9b:
-      return parseControlSequence(text, start);
-    case 0x9d:
-      return parseString(text, start, true);
-    case 0x90: // DCS
-    case 0x98: // SOS
-    case 0x9e: // PM
-    case 0x9f: // APC
-      return parseString(text, start, false);
-    default:
-      return plain(start);
-  }
 }
 
 function parseControlSequence(text: string, start: number): EscapeSequence | null {

@@ -2,6 +2,7 @@
 export type EditResult =
   | { readonly text: string; readonly count: number; readonly lines: readonly number[] }
   | { readonly problem: 'noMatch'; readonly nearest: NearestLine | null }
+  | { readonly problem: 'tooLarge'; readonly count: number; readonly bytes: number }
   | { readonly problem: 'severalMatches'; readonly count: number; readonly lines: readonly number[] };
 
 /** The line of the file that is most like the first line of the text that was not found. */
@@ -14,9 +15,15 @@ export interface NearestLine {
 
 /**
  * Replaces a text that occurs once, or with `all` everywhere. In a file whose lines end with CRLF, line breaks of both texts mean CRLF.
- * `lines` are where the matches begin, at most 20.
+ * `lines` are where the matches begin, at most 20. A result of more than `maxBytes` of UTF-8 is not made.
  */
-export function replaceExactly(content: string, before: string, after: string, all: boolean): EditResult {
+export function replaceExactly(
+  content: string,
+  before: string,
+  after: string,
+  all: boolean,
+  maxBytes = Number.POSITIVE_INFINITY,
+): EditResult {
   const usesCrlf = content.includes('\r\n') && !(before + after).includes('\r');
   const isMixed = usesCrlf && /(?<!\r)\n/.test(content);
   const converts = usesCrlf && (!isMixed || (before.includes('\n') && !content.includes(before)));
@@ -25,6 +32,9 @@ export function replaceExactly(content: string, before: string, after: string, a
   if (starts.length === 0) return { problem: 'noMatch', nearest: nearestLine(content, before) };
   const lines = starts.slice(0, MAX_LINES).map((start) => lineOf(content, start));
   if (starts.length > 1 && !all) return { problem: 'severalMatches', count: starts.length, lines };
+  const added = Buffer.byteLength(replacement) - Buffer.byteLength(wanted);
+  const bytes = Buffer.byteLength(content) + starts.length * added;
+  if (bytes > maxBytes) return { problem: 'tooLarge', count: starts.length, bytes };
   // A function, so that `$` has no meaning.
   const text = all
     ? content.replaceAll(wanted, () => replacement)

@@ -2,10 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Call } from '../../../../src/agent/toolset/call.ts';
 import { collect, type KnownState } from '../../../../src/agent/toolset/process/collect.ts';
-import { cursorOf, positionOf } from '../../../../src/agent/toolset/process/cursor.ts';
+import { cursorOf, positionOf, START } from '../../../../src/agent/toolset/process/cursor.ts';
 import type { ExecProcess, OutputStream, ProcessEvent } from '../../../../src/environment/index.ts';
 
 const CALL = { signal: new AbortController().signal, onProgress: undefined, startedAt: 0 } as unknown as Call;
+
+const REF = 'k3f9a2b7';
 
 interface Chunk {
   readonly stream: OutputStream;
@@ -76,7 +78,7 @@ async function readAll(
   let [cursor, lost, available] = ['0', 0, 0];
   for (let turn = 0; turn < 2000; turn++) {
     available = Math.min(chunks.length, available + (steps[turn] ?? 1));
-    const from = positionOf(cursor);
+    const from = positionOf(cursor, REF);
     const known = recorded.stateAfter(available);
     const process = recorded.processAfter(available, from.seq);
     const { output, hasMore, end } = await collect(process, known, CALL, {
@@ -87,7 +89,7 @@ async function readAll(
     expect(output.omittedBytes).toBe(0);
     parts.push(Buffer.from(output.head));
     lost += output.lostBytes ?? 0;
-    cursor = cursorOf(output.next);
+    cursor = cursorOf(output.next, REF);
     if (end === 'closed' && !hasMore) return { text: Buffer.concat(parts), parts, lost };
   }
   throw new Error('the output did not end');
@@ -125,18 +127,28 @@ describe('cursors', () => {
         const isInside = offset > 0 && offset < length && (bytes ?? offset) >= offset;
         fc.pre(seq > 0);
         const valid = isInside ? { seq, bytes, offset, length } : { seq, bytes, offset: 0, length: 0 };
-        expect(positionOf(cursorOf(valid))).toEqual(valid);
+        expect(positionOf(cursorOf(valid, REF), REF)).toEqual(valid);
       }),
     );
   });
 
-  test.each(['', 'x', '-1', '1.2.3', '1.2.5.3', '1.x', '1.2.0.4.5', '1e3', '99999999999999999999'])(
-    '%j is refused or harmless',
+  test.each(['', 'x', '-1', '1.2.3', '1.2.5.3', '1.2.0.4.5', '1e3', '99999999999999999999'])(
+    '%j is not a cursor, also with a process',
     (cursor) => {
-      if (cursor === '1.x') expect(positionOf(cursor)).toMatchObject({ seq: 1, bytes: null });
-      else expect(() => positionOf(cursor)).toThrow('is not a cursor');
+      expect(() => positionOf(cursor, REF)).toThrow('is not a cursor');
+      expect(() => positionOf(`k3f9-${cursor}`, REF)).toThrow('is not a cursor');
     },
   );
+
+  test('belong to a process, unless they are its beginning', () => {
+    const cursor = cursorOf({ seq: 1, bytes: 6, offset: 0, length: 0 }, REF);
+    expect(cursor).toBe('k3f9-1.6');
+    expect(positionOf(` ${cursor}\n`, REF)).toMatchObject({ seq: 1, bytes: 6 });
+    expect(() => positionOf(cursor, 'p1q2r3s4')).toThrow('belongs to another process than p1q2r3s4');
+    expect(() => positionOf('1.6', REF)).toThrow('"1.6" does not say to which process it belongs');
+    expect(cursorOf(START, REF)).toBe('0');
+    for (const start of ['0', '0.0']) expect(positionOf(start, 'p1q2r3s4')).toEqual(START);
+  });
 
   test('return all bytes once, in pages of any size, while the program writes', async () => {
     await fc.assert(

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type * as Headless from '@xterm/headless';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { plainText } from '../../../../src/agent/toolset/text/plain-text.ts';
 
 const { Terminal } = createRequire(import.meta.url)('@xterm/headless') as typeof Headless;
@@ -98,5 +98,46 @@ describe('plainText', () => {
   test('is linear in the length of its input', () => {
     const text = `${'\x1b]0;'.repeat(100_000)}${'\x1bP'.repeat(100_000)}${'x\r'.repeat(100_000)}${'\x1b[1000G'.repeat(50_000)}`;
     expect(plainText(text).length).toBeLessThan(2_000_000);
+  });
+
+  const LENGTH = 1024 * 1024;
+
+  test.each([
+    ['strings without an end', '\x90'],
+    ['strings of two kinds without an end', '\x90\x9d'],
+    ['strings that others end', '\x1bP\x1b]'],
+    ['sequences without a final character', '\x9b1'],
+  ])('looks at each character of %s a few times only', (_, part) => {
+    const { charCodeAt } = String.prototype;
+    let count = 0;
+    onTestFinished(() => {
+      String.prototype.charCodeAt = charCodeAt;
+    });
+    String.prototype.charCodeAt = function (index) {
+      if (++count > 10 * LENGTH) throw new Error('too many characters were looked at');
+      return charCodeAt.call(this, index);
+    };
+    expect(() => plainText(part.repeat(LENGTH / part.length))).not.toThrow();
+    expect(count).toBeGreaterThan(LENGTH / 2);
+  });
+
+  test.each([
+    ['a line', '\x1b[2K', ''],
+    ['a line to the cursor', '\x1b[1K', ''],
+    ['and writes a line', '\x1b[2Kx', 'x'],
+    ['and writes the beginning of a line', '\rx\x1b[500C\x1b[1K', ''],
+  ])('erases %s often without touching its columns', (_, part, shown) => {
+    const count = Math.floor(LENGTH / 2 / part.length);
+    expect(plainText('a'.repeat(LENGTH / 2) + part.repeat(count) + '\x1b[K').trim()).toBe(shown);
+  });
+
+  test('keeps spaces before the last character of a line', () => {
+    const spaces = ' '.repeat(LENGTH / 4);
+    expect(plainText(`b\r${spaces}x${spaces}`)).toBe(`${spaces}x`);
+  });
+
+  test('returns a text that is not much longer than its input', () => {
+    const text = '\x1b[1000Gx\n'.repeat(10_000);
+    expect(plainText(text).length).toBeLessThan(3 * text.length);
   });
 });
