@@ -303,6 +303,44 @@ describe('a sandbox', () => {
     expect(await readFile(join(root, 'inside.txt'), 'utf8')).toBe('inside\n');
   });
 
+  test('lets no program be controlled that could do more', async () => {
+    const { processes } = bench.client;
+    const sleep = async (tools: AgentTools, name: string) => {
+      const cmd = { cmd: 'sleep 60', login: false, yield_time_ms: 250, name };
+      return (await call('exec_command', cmd, tools)).structured.process as string;
+    };
+    const [free, limited] = await Promise.all([sleep(bench.tools, 'free'), sleep(confined, 'limited')]);
+    expect(await processes.get(free)).toMatchObject({ sandbox: null });
+    expect(await processes.get(limited)).toMatchObject({
+      sandbox: {
+        type: 'workspaceWrite',
+        writableRoots: expect.arrayContaining([`file://${root}`, 'file:///tmp']),
+        networkAccess: false,
+      },
+    });
+    const refused = { isError: true, structured: { kind: 'permissionDenied' } };
+    for (const [name, args] of [
+      ['write_stdin', { process: 'free', chars: '\u0003' }],
+      ['kill_process', { process: 'free' }],
+      ['kill_process', { process: free, signal: 'SIGCONT' }],
+    ] as const) {
+      const result = await call(name, args, confined);
+      expect(result, name).toMatchObject(refused);
+      expect(result.text).toContain('because it runs without a sandbox');
+    }
+    expect(await call('kill_process', { process: limited }, readOnly)).toMatchObject(refused);
+    const elsewhere = await bench.another({ sandbox: 'workspace-write', roots: [join(root, 'tree')] });
+    expect(await call('kill_process', { process: limited }, elsewhere)).toMatchObject(refused);
+    expect((await call('read_output', { process: 'free' }, confined)).isError).toBe(false);
+    expect((await processes.get(free)).state).toBe('running');
+
+    const later = await bench.another({ sandbox: 'workspace-write' });
+    expect((await call('kill_process', { process: limited }, later)).structured).toMatchObject({ ended: true });
+    const still = await sleep(readOnly, 'still');
+    expect((await call('kill_process', { process: still }, later)).structured).toMatchObject({ ended: true });
+    expect((await call('kill_process', { process: free })).structured).toMatchObject({ ended: true });
+  });
+
   test('follows the roots', async () => {
     const tools = await bench.another({ sandbox: 'workspace-write' });
     tools.setRoots([`${root}/tree/`]);

@@ -13,6 +13,7 @@ import { WRITE_FILE } from './files/write-file.ts';
 import { KeyedLocks } from './keyed-locks.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
+import { SandboxedPrograms } from './process/confinement.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
 import { KILL_PROCESS } from './process/kill-process.ts';
 import { LIST_PROCESSES } from './process/list-processes.ts';
@@ -57,6 +58,7 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
+  readonly #programs = new SandboxedPrograms();
   readonly #fileLocks = new KeyedLocks();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
@@ -174,6 +176,7 @@ class Toolset implements AgentTools {
       callId,
       workspace: this.#workspace,
       positions: this.#positions,
+      programs: this.#programs,
       fileLocks: this.#fileLocks,
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,

@@ -122,6 +122,7 @@ async function start(
       `The server of the environment "${target.name}" cannot keep processes for later calls. The user has to choose a server with the capability processSharing.`,
     );
   }
+  if (sandbox !== null) call.programs.add(target.name, ref, sandbox);
   const sandboxed = process.sandboxType === null ? sandbox !== null : process.sandboxType !== 'none';
   return { process, ref, sandboxed, shellName: shell.name };
 }
