@@ -105,7 +105,7 @@ class Toolset implements AgentTools {
         readSubject(this.#callOf(target, limited, { callId: 'resource' }), subject),
       );
     } catch (error) {
-      throw asToolFailure(error, environment);
+      throw asToolFailure(error, target);
     }
   }
 
@@ -158,7 +158,7 @@ class Toolset implements AgentTools {
         resultOf(await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress }))),
       );
     } catch (error) {
-      return failed(asToolFailure(error, target.name));
+      return failed(asToolFailure(error, target));
     }
   }
 

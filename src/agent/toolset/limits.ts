@@ -8,6 +8,9 @@ export const CALL_LIMIT_MS = 55_000;
 /** Limit of one request to a server. */
 export const REQUEST_TIMEOUT_MS = 20_000;
 
+/** Shortest limit of a request in a call that asks for a shorter wait. */
+export const MIN_REQUEST_TIMEOUT_MS = 2_000;
+
 /** How often a waiting call reports its progress. */
 export const PROGRESS_INTERVAL_MS = 1_000;
 

@@ -1,4 +1,5 @@
 import type { Answer, Call } from '../call.ts';
+import { UNKNOWN_STATE } from '../errors.ts';
 import { integer } from '../parameters.ts';
 import { resourceOf } from '../resource-uri.ts';
 import { bytesOfTokens, modelOutput } from '../text/budget.ts';
@@ -21,6 +22,8 @@ export interface ProcessFacts {
   readonly reason: string | null;
   /** All its output has arrived. */
   readonly closed: boolean;
+  /** The connection is lost. */
+  readonly isUnreachable: boolean;
 }
 
 /** An answer with output of a process: its state, the output, and what to call next. */
@@ -41,7 +44,7 @@ export function processAnswer(
     readonly isError?: boolean;
   },
 ): Answer {
-  const { ref, name, exitCode, signal, reason, closed } = facts;
+  const { ref, name, exitCode, signal, reason, closed, isUnreachable } = facts;
   const budgetBytes = budgetOf(call, details.maxTokens);
   const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
   call.positions.set(call.target.name, ref, output.next);
@@ -62,12 +65,12 @@ export function processAnswer(
   const omitted = shown.omittedBytes > 0 || shown.isBinary;
   return {
     text: lines.join('\n'),
-    ...(details.isError === undefined ? {} : { isError: details.isError }),
+    isError: details.isError ?? isUnreachable,
     structured: {
       environment: call.target.name,
       process: ref,
       ...(name === null ? {} : { name }),
-      state: exitCode === null ? 'running' : 'exited',
+      state: isUnreachable ? 'unknown' : exitCode === null ? 'running' : 'exited',
       exit_code: exitCode,
       ...(signal === null ? {} : { signal }),
       ...(reason === null ? {} : { ended_by_limit: reason }),
@@ -93,8 +96,9 @@ export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined):
 const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
 
 /** The state of a process in one sentence. */
-export function stateText({ ref, name, exitCode, signal, reason, closed }: ProcessFacts): string {
+function stateText({ ref, name, exitCode, signal, reason, closed, isUnreachable }: ProcessFacts): string {
   const shown = `Process ${ref}${name === null ? '' : ` (${name})`}`;
+  if (isUnreachable) return `The connection to the server of ${shown.toLowerCase()} is lost. ${UNKNOWN_STATE}`;
   if (exitCode === null) return `${shown} is running.`;
   const cause =
     reason !== null
@@ -121,7 +125,8 @@ function lossText(bytes: number | null): string | null {
   return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part.`;
 }
 
-function nextStep({ ref, exitCode }: ProcessFacts, isShortened: boolean, from: string): string {
+function nextStep({ ref, exitCode, isUnreachable }: ProcessFacts, isShortened: boolean, from: string): string {
+  if (isUnreachable) return `Next: wait_process with process "${ref}"; if the server stays unreachable, ask the user.`;
   const rest = isShortened
     ? ` read_output with process "${ref}" and cursor "${from}" shows what is omitted.`
     : '';
