@@ -128,6 +128,9 @@ test('several environments add an argument, and an unknown one is refused', asyn
   const started = await call('exec_command', { cmd: 'true', login: false, environment: 'two' }, tools);
   expect(started.structured).toMatchObject({ environment: 'two', exit_code: 0 });
   const { process } = started.structured;
+  const listed = await call('list_processes', { environment: 'two' }, tools);
+  expect(listed.text).toMatch(/^Next: .* Pass environment "two"\.$/m);
+  expect(listed.structured.next).toMatch(/ Pass environment "two"\.$/);
   expect((await call('read_output', { process, environment: 'two' }, tools)).isError).toBe(false);
   expect((await call('read_output', { process }, tools)).text).toContain(
     'The environment "one" has no process',

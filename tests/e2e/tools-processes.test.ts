@@ -53,6 +53,18 @@ describe('exec_command', () => {
     const kept = output.replace(/\n\[\.\.\. (\d+) bytes omitted \.\.\.\]\n/, '\n');
     expect(Buffer.byteLength(kept) + (structured.omitted_bytes as number)).toBe(1_288_895);
     expect(resources).toMatchObject([{ uri: `exec-server://box/processes/${structured.process}/output` }]);
+    expect(text).toContain(`The server no longer has about ${1_288_895 - 2 ** 20} bytes of the beginning`);
+    expect(text).toContain('redirect it to a file');
+
+    const { process } = structured;
+    const beginning = await call('read_output', { process, cursor: '0', max_output_tokens: 1_000 });
+    const [first, second] = (beginning.structured.output as string).split('\n').map(Number);
+    expect(second).toBe(first! + 1);
+    expect(beginning.structured.lost_bytes).toBeGreaterThanOrEqual(1_288_895 - 2 ** 20);
+    const tail = await call('read_output', { process, tail_lines: 50_000 });
+    const { lines } = tail.structured;
+    expect(lines).toBe((tail.structured.output as string).split('\n').length - 1);
+    expect(tail.text).toContain(`Only the last ${lines} lines are returned`);
   });
 
   test('stays within its memory while a program writes 100 MB', async () => {

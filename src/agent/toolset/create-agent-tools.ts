@@ -155,11 +155,28 @@ class Toolset implements AgentTools {
       if (environment !== undefined) target = this.#targets.get(String(environment))!;
       await this.#approve(spec, parsed, callId, target, signals);
       return await this.#withSlot(signals, async (limited) =>
-        resultOf(await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress }))),
+        resultOf(
+          this.#withEnvironment(
+            target,
+            await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress })),
+          ),
+        ),
       );
     } catch (error) {
       return failed(asToolFailure(error, target));
     }
+  }
+
+  /** With several environments, the calls that an answer proposes need the name of this one. */
+  #withEnvironment({ name }: NamedEnvironment, answer: Answer): Answer {
+    const { next } = answer.structured;
+    if (this.#targets.size === 1 || typeof next !== 'string' || next.startsWith('Next: nothing')) return answer;
+    const named = `${next} Pass environment "${name}".`;
+    return {
+      ...answer,
+      text: answer.text.replace(next, () => named),
+      structured: { ...answer.structured, next: named },
+    };
   }
 
   #signals(signal: AbortSignal | undefined): readonly AbortSignal[] {

@@ -21,6 +21,9 @@ export const MAX_WAITING_CALLS = 256;
 /** Output that one call keeps, half from its beginning and half from its end. */
 export const OUTPUT_WINDOW_BYTES = 1024 * 1024;
 
+/** What a server keeps of each output stream, unless `retainedOutputBytesPerProcess` says otherwise. */
+export const RETAINED_BYTES = 1024 * 1024;
+
 /** Largest chunk of output. */
 export const MAX_CHUNK_BYTES = 1024 * 1024;
 

@@ -1,5 +1,6 @@
 import type { Answer, Call } from '../call.ts';
 import { UNKNOWN_STATE } from '../errors.ts';
+import { RETAINED_BYTES } from '../limits.ts';
 import { integer } from '../parameters.ts';
 import { resourceOf } from '../resource-uri.ts';
 import { bytesOfTokens, modelOutput } from '../text/budget.ts';
@@ -46,17 +47,20 @@ export function processAnswer(
 ): Answer {
   const { ref, name, exitCode, signal, reason, closed, isUnreachable } = facts;
   const budgetBytes = budgetOf(call, details.maxTokens);
-  const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
+  const { head, lostBytes } = wholeLines(output);
+  const shown = modelOutput(head, output.tail, output.omittedBytes, budgetBytes);
   call.positions.set(call.target.name, ref, output.next);
   const cursor = cursorOf(output.next);
   const from = cursorOf(details.from);
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
-  const lost = lossText(output.lostBytes);
+  const lost = lossText(lostBytes);
+  const expired = shown.omittedBytes > 0 && output.expiredBytes > 0;
   const lines = [
     ...(details.isCancelled ? [CANCELLED] : []),
     ...(details.event === undefined ? [] : [details.event]),
     stateText(facts),
     ...(lost === null ? [] : [lost]),
+    ...(expired ? [expiredText(output.expiredBytes)] : []),
     ...(shown.isBinary ? [BINARY_HINT] : []),
     `Next cursor: ${cursor}`,
     next,
@@ -81,7 +85,7 @@ export function processAnswer(
       from_cursor: from,
       next_cursor: cursor,
       omitted_bytes: shown.omittedBytes,
-      lost_bytes: output.lostBytes,
+      lost_bytes: lostBytes,
       next,
     },
     resources: omitted ? [resourceOf(call.target.name, { type: 'output', ref })] : [],
@@ -122,13 +126,32 @@ const BINARY_HINT =
 
 function lossText(bytes: number | null): string | null {
   if (bytes === 0) return null;
-  return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part.`;
+  return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part. ${TO_FILE}`;
 }
+
+function expiredText(bytes: number): string {
+  return `The server no longer has about ${bytes} bytes of the beginning: by default it keeps the last ${RETAINED_BYTES} bytes of each stream. ${TO_FILE}`;
+}
+
+const TO_FILE = 'To read all of a long output, redirect it to a file and use read_file.';
+
+/** The output without the rest of a line whose beginning is lost. */
+function wholeLines({
+  head,
+  lostBytes,
+  isCut,
+}: CollectedOutput): Pick<CollectedOutput, 'head' | 'lostBytes'> {
+  const start = isCut ? head.subarray(0, MAX_LINE_REST_BYTES).indexOf(NEWLINE) + 1 : 0;
+  return { head: head.subarray(start), lostBytes: lostBytes === null ? null : lostBytes + start };
+}
+
+const NEWLINE = 0x0a;
+const MAX_LINE_REST_BYTES = 4_096;
 
 function nextStep({ ref, exitCode, isUnreachable }: ProcessFacts, isShortened: boolean, from: string): string {
   if (isUnreachable) return `Next: wait_process with process "${ref}"; if the server stays unreachable, ask the user.`;
   const rest = isShortened
-    ? ` read_output with process "${ref}" and cursor "${from}" shows what is omitted.`
+    ? ` read_output with process "${ref}" and cursor "${from}" shows what the server still has of what is omitted.`
     : '';
   if (exitCode !== null) return isShortened ? `Next:${rest}` : 'Next: nothing; the program has ended.';
   return `Next: wait_process with process "${ref}" waits for its end, a text or a port; write_stdin types into it; kill_process ends it.${rest}`;
