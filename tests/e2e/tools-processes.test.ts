@@ -86,6 +86,11 @@ describe('exec_command', () => {
     expect(text).toContain('The output is not text.');
   });
 
+  test('shows text with a NUL byte', async () => {
+    const { structured } = await call('exec_command', { cmd: "printf 'a.txt\\0b.txt\\0'", login: false });
+    expect(structured.output).toBe('a.txt\\0b.txt\\0');
+  });
+
   test('ends a program at its timeout', async () => {
     const { structured, text } = await call('exec_command', { cmd: 'sleep 60', login: false, timeout: 1 });
     expect(structured).toMatchObject({ state: 'exited', ended_by_limit: 'timeout' });
@@ -110,7 +115,7 @@ describe('exec_command', () => {
   test('reports a directory that does not exist', async () => {
     const { isError, text } = await call('exec_command', { cmd: 'true', workdir: 'missing' });
     expect(isError).toBe(true);
-    expect(text).toMatch(/missing.* does not exist/);
+    expect(text).toMatch(/^The working directory .*missing.* does not exist/);
   });
 });
 

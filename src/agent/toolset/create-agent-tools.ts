@@ -170,7 +170,8 @@ class Toolset implements AgentTools {
   /** With several environments, the calls that an answer proposes need the name of this one. */
   #withEnvironment({ name }: NamedEnvironment, answer: Answer): Answer {
     const { next } = answer.structured;
-    if (this.#targets.size === 1 || typeof next !== 'string' || next.startsWith('Next: nothing')) return answer;
+    if (this.#targets.size === 1 || typeof next !== 'string' || next.startsWith('Next: nothing'))
+      return answer;
     const named = `${next} Pass environment "${name}".`;
     return {
       ...answer,

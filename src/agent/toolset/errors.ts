@@ -18,7 +18,7 @@ export function asToolFailure(error: unknown, { name, environment }: NamedEnviro
   const isLost = UNREACHABLE.has(kind) || (kind === 'timeout' && isDisconnected(environment));
   const text = isLost
     ? `The server of the environment "${name}" cannot be reached: ${sentence(message)} ${UNKNOWN_STATE} Try again; if it stays unreachable, ask the user.`
-    : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
+    : `${sentence(capitalised(inWords(message)))}${adviceOf(error, hint)}`;
   return new ToolFailure(text, { kind: isSandboxMissing(error) ? 'sandboxUnavailable' : kind }, error);
 }
 
@@ -62,6 +62,14 @@ const ADVICE: ReadonlyMap<ClientErrorKind, string> = new Map<ClientErrorKind, st
   ['overloaded', 'Wait for other calls to end, then try again.'],
   ['permissionDenied', 'Choose another path or way, or ask the user for access.'],
 ]);
+
+/** The members of requests that a message begins with, by the names that a model knows. */
+function inWords(message: string): string {
+  return message
+    .replace(/^(?:params\.)?cwd\b/, 'the working directory')
+    .replace(/^(?:params\.)?argv(?:\[\d+\])?/, 'the command')
+    .replace(/^params\.(\w+)/, 'the $1');
+}
 
 function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;

@@ -42,7 +42,7 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
     const collected = await collect(process, info, call, { from, waitMs });
     const { exitCode } = collected;
     const event = isOver
-      ? 'Nothing was done: the process had already ended.'
+      ? 'Nothing was done: the process had already ended. Programs that it left in the background are not ended by this; find them with exec_command and ps.'
       : exitCode !== null
         ? 'The process has ended.'
         : `${signal === null ? 'The process was asked to end' : `${signal} was sent`}, but it still runs.`;

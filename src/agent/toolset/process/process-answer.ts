@@ -8,9 +8,10 @@ import { cursorOf, type Position } from './cursor.ts';
 import type { CollectedOutput } from './output-window.ts';
 
 /** The parameter that limits the output. */
-export const MAX_TOKENS = integer('Tokens of output to return. More is shortened in the middle.', {
-  minimum: 0,
-});
+export const MAX_TOKENS = integer(
+  'Tokens of output to return, at least 64. More is shortened in the middle.',
+  { minimum: 0 },
+);
 
 /** What an answer says about a process. */
 export interface ProcessFacts {
@@ -102,7 +103,8 @@ const CANCELLED = 'The call was cancelled. The program was not: it keeps running
 /** The state of a process in one sentence. */
 function stateText({ ref, name, exitCode, signal, reason, closed, isUnreachable }: ProcessFacts): string {
   const shown = `Process ${ref}${name === null ? '' : ` (${name})`}`;
-  if (isUnreachable) return `The connection to the server of ${shown.toLowerCase()} is lost. ${UNKNOWN_STATE}`;
+  if (isUnreachable)
+    return `The connection to the server of ${shown.toLowerCase()} is lost. ${UNKNOWN_STATE}`;
   if (exitCode === null) return `${shown} is running.`;
   const cause =
     reason !== null
@@ -148,11 +150,18 @@ function wholeLines({
 const NEWLINE = 0x0a;
 const MAX_LINE_REST_BYTES = 4_096;
 
-function nextStep({ ref, exitCode, isUnreachable }: ProcessFacts, isShortened: boolean, from: string): string {
-  if (isUnreachable) return `Next: wait_process with process "${ref}"; if the server stays unreachable, ask the user.`;
+function nextStep(
+  { ref, exitCode, closed, isUnreachable }: ProcessFacts,
+  isShortened: boolean,
+  from: string,
+): string {
+  if (isUnreachable)
+    return `Next: wait_process with process "${ref}"; if the server stays unreachable, ask the user.`;
   const rest = isShortened
     ? ` read_output with process "${ref}" and cursor "${from}" shows what the server still has of what is omitted.`
     : '';
+  if (exitCode !== null && !closed && !isShortened)
+    return `Next: read_output with process "${ref}" returns what is written later; kill_process ends what is still running.`;
   if (exitCode !== null) return isShortened ? `Next:${rest}` : 'Next: nothing; the program has ended.';
   return `Next: wait_process with process "${ref}" waits for its end, a text or a port; write_stdin types into it; kill_process ends it.${rest}`;
 }

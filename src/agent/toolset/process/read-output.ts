@@ -25,7 +25,7 @@ export const READ_OUTPUT = defineTool({
   title: 'Read the output of a process',
   description:
     'Returns output of a process without waiting, page by page from a cursor, or its last lines. Cursor "0" is the beginning. Output of a process that has ended stays readable for some time.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: false, openWorldHint: false },
   parameters: PARAMETERS,
   required: ['process'],
   summary: null,

@@ -35,7 +35,7 @@ export const WAIT_PROCESS = defineTool({
   title: 'Wait for a process',
   description:
     'Waits until a process ends, a text is in its output, or it listens on a port, and returns the new output. Says which of them happened, or that the time is up and the process still runs.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: false, openWorldHint: false },
   parameters: PARAMETERS,
   required: ['process'],
   summary: null,
@@ -72,9 +72,10 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
         from,
         maxTokens: args.max_output_tokens,
         isCancelled: happened === 'cancelled',
-        ...(happened !== 'cancelled' && happened !== 'disconnected' && {
-          event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
-        }),
+        ...(happened !== 'cancelled' &&
+          happened !== 'disconnected' && {
+            event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+          }),
         structured: {
           happened,
           ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN), earlier: isEarlier }),
