@@ -80,6 +80,17 @@ export interface ProcessInfo {
   readonly ports: readonly number[] | null;
   /** Null when the process is not recorded. */
   readonly recording: RecordingState | null;
+  /** How the program is sandboxed. Null without a sandbox, and where the server does not report it. */
+  readonly sandbox: SandboxInfo | null;
+}
+
+/** The sandbox of a process. `other`: a permission profile, or only the minimum sandbox of the server. */
+export interface SandboxInfo {
+  readonly type: 'readOnly' | 'workspaceWrite' | 'other';
+  /** The directories that `workspaceWrite` makes writable, `file:` URIs, with the temporary ones. */
+  readonly writableRoots: readonly string[];
+  /** Whether the program can reach a network or a proxy. */
+  readonly networkAccess: boolean;
 }
 
 /** The recording of a process. `incomplete`: output or the exit status is missing; markers in it say where. */

@@ -399,6 +399,20 @@ export const ProcessListParams = once(() =>
   ),
 );
 
+const ListedSandbox = once(() =>
+  z.object({
+    type: doc(
+      z.enum(['readOnly', 'workspaceWrite', 'other']),
+      'The form of the sandbox. `other`: a permission profile, or only the minimum sandbox of the server.',
+    ),
+    writableRoots: doc(
+      z.optional(z.array(z.string())),
+      'The directories that `workspaceWrite` makes writable, as `file:` URIs, with the temporary ones.',
+    ),
+    networkAccess: doc(z.optional(z.boolean()), 'Whether the program can reach a network or a proxy.'),
+  }),
+);
+
 export const ProcessListResult = once(() =>
   z.object({
     processes: z.array(
@@ -422,6 +436,7 @@ export const ProcessListResult = once(() =>
         endedAtMs: doc(z.optional(Uint64()), 'When the process closed.'),
         attached: doc(z.optional(z.array(AttachedClient())), 'The attached clients, at most 64.'),
         ports: doc(z.optional(z.array(z.number())), 'The TCP ports that it listens on, if requested.'),
+        sandbox: doc(z.optional(ListedSandbox()), 'How the program is sandboxed. Absent without a sandbox.'),
         recording: doc(z.optional(ProcessRecording()), 'Present when the process is recorded.'),
       }),
     ),

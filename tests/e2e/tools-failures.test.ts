@@ -132,6 +132,9 @@ test('several environments add an argument, and an unknown one is refused', asyn
   const started = await call('exec_command', { cmd: 'true', login: false, environment: 'two' }, tools);
   expect(started.structured).toMatchObject({ environment: 'two', exit_code: 0 });
   const { process } = started.structured;
+  const listed = await call('list_processes', { environment: 'two' }, tools);
+  expect(listed.text).toMatch(/^Next: .* Pass environment "two"\.$/m);
+  expect(listed.structured.next).toMatch(/ Pass environment "two"\.$/);
   expect((await call('read_output', { process, environment: 'two' }, tools)).isError).toBe(false);
   expect((await call('read_output', { process }, tools)).text).toContain(
     'The environment "one" has no process',
@@ -212,6 +215,28 @@ test('a server that is killed ends the calls with an answer', async () => {
     expect(result.isError).toBe(true);
     expect(result.text).toMatch(/"gone" cannot be reached: .* Try again/);
   }
+});
+
+test('a connection that is lost leaves the state of a program unknown', async () => {
+  const server = await startServerProcess();
+  onTestFinished(() => server.close());
+  const client = await ExecServerClient.connect({ url: server.url });
+  onTestFinished(() => client.close());
+  const tools = createAgentTools({ environments: [{ name: 'gone', environment: client }] });
+  const command = { cmd: 'echo begun; sleep 60', login: false, yield_time_ms: 250 };
+  const { structured } = await call('exec_command', command, tools);
+  const { process } = structured;
+  const lost = await tools.call(
+    'wait_process',
+    { process, timeout_ms: 2_500 },
+    { onProgress: () => server.process.kill('SIGKILL') },
+  );
+  expect(lost).toMatchObject({ isError: true, structured: { state: 'unknown', happened: 'disconnected' } });
+  expect(lost.text).toMatch(/^The connection to the server of process \w+ is lost\. The state .* is unknown/);
+  expect(lost.text).not.toMatch(/still runs|is running/);
+  const later = await call('wait_process', { process, timeout_ms: 0 }, tools);
+  expect(later.isError).toBe(true);
+  expect(later.text).toMatch(/"gone" cannot be reached: .* longer than 2000 ms.*The state .* is unknown/s);
 });
 
 test('closing ends calls that wait, and later calls are refused', async () => {

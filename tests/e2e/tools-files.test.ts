@@ -353,8 +353,25 @@ describe('a sandbox', () => {
     ] as const) {
       expect(await call(tool, args, confined), tool).toMatchObject({ isError: true });
     }
+    for (const args of [
+      { path: 'leak', content: 'x' },
+      { path: 'etc/new', content: 'x' },
+      { path: 'etc/new', content: 'x', create_parents: true },
+    ]) {
+      expect((await call('write_file', args, confined)).text, args.path).toMatch(
+        /is a link that leads out of the workspace or to a path that does not exist\.$/,
+      );
+    }
     const uri = `exec-server://box/files${root}/leak`;
     await expect(confined.readResource(uri)).rejects.toThrow('leads out of the workspace');
+  });
+
+  test('lists no directories that only the sandbox has', async () => {
+    const { text } = await call('list_directory', {}, confined);
+    expect(text).toContain('inside.txt');
+    expect(text).not.toMatch(/^\.(?:git|aws|codex|agents)\/$/m);
+    const found = await call('search_files', { glob: '.*', include_hidden: true }, confined);
+    expect(found.structured.paths).not.toContain('.git/');
   });
 
   test('lets programs and file tools write to the roots only', async () => {
@@ -371,6 +388,7 @@ describe('a sandbox', () => {
       sandbox_denied: true,
       output: expect.stringMatching(/^2\n.*Read-only file system/s),
     });
+    expect(denied.text).toContain(`it may write only to ${root}, /tmp, `);
   });
 
   test('that is read-only refuses changes', async () => {
@@ -382,7 +400,52 @@ describe('a sandbox', () => {
     });
     const run = await call('exec_command', { cmd: 'echo x > inside.txt', login: false }, readOnly);
     expect(run.structured).toMatchObject({ sandbox_denied: true });
+    expect(run.text).toContain('it may not write any file and has no network');
+    const offline = { cmd: 'echo "curl: (6) Could not resolve host: x" >&2; exit 6', login: false };
+    expect((await call('exec_command', offline, readOnly)).structured).toMatchObject({
+      sandbox_denied: true,
+    });
     expect(await readFile(join(root, 'inside.txt'), 'utf8')).toBe('inside\n');
+  });
+
+  test('lets no program be controlled that could do more', async () => {
+    const { processes } = bench.client;
+    const sleep = async (tools: AgentTools, name: string) => {
+      const cmd = { cmd: 'sleep 60', login: false, yield_time_ms: 250, name };
+      return (await call('exec_command', cmd, tools)).structured.process as string;
+    };
+    const [free, limited] = await Promise.all([sleep(bench.tools, 'free'), sleep(confined, 'limited')]);
+    expect(await processes.get(free)).toMatchObject({ sandbox: null });
+    expect(await processes.get(limited)).toMatchObject({
+      sandbox: {
+        type: 'workspaceWrite',
+        writableRoots: expect.arrayContaining([`file://${root}`, 'file:///tmp']),
+        networkAccess: false,
+      },
+    });
+    const refused = { isError: true, structured: { kind: 'permissionDenied' } };
+    for (const [name, args] of [
+      ['write_stdin', { process: 'free', chars: '\u0003' }],
+      ['kill_process', { process: 'free' }],
+      ['kill_process', { process: free, signal: 'SIGCONT' }],
+    ] as const) {
+      const result = await call(name, args, confined);
+      expect(result, name).toMatchObject(refused);
+      expect(result.text).toContain('because it runs without a sandbox');
+    }
+    expect(await call('kill_process', { process: limited }, readOnly)).toMatchObject(refused);
+    const elsewhere = await bench.another({ sandbox: 'workspace-write', roots: [join(root, 'tree')] });
+    expect(await call('kill_process', { process: limited }, elsewhere)).toMatchObject(refused);
+    expect((await call('read_output', { process: 'free' }, confined)).isError).toBe(false);
+    expect((await processes.get(free)).state).toBe('running');
+
+    const later = await bench.another({ sandbox: 'workspace-write' });
+    expect((await call('kill_process', { process: limited }, later)).structured).toMatchObject({
+      ended: true,
+    });
+    const still = await sleep(readOnly, 'still');
+    expect((await call('kill_process', { process: still }, later)).structured).toMatchObject({ ended: true });
+    expect((await call('kill_process', { process: free })).structured).toMatchObject({ ended: true });
   });
 
   test('follows the roots', async () => {

@@ -53,6 +53,18 @@ describe('exec_command', () => {
     const kept = output.replace(/\n\[\.\.\. (\d+) bytes omitted \.\.\.\]\n/, '\n');
     expect(Buffer.byteLength(kept) + (structured.omitted_bytes as number)).toBe(1_288_895);
     expect(resources).toMatchObject([{ uri: `exec-server://box/processes/${structured.process}/output` }]);
+    expect(text).toContain(`The server no longer has about ${1_288_895 - 2 ** 20} bytes of the beginning`);
+    expect(text).toContain('redirect it to a file');
+
+    const { process } = structured;
+    const beginning = await call('read_output', { process, cursor: '0', max_output_tokens: 1_000 });
+    const [first, second] = (beginning.structured.output as string).split('\n').map(Number);
+    expect(second).toBe(first! + 1);
+    expect(beginning.structured.lost_bytes).toBeGreaterThanOrEqual(1_288_895 - 2 ** 20);
+    const tail = await call('read_output', { process, tail_lines: 50_000 });
+    const { lines } = tail.structured;
+    expect(lines).toBe((tail.structured.output as string).split('\n').length - 1);
+    expect(tail.text).toContain(`Only the last ${lines} lines are returned`);
   });
 
   test('stays within its memory while a program writes 100 MB', async () => {
@@ -72,6 +84,11 @@ describe('exec_command', () => {
     const { text } = await call('exec_command', { cmd, login: false });
     expect(text).toContain('[binary data, a PNG image: 16 bytes that begin with 89 50 4e 47');
     expect(text).toContain('The output is not text.');
+  });
+
+  test('shows text with a NUL byte', async () => {
+    const { structured } = await call('exec_command', { cmd: "printf 'a.txt\\0b.txt\\0'", login: false });
+    expect(structured.output).toBe('a.txt\\0b.txt\\0');
   });
 
   test('ends a program at its timeout', async () => {
@@ -98,7 +115,7 @@ describe('exec_command', () => {
   test('reports a directory that does not exist', async () => {
     const { isError, text } = await call('exec_command', { cmd: 'true', workdir: 'missing' });
     expect(isError).toBe(true);
-    expect(text).toMatch(/missing.* does not exist/);
+    expect(text).toMatch(/^The working directory .*missing.* does not exist/);
   });
 });
 

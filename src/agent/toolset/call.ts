@@ -2,6 +2,7 @@ import type { CallOptions } from '../../environment/index.ts';
 import type { KeyedLocks } from './keyed-locks.ts';
 import { PROGRESS_INTERVAL_MS, REQUEST_TIMEOUT_MS } from './limits.ts';
 import type { ArgumentsOf, Parameters } from './parameters.ts';
+import type { SandboxedPrograms } from './process/confinement.ts';
 import type { Positions } from './process/positions.ts';
 import type {
   AgentToolName,
@@ -26,6 +27,7 @@ export interface Call {
   readonly callId: string;
   readonly workspace: Workspace;
   readonly positions: Positions;
+  readonly programs: SandboxedPrograms;
   /** Changes of a file happen one after the other in all tools of an environment, so that concurrent edits do not overwrite each other. */
   readonly fileLocks: KeyedLocks;
   /** Most tokens of output. */

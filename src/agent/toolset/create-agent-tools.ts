@@ -13,6 +13,7 @@ import { WRITE_FILE } from './files/write-file.ts';
 import { locksOf } from './keyed-locks.ts';
 import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
+import { SandboxedPrograms } from './process/confinement.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
 import { KILL_PROCESS } from './process/kill-process.ts';
 import { LIST_PROCESSES } from './process/list-processes.ts';
@@ -57,6 +58,7 @@ class Toolset implements AgentTools {
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
   readonly #positions = new Positions();
+  readonly #programs = new SandboxedPrograms();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT_CALLS, {
@@ -102,7 +104,7 @@ class Toolset implements AgentTools {
         readSubject(this.#callOf(target, limited, { callId: 'resource' }), subject),
       );
     } catch (error) {
-      throw asToolFailure(error, environment);
+      throw asToolFailure(error, target);
     }
   }
 
@@ -152,11 +154,29 @@ class Toolset implements AgentTools {
       if (environment !== undefined) target = this.#targets.get(String(environment))!;
       await this.#approve(spec, parsed, callId, target, signals);
       return await this.#withSlot(signals, async (limited) =>
-        resultOf(await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress }))),
+        resultOf(
+          this.#withEnvironment(
+            target,
+            await spec.run(parsed, this.#callOf(target, limited, { callId, onProgress })),
+          ),
+        ),
       );
     } catch (error) {
-      return failed(asToolFailure(error, target.name));
+      return failed(asToolFailure(error, target));
     }
+  }
+
+  /** With several environments, the calls that an answer proposes need the name of this one. */
+  #withEnvironment({ name }: NamedEnvironment, answer: Answer): Answer {
+    const { next } = answer.structured;
+    if (this.#targets.size === 1 || typeof next !== 'string' || next.startsWith('Next: nothing'))
+      return answer;
+    const named = `${next} Pass environment "${name}".`;
+    return {
+      ...answer,
+      text: answer.text.replace(next, () => named),
+      structured: { ...answer.structured, next: named },
+    };
   }
 
   #signals(signal: AbortSignal | undefined): readonly AbortSignal[] {
@@ -173,6 +193,7 @@ class Toolset implements AgentTools {
       callId,
       workspace: this.#workspace,
       positions: this.#positions,
+      programs: this.#programs,
       fileLocks: locksOf(target.environment),
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,

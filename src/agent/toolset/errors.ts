@@ -2,9 +2,10 @@ import { ClientError, type ClientErrorKind, messageWithoutHint } from '../../cli
 
 import { ExecToolError } from '../errors.ts';
 import { ToolFailure } from './failure.ts';
+import { isDisconnected, type NamedEnvironment } from './workspace.ts';
 
 /** Converts an error of a call to one with a text that a model can act on. */
-export function asToolFailure(error: unknown, environment: string): ToolFailure {
+export function asToolFailure(error: unknown, { name, environment }: NamedEnvironment): ToolFailure {
   if (error instanceof ToolFailure) return error;
   if (error instanceof ExecToolError) return new ToolFailure(sentence(error.message), {}, error);
   if (!(error instanceof ClientError)) {
@@ -14,11 +15,16 @@ export function asToolFailure(error: unknown, environment: string): ToolFailure 
   const { hint } = error;
   const kind = causeOf(error);
   const message = messageWithoutHint(error);
-  const text = UNREACHABLE.has(kind)
-    ? `The server of the environment "${environment}" cannot be reached: ${sentence(message)} Programs that it runs are not affected. Try again; if it stays unreachable, ask the user.`
-    : `${sentence(capitalised(message))}${adviceOf(error, hint)}`;
+  const isLost = UNREACHABLE.has(kind) || (kind === 'timeout' && isDisconnected(environment));
+  const text = isLost
+    ? `The server of the environment "${name}" cannot be reached: ${sentence(message)} ${UNKNOWN_STATE} Try again; if it stays unreachable, ask the user.`
+    : `${sentence(capitalised(inWords(message)))}${adviceOf(error, hint)}`;
   return new ToolFailure(text, { kind: isSandboxMissing(error) ? 'sandboxUnavailable' : kind }, error);
 }
+
+/** What is known of programs while their server cannot be reached. */
+export const UNKNOWN_STATE =
+  'The state of its programs is unknown: they keep running if only the connection is lost, and have ended if the server has.';
 
 /** Errors of files have one kind for a lost connection and a lost answer. Their cause distinguishes them. */
 function causeOf({ kind, cause }: ClientError): ClientErrorKind {
@@ -56,6 +62,14 @@ const ADVICE: ReadonlyMap<ClientErrorKind, string> = new Map<ClientErrorKind, st
   ['overloaded', 'Wait for other calls to end, then try again.'],
   ['permissionDenied', 'Choose another path or way, or ask the user for access.'],
 ]);
+
+/** The members of requests that a message begins with, by the names that a model knows. */
+function inWords(message: string): string {
+  return message
+    .replace(/^(?:params\.)?cwd\b/, 'the working directory')
+    .replace(/^(?:params\.)?argv(?:\[\d+\])?/, 'the command')
+    .replace(/^params\.(\w+)/, 'the $1');
+}
 
 function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;

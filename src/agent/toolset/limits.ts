@@ -8,6 +8,9 @@ export const CALL_LIMIT_MS = 55_000;
 /** Limit of one request to a server. */
 export const REQUEST_TIMEOUT_MS = 20_000;
 
+/** Shortest limit of a request in a call that asks for a shorter wait. */
+export const MIN_REQUEST_TIMEOUT_MS = 2_000;
+
 /** How often a waiting call reports its progress. */
 export const PROGRESS_INTERVAL_MS = 1_000;
 
@@ -17,6 +20,9 @@ export const MAX_WAITING_CALLS = 256;
 
 /** Output that one call keeps, half from its beginning and half from its end. */
 export const OUTPUT_WINDOW_BYTES = 1024 * 1024;
+
+/** What a server keeps of each output stream, unless `retainedOutputBytesPerProcess` says otherwise. */
+export const RETAINED_BYTES = 1024 * 1024;
 
 /** Largest chunk of output. */
 export const MAX_CHUNK_BYTES = 1024 * 1024;

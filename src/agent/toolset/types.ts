@@ -121,6 +121,10 @@ export interface AgentTools extends AsyncDisposable {
 export type ToolEnvironment = Pick<Environment, 'backend' | 'processes' | 'files' | 'info'> & {
   /** `local` marks programs that cannot outlive this one. */
   readonly kind?: Environment['kind'];
+  /** Whether it is connected; of an {@link Environment}. */
+  readonly connection?: Environment['connection'];
+  /** The same of an `ExecServerClient`. */
+  readonly state?: 'connected' | 'recovering' | 'failed' | 'closed';
 };
 
 /** The sandbox of programs and file tools. */

@@ -88,6 +88,11 @@ export function infoOf({ environment }: NamedEnvironment, signal: AbortSignal): 
   return environment.info({ signal, timeoutMs: REQUEST_TIMEOUT_MS });
 }
 
+/** Whether the connection of an environment was lost and is not restored. */
+export function isDisconnected({ connection, state }: ToolEnvironment): boolean {
+  return connection?.connected === false || (state !== undefined && state !== 'connected');
+}
+
 function isWithin(uri: string, root: string): boolean {
   const [path, start] = [toNativePath(uri), toNativePath(root)];
   return path === start || path.startsWith(start.endsWith('/') ? start : `${start}/`);

@@ -9,6 +9,7 @@ import type {
   ProcessRole,
   ProcessScreen,
   RecordingState,
+  SandboxInfo,
 } from '../sharing.ts';
 import { receivedBytes } from './bytes.ts';
 import { isExitCode, isSeq, limitReason, members, protocolError } from './server-messages.ts';
@@ -109,7 +110,17 @@ function readProcessInfo(entry: unknown): ProcessInfo {
     attached: Array.isArray(attached) ? attached.filter(isClient) : [],
     ports: isListOf(info.ports, isCount) ? info.ports : null,
     recording: readRecordingState(info.recording),
+    sandbox: readSandbox(info.sandbox),
   };
+}
+
+/** A sandbox that this client does not know is `other`. */
+function readSandbox(value: unknown): SandboxInfo | null {
+  if (value === undefined || value === null) return null;
+  const { type, writableRoots = [], networkAccess } = members(value);
+  const isKnown = (type === 'readOnly' || type === 'workspaceWrite') && isListOf(writableRoots, isText);
+  if (!isKnown) return { type: 'other', writableRoots: [], networkAccess: true };
+  return { type, writableRoots, networkAccess: networkAccess !== false };
 }
 
 /** A page of `recordings/list`. */

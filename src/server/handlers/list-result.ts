@@ -49,7 +49,7 @@ function portNumbers(ports: readonly { readonly port: number }[]): number[] {
 
 function wireProcess(
   processId: string,
-  { ref, name, owner, lifetime, endedAtMs, attachedClients, recording }: SharedProcess,
+  { ref, name, owner, lifetime, endedAtMs, attachedClients, recording, sandbox }: SharedProcess,
   { program, reason, size, ...summary }: ProcessSummary,
 ): ListedProcess {
   const { argv, argvTruncated, cwd, tty } = program;
@@ -68,6 +68,7 @@ function wireProcess(
     ...(size !== null && { size }),
     ...(endedAtMs !== null && { endedAtMs }),
     attached: attachedClients,
+    ...(sandbox !== null && { sandbox }),
     ...(recording !== null && { recording: wireState(recording) }),
   };
 }

@@ -11,6 +11,7 @@ import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer
 import type { ExecServerConfig } from '../config/config.ts';
 import { DEFAULT_DETACHED_RETENTION_MS } from '../limits.ts';
 import { descriptorsOfProgram } from '../sessions/quotas.ts';
+import { listedSandbox } from './listed-sandbox.ts';
 import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
 import { recordProcess, type StartedRecording } from './record-process.ts';
@@ -56,6 +57,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     launch.releaseQuota = quota.release;
     shared.transferQuota = quota.transfer;
     shared.beforeEnd = () => releaseLaunch(launch);
+    if (sandboxType !== 'none') shared.sandbox = listedSandbox(start);
     const watched = records.watch(processId, shared);
     recording = recordProcess(services, start, spec, shared);
     const listener = recording?.recording.watch(watched) ?? watched;

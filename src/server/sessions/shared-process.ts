@@ -5,6 +5,7 @@ import type { ProcessSummary } from '../../process/process-summary.ts';
 import type { LimitReason, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { limitExceeded, processDriven } from '../../protocol/errors.ts';
+import type { ResultOf } from '../../protocol/registry.ts';
 import type { Recording } from '../../recording/recording.ts';
 import {
   ATTACHMENTS_PER_PROCESS,
@@ -18,6 +19,9 @@ import { type Follower, type FollowerSink, type Role, shownName } from './follow
 import { OutputWindow } from './output-window.ts';
 import { OutputBroadcast, processNotifier } from './process-events.ts';
 import type { Directory, HomeSession, SharedProcessIdentity } from './process-identity.ts';
+
+/** The sandbox of a process in a listing. */
+export type ListedSandbox = NonNullable<ResultOf<'process/list'>['processes'][number]['sandbox']>;
 
 /**
  * A process as all clients of the server see it. It sends the events to the session that started it and to attached connections. One of
@@ -42,6 +46,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #lifetime: 'session' | 'detached';
   #manager: ProcessManager;
   #key: string;
+  /** How the program is sandboxed; null for a program without a sandbox. */
+  sandbox: ListedSandbox | null = null;
   /** Null when the process is not recorded. */
   recording: Recording | null = null;
   readonly #directory: Directory;

@@ -12,7 +12,15 @@ import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
 import { shownName } from '../text/visible.ts';
-import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
+import {
+  factsOf,
+  filesOf,
+  isPlaceholder,
+  missing,
+  type OpenPath,
+  openPath,
+  pathFailure,
+} from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The directory, absolute or relative to the working directory, which is the default.'),
@@ -57,9 +65,11 @@ async function listDirectory(args: Arguments, call: Call): Promise<Answer> {
   const wanted = entries.slice(0, args.max_entries ?? DEFAULT_LISTED_ENTRIES);
   const { items: shown, lines } = fitting(wanted, budgetOf(call, undefined), lineOf);
   const omitted = entries.length - shown.length;
+  // A larger number helps only while the answer has space.
+  const canRaise = shown.length === wanted.length && wanted.length < MAX_LISTED_ENTRIES;
   const next =
     omitted > 0 || !isComplete
-      ? 'Next: list a subdirectory, raise max_entries, or use search_files with a glob.'
+      ? `Next: use search_files with a glob, or list a subdirectory${canRaise ? ', or raise max_entries' : ''}.`
       : 'Next: read_file returns the content of a file.';
   const notes = [
     ...(omitted > 0 ? [`${omitted} more entries are not shown.`] : []),
@@ -103,6 +113,7 @@ async function levels(
       if (listed.error !== null && listed.uri === uri) throw pathFailure(call, root, listed.error);
       if (listed.error !== null) unread++;
       for (const entry of listed.entries) {
+        if (isPlaceholder(entry, root.options)) continue;
         if (entries.length >= MAX_EXAMINED_ENTRIES) return { entries, unread, isComplete: false };
         const path = start + nameOf(entry);
         entries.push({ path, entry });

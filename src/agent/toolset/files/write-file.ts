@@ -6,7 +6,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { shownName } from '../text/visible.ts';
-import { changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
+import { brokenLink, changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The file, absolute or relative to the working directory.'),
@@ -64,6 +64,8 @@ export async function replace(call: Call, path: OpenPath, bytes: Uint8Array, exi
   } catch (error) {
     const isMissing = error instanceof ClientError && ['notFound', 'notDirectory'].includes(error.kind);
     if (!isMissing || exists) throw pathFailure(call, path, error);
+    const link = (await brokenLink(call, path)) ?? (await brokenLink(call, parentOf(path)));
+    if (link !== null) throw link;
     const parent = shownName(toNativePath(parentUri(path.uri)));
     throw new ToolFailure(
       error.kind === 'notDirectory'
@@ -79,6 +81,11 @@ async function createParents(call: Call, path: OpenPath): Promise<void> {
   try {
     await filesOf(call).createDirectory(parentUri(path.uri), { ...path.options, recursive: true });
   } catch (error) {
-    throw pathFailure(call, path, error);
+    throw (await brokenLink(call, parentOf(path))) ?? pathFailure(call, path, error);
   }
+}
+
+function parentOf(path: OpenPath): OpenPath {
+  const uri = parentUri(path.uri);
+  return { ...path, uri, shown: toNativePath(uri) };
 }

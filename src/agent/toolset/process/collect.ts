@@ -2,6 +2,7 @@ import { ClientError } from '../../../client/errors.ts';
 import type { ExecProcess, ProcessEvent, ProcessInfo } from '../../../environment/index.ts';
 import { type Call, reportProgress } from '../call.ts';
 import { MAX_CHUNK_BYTES } from '../limits.ts';
+import { isDisconnected } from '../workspace.ts';
 import type { Position } from './cursor.ts';
 import { type Followed, follow } from './follow.ts';
 import { type CollectedOutput, OutputWindow } from './output-window.ts';
@@ -30,6 +31,8 @@ export interface Collected extends Followed {
   readonly output: CollectedOutput;
   /** Whether there was more output than a page. */
   readonly hasMore: boolean;
+  /** Whether the connection is lost, so that the state of the program is not known. */
+  readonly isUnreachable: boolean;
 }
 
 /**
@@ -77,7 +80,12 @@ export async function collect(
       throw followed.failure ?? new ClientError('disconnected', 'the process can no longer be followed');
     }
     const output = window.finish(followed.end === 'closed' && !isFull, pageBytes, isFull);
-    return { ...followed, output, hasMore: isFull || output.next.seq < window.lastSeq };
+    return {
+      ...followed,
+      output,
+      hasMore: isFull || output.next.seq < window.lastSeq,
+      isUnreachable: followed.exitCode === null && isDisconnected(call.target.environment),
+    };
   } finally {
     endProgress();
   }

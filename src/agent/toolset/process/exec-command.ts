@@ -1,3 +1,4 @@
+import { toNativePath } from '../../../client/paths.ts';
 import type { ExecProcess, StartParams } from '../../../environment/index.ts';
 import { DEFAULT_ENV_POLICY } from '../../launch/program-environment.ts';
 import { commandRequest, startParams } from '../../launch/request.ts';
@@ -41,7 +42,7 @@ export const EXEC_COMMAND = defineTool({
   name: 'exec_command',
   title: 'Run a command',
   description:
-    'Runs a shell command and returns its output and exit code. A command that takes longer than yield_time_ms keeps running as a process, also after this conversation; the answer has its reference for wait_process, read_output, write_stdin and kill_process.',
+    'Runs a shell command and returns its output and exit code. A command that takes longer than yield_time_ms keeps running as a process, also after this conversation; the answer has its reference for the other tools. Use that and not "&": kill_process cannot end what an ended shell left behind. "2>&1" keeps stdout and stderr in order.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
   parameters: PARAMETERS,
   required: ['cmd'],
@@ -55,17 +56,15 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
     const waitMs = execWaitMs(args.yield_time_ms, shellName);
     const collected = await collect(process, FRESH, call, { from: START, waitMs });
     const { end, exitCode, output } = collected;
-    const isDenied = isSandboxDenial({
-      sandboxed,
-      exitCode,
-      reported: collected.sandboxDenied,
-      output: sandboxed ? decode(output.head) : '',
-    });
+    const text = sandboxed ? decode(output.head) : '';
+    const isDenied =
+      isSandboxDenial({ sandboxed, exitCode, reported: collected.sandboxDenied, output: text }) ||
+      (exitCode !== 0 && exitCode !== null && NETWORK_SIGNS.test(text));
     return processAnswer(call, { ref, name: process.name, ...collected }, output, {
       from: START,
       maxTokens: args.max_output_tokens,
       isCancelled: end === 'cancelled',
-      ...(isDenied && { event: SANDBOX_DENIED }),
+      ...(isDenied && { event: await deniedText(call) }),
       structured: {
         wall_time_ms: Math.round(performance.now() - call.startedAt),
         ...(isDenied && { sandbox_denied: true }),
@@ -122,6 +121,7 @@ async function start(
       `The server of the environment "${target.name}" cannot keep processes for later calls. The user has to choose a server with the capability processSharing.`,
     );
   }
+  if (sandbox !== null) call.programs.add(target.name, ref, sandbox);
   const sandboxed = process.sandboxType === null ? sandbox !== null : process.sandboxType !== 'none';
   return { process, ref, sandboxed, shellName: shell.name };
 }
@@ -134,5 +134,14 @@ function optional({ workdir, tty, login }: Arguments) {
   };
 }
 
-const SANDBOX_DENIED =
-  'The sandbox probably stopped the program: it may write only to the working directory and has no network. Choose another way, or ask the user.';
+async function deniedText({ workspace, target, signal }: Call): Promise<string> {
+  const writable =
+    workspace.sandbox === 'workspace-write'
+      ? `write only to ${[...(await workspace.roots(target, signal)).map(toNativePath), '/tmp'].join(', ')}, not to .git and similar directories,`
+      : 'not write any file';
+  return `The sandbox probably stopped the program: it may ${writable} and has no network, also no ports. Choose another way, or ask the user.`;
+}
+
+/** What programs say that cannot use the network. */
+const NETWORK_SIGNS =
+  /could not resolve host|temporary failure in name resolution|name or service not known|EAI_AGAIN|network is unreachable|getaddrinfo/i;

@@ -3,6 +3,7 @@ import { ToolFailure } from '../failure.ts';
 import { KILL_GRACE_MS, KILL_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, text } from '../parameters.ts';
 import { collect } from './collect.ts';
+import { requireConfined } from './confinement.ts';
 import { controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { processAnswer } from './process-answer.ts';
 
@@ -33,6 +34,7 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
   const info = await findProcess(call, args.process);
   const { ref, name } = info;
   const isOver = info.state === 'closed';
+  if (!isOver) await requireConfined(call, info);
   if (!isOver) await end(call, ref, signal);
   const from = startOf(call, ref, undefined);
   return withAttached(call, info, { afterSeq: from.seq }, async (process) => {
@@ -40,7 +42,7 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
     const collected = await collect(process, info, call, { from, waitMs });
     const { exitCode } = collected;
     const event = isOver
-      ? 'Nothing was done: the process had already ended.'
+      ? 'Nothing was done: the process had already ended. Programs that it left in the background are not ended by this; find them with exec_command and ps.'
       : exitCode !== null
         ? 'The process has ended.'
         : `${signal === null ? 'The process was asked to end' : `${signal} was sent`}, but it still runs.`;

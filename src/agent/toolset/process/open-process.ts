@@ -1,7 +1,8 @@
 import { ClientError } from '../../../client/errors.ts';
 import type { ExecProcess, ProcessInfo } from '../../../environment/index.ts';
-import { type Call, requestOptions } from '../call.ts';
+import type { Call } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
+import { REQUEST_TIMEOUT_MS } from '../limits.ts';
 import { text } from '../parameters.ts';
 import { type Position, positionOf, START } from './cursor.ts';
 
@@ -19,10 +20,11 @@ export const CURSOR = text(
 export async function findProcess(
   call: Call,
   refOrName: string,
+  timeoutMs = REQUEST_TIMEOUT_MS,
 ): Promise<ProcessInfo & { readonly ref: string }> {
   if (refOrName === '') throw new ToolFailure('The process is empty. list_processes shows what there is.');
   try {
-    const info = await call.target.environment.processes.get(refOrName, requestOptions(call));
+    const info = await call.target.environment.processes.get(refOrName, { signal: call.signal, timeoutMs });
     if (info.ref !== null) return { ...info, ref: info.ref };
   } catch (error) {
     if (!(error instanceof ClientError) || error.kind !== 'notFound') throw error;
@@ -40,7 +42,11 @@ export function startOf(call: Call, ref: string, cursor: string | undefined): Po
 export async function withAttached<T>(
   call: Call,
   { ref, nextSeq }: ProcessInfo & { readonly ref: string },
-  { afterSeq, drive = false }: { readonly afterSeq: number; readonly drive?: boolean },
+  {
+    afterSeq,
+    drive = false,
+    timeoutMs,
+  }: { readonly afterSeq: number; readonly drive?: boolean; readonly timeoutMs?: number },
   use: (process: ExecProcess) => Promise<T>,
 ): Promise<T> {
   if (afterSeq >= nextSeq) {
@@ -49,7 +55,7 @@ export async function withAttached<T>(
     );
   }
   const role = drive ? ({ role: 'driver', takeOver: true } as const) : ({ role: 'viewer' } as const);
-  const process = await attach(call, ref, { ...role, afterSeq });
+  const process = await attach(call, ref, { ...role, afterSeq }, timeoutMs);
   try {
     return await use(process);
   } finally {
@@ -89,19 +95,24 @@ async function attach(
   call: Call,
   ref: string,
   options: { readonly role: 'viewer' | 'driver'; readonly takeOver?: boolean; readonly afterSeq?: number },
+  timeoutMs = REQUEST_TIMEOUT_MS,
 ): Promise<ExecProcess> {
   const { processes } = call.target.environment;
   try {
-    return await processes.attach(ref, { ...options, ...requestOptions(call) });
+    return await processes.attach(ref, { ...options, signal: call.signal, timeoutMs });
   } catch (error) {
     if (error instanceof ClientError && error.kind === 'notFound') throw unknownProcess(call, ref);
     throw error;
   }
 }
 
-function unknownProcess({ target }: Call, refOrName: string): ToolFailure {
+function unknownProcess({ target, positions }: Call, refOrName: string): ToolFailure {
+  const why =
+    positions.get(target.name, refOrName) === undefined
+      ? 'It never existed, or it ended and its output has expired.'
+      : 'It was there before: since then the server was replaced, and the program ended with it, or it ended and its output has expired.';
   return new ToolFailure(
-    `The environment "${target.name}" has no process ${JSON.stringify(refOrName.slice(0, 100))}. It never existed, or it ended and its output has expired. list_processes shows what there is.`,
+    `The environment "${target.name}" has no process ${JSON.stringify(refOrName.slice(0, 100))}. ${why} list_processes shows what there is.`,
     { kind: 'notFound' },
   );
 }

@@ -1,7 +1,7 @@
 import type { OutputStream, ProcessEvent } from '../../../environment/index.ts';
 import { HeadTailBuffer } from '../../output/head-tail-buffer.ts';
 import { isContinuation, TextPieces } from '../../output/text-pieces.ts';
-import { MAX_HELD_BYTES, OUTPUT_WINDOW_BYTES } from '../limits.ts';
+import { MAX_HELD_BYTES, OUTPUT_WINDOW_BYTES, RETAINED_BYTES } from '../limits.ts';
 import { unfinishedEscape } from '../text/escape-parser.ts';
 import type { Position } from './cursor.ts';
 
@@ -17,6 +17,10 @@ export interface CollectedOutput {
   readonly omittedBytes: number;
   /** Bytes that the server no longer has; null when their number is unknown. */
   readonly lostBytes: number | null;
+  /** Whether output before the first byte is lost, so that it may be within a line. */
+  readonly isCut: boolean;
+  /** Bytes of this output that a server with the default settings no longer has. */
+  readonly expiredBytes: number;
   /** Where the next call continues. */
   readonly next: Position;
 }
@@ -34,6 +38,8 @@ export class OutputWindow {
   #skipped = 0;
   #lost: number | null = 0;
   #lastSeq: number;
+  #isCut = false;
+  readonly #streamBytes = new Map<OutputStream, number>();
   #lastChunk: OutputEvent | null = null;
   /** Bytes at the beginning of the last chunk that the server no longer has, and those that an earlier call has returned. */
   #trimmed = 0;
@@ -60,11 +66,14 @@ export class OutputWindow {
     if (event.type === 'failed' || event.type === 'screen') return [];
     if (event.type === 'lost') {
       this.#lastSeq = event.toSeq;
+      this.#isCut ||= this.#fresh === 0;
       this.#lost = event.bytes === null || this.#lost === null ? null : this.#lost + event.bytes;
       return [];
     }
+    if (event.type === 'output' && this.#fresh === 0) this.#isCut ||= event.seq > this.#lastSeq + 1;
     this.#lastSeq = event.seq;
     if (event.type !== 'output') return [];
+    this.#streamBytes.set(event.stream, (this.#streamBytes.get(event.stream) ?? 0) + event.bytes.length);
     const { seq, offset, length } = this.#from;
     const isFirst = event.seq === seq + 1;
     // Of a chunk that the server keeps in part, it keeps the end.
@@ -95,7 +104,17 @@ export class OutputWindow {
     const waits = !complete && !(hasMore && unfinished >= this.size);
     const held = Math.max(this.#excess(maxBytes), waits ? unfinished : 0);
     const { head, tail, omittedBytes } = this.#kept;
-    const rest = { omittedBytes, lostBytes: this.#lost, next: this.#position(held) };
+    const expiredBytes = [...this.#streamBytes.values()].reduce(
+      (sum, bytes) => sum + Math.max(0, bytes - RETAINED_BYTES),
+      0,
+    );
+    const rest = {
+      omittedBytes,
+      lostBytes: this.#lost,
+      isCut: this.#isCut,
+      expiredBytes,
+      next: this.#position(held),
+    };
     if (omittedBytes > 0) return { head, tail: tail.subarray(0, tail.length - held), ...rest };
     const all = Buffer.concat([head, tail]);
     return { head: all.subarray(0, all.length - held), tail: NO_BYTES, ...rest };

@@ -1,4 +1,6 @@
 import type { Answer, Call } from '../call.ts';
+import { UNKNOWN_STATE } from '../errors.ts';
+import { RETAINED_BYTES } from '../limits.ts';
 import { integer } from '../parameters.ts';
 import { resourceOf } from '../resource-uri.ts';
 import { bytesOfTokens, modelOutput } from '../text/budget.ts';
@@ -6,9 +8,10 @@ import { cursorOf, type Position } from './cursor.ts';
 import type { CollectedOutput } from './output-window.ts';
 
 /** The parameter that limits the output. */
-export const MAX_TOKENS = integer('Tokens of output to return. More is shortened in the middle.', {
-  minimum: 0,
-});
+export const MAX_TOKENS = integer(
+  'Tokens of output to return, at least 64. More is shortened in the middle.',
+  { minimum: 0 },
+);
 
 /** What an answer says about a process. */
 export interface ProcessFacts {
@@ -21,6 +24,8 @@ export interface ProcessFacts {
   readonly reason: string | null;
   /** All its output has arrived. */
   readonly closed: boolean;
+  /** The connection is lost. */
+  readonly isUnreachable: boolean;
 }
 
 /** An answer with output of a process: its state, the output, and what to call next. */
@@ -41,19 +46,22 @@ export function processAnswer(
     readonly isError?: boolean;
   },
 ): Answer {
-  const { ref, name, exitCode, signal, reason, closed } = facts;
+  const { ref, name, exitCode, signal, reason, closed, isUnreachable } = facts;
   const budgetBytes = budgetOf(call, details.maxTokens);
-  const shown = modelOutput(output.head, output.tail, output.omittedBytes, budgetBytes);
+  const { head, lostBytes } = wholeLines(output);
+  const shown = modelOutput(head, output.tail, output.omittedBytes, budgetBytes);
   call.positions.set(call.target.name, ref, output.next);
   const cursor = cursorOf(output.next, ref);
   const from = cursorOf(details.from, ref);
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
-  const lost = lossText(output.lostBytes);
+  const lost = lossText(lostBytes);
+  const expired = shown.omittedBytes > 0 && output.expiredBytes > 0;
   const lines = [
     ...(details.isCancelled ? [CANCELLED] : []),
     ...(details.event === undefined ? [] : [details.event]),
     stateText(facts),
     ...(lost === null ? [] : [lost]),
+    ...(expired ? [expiredText(output.expiredBytes)] : []),
     ...(shown.isBinary ? [BINARY_HINT] : []),
     `Next cursor: ${cursor}`,
     next,
@@ -62,12 +70,12 @@ export function processAnswer(
   const omitted = shown.omittedBytes > 0 || shown.isBinary;
   return {
     text: lines.join('\n'),
-    ...(details.isError === undefined ? {} : { isError: details.isError }),
+    isError: details.isError ?? isUnreachable,
     structured: {
       environment: call.target.name,
       process: ref,
       ...(name === null ? {} : { name }),
-      state: exitCode === null ? 'running' : 'exited',
+      state: isUnreachable ? 'unknown' : exitCode === null ? 'running' : 'exited',
       exit_code: exitCode,
       ...(signal === null ? {} : { signal }),
       ...(reason === null ? {} : { ended_by_limit: reason }),
@@ -78,7 +86,7 @@ export function processAnswer(
       from_cursor: from,
       next_cursor: cursor,
       omitted_bytes: shown.omittedBytes,
-      lost_bytes: output.lostBytes,
+      lost_bytes: lostBytes,
       next,
     },
     resources: omitted ? [resourceOf(call.target.name, { type: 'output', ref })] : [],
@@ -93,8 +101,10 @@ export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined):
 const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
 
 /** The state of a process in one sentence. */
-export function stateText({ ref, name, exitCode, signal, reason, closed }: ProcessFacts): string {
+function stateText({ ref, name, exitCode, signal, reason, closed, isUnreachable }: ProcessFacts): string {
   const shown = `Process ${ref}${name === null ? '' : ` (${name})`}`;
+  if (isUnreachable)
+    return `The connection to the server of ${shown.toLowerCase()} is lost. ${UNKNOWN_STATE}`;
   if (exitCode === null) return `${shown} is running.`;
   const cause =
     reason !== null
@@ -118,13 +128,40 @@ const BINARY_HINT =
 
 function lossText(bytes: number | null): string | null {
   if (bytes === 0) return null;
-  return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part.`;
+  return `${bytes ?? 'Some'} bytes of output before this are lost: the server keeps only the last part. ${TO_FILE}`;
 }
 
-function nextStep({ ref, exitCode }: ProcessFacts, isShortened: boolean, from: string): string {
+function expiredText(bytes: number): string {
+  return `The server no longer has about ${bytes} bytes of the beginning: by default it keeps the last ${RETAINED_BYTES} bytes of each stream. ${TO_FILE}`;
+}
+
+const TO_FILE = 'To read all of a long output, redirect it to a file and use read_file.';
+
+/** The output without the rest of a line whose beginning is lost. */
+function wholeLines({
+  head,
+  lostBytes,
+  isCut,
+}: CollectedOutput): Pick<CollectedOutput, 'head' | 'lostBytes'> {
+  const start = isCut ? head.subarray(0, MAX_LINE_REST_BYTES).indexOf(NEWLINE) + 1 : 0;
+  return { head: head.subarray(start), lostBytes: lostBytes === null ? null : lostBytes + start };
+}
+
+const NEWLINE = 0x0a;
+const MAX_LINE_REST_BYTES = 4_096;
+
+function nextStep(
+  { ref, exitCode, closed, isUnreachable }: ProcessFacts,
+  isShortened: boolean,
+  from: string,
+): string {
+  if (isUnreachable)
+    return `Next: wait_process with process "${ref}"; if the server stays unreachable, ask the user.`;
   const rest = isShortened
-    ? ` read_output with process "${ref}" and cursor "${from}" shows what is omitted.`
+    ? ` read_output with process "${ref}" and cursor "${from}" shows what the server still has of what is omitted.`
     : '';
+  if (exitCode !== null && !closed && !isShortened)
+    return `Next: read_output with process "${ref}" returns what is written later; kill_process ends what is still running.`;
   if (exitCode !== null) return isShortened ? `Next:${rest}` : 'Next: nothing; the program has ended.';
   return `Next: wait_process with process "${ref}" waits for its end, a text or a port; write_stdin types into it; kill_process ends it.${rest}`;
 }

@@ -2,7 +2,7 @@ import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { REQUEST_TIMEOUT_MS } from '../limits.ts';
 import { type ArgumentsOf, integer } from '../parameters.ts';
-import { lastLines } from '../text/lines.ts';
+import { countLines, lastLines } from '../text/lines.ts';
 import { collect } from './collect.ts';
 import { cursorOf, START } from './cursor.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
@@ -25,7 +25,7 @@ export const READ_OUTPUT = defineTool({
   title: 'Read the output of a process',
   description:
     'Returns output of a process without waiting, page by page from a cursor, or its last lines. Cursor "0" is the beginning. Output of a process that has ended stays readable for some time.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: false, openWorldHint: false },
   parameters: PARAMETERS,
   required: ['process'],
   summary: null,
@@ -74,11 +74,18 @@ async function readTail(lines: number, args: Arguments, call: Call, info: Info):
     const { output } = collected;
     const end = output.omittedBytes > 0 ? output.tail : output.head;
     const tail = lastLines(end, lines, budgetOf(call, args.max_output_tokens));
-    const kept = { ...output, head: tail, tail: NO_BYTES, omittedBytes: 0, lostBytes: 0 };
+    const isAll = output.omittedBytes === 0 && tail.length === end.length;
+    const rest = isAll ? {} : { lostBytes: 0, isCut: false };
+    const kept = { ...output, head: tail, tail: NO_BYTES, omittedBytes: 0, ...rest };
+    const count = countLines(tail);
     return processAnswer(call, { ref, name, ...collected }, kept, {
       from: START,
       maxTokens: args.max_output_tokens,
-      structured: { more_output: false },
+      ...(!isAll &&
+        count < lines && {
+          event: `Only the last ${count} lines are returned: more do not fit into one answer. read_output with a cursor returns others.`,
+        }),
+      structured: { more_output: false, lines: count },
     });
   });
 }

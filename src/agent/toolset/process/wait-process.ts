@@ -1,6 +1,12 @@
 import { sleep } from '../../../base/abort.ts';
 import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
-import { DEFAULT_WAIT_MS, MAX_WAIT_MS, PORT_POLL_MS } from '../limits.ts';
+import {
+  DEFAULT_WAIT_MS,
+  MAX_WAIT_MS,
+  MIN_REQUEST_TIMEOUT_MS,
+  PORT_POLL_MS,
+  REQUEST_TIMEOUT_MS,
+} from '../limits.ts';
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { OutputMatcher } from '../text/output-matcher.ts';
 import { type Collected, collect } from './collect.ts';
@@ -29,7 +35,7 @@ export const WAIT_PROCESS = defineTool({
   title: 'Wait for a process',
   description:
     'Waits until a process ends, a text is in its output, or it listens on a port, and returns the new output. Says which of them happened, or that the time is up and the process still runs.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: false, openWorldHint: false },
   parameters: PARAMETERS,
   required: ['process'],
   summary: null,
@@ -39,17 +45,19 @@ export const WAIT_PROCESS = defineTool({
 async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
   const { pattern, port } = args;
   const matcher = pattern === undefined ? null : new OutputMatcher(pattern, args.regex ?? false);
-  const info = await findProcess(call, args.process);
+  const waitMs = args.timeout_ms ?? DEFAULT_WAIT_MS;
+  const timeoutMs = Math.min(REQUEST_TIMEOUT_MS, Math.max(waitMs, MIN_REQUEST_TIMEOUT_MS));
+  const info = await findProcess(call, args.process, timeoutMs);
   const { ref, name } = info;
   const from = startOf(call, ref, args.cursor);
   const afterSeq = matcher !== null && args.cursor === undefined ? 0 : from.seq;
-  return withAttached(call, info, { afterSeq }, async (process) => {
+  return withAttached(call, info, { afterSeq, timeoutMs }, async (process) => {
     const listens = port === undefined ? null : new PortWait(call, ref, port);
     let isEarlier = false;
     try {
       const collected = await collect(process, info, call, {
         from,
-        waitMs: args.timeout_ms ?? DEFAULT_WAIT_MS,
+        waitMs,
         ...(matcher !== null && {
           onOutput: ({ seq, stream, bytes }) => {
             isEarlier = matcher.push(stream, bytes) && seq <= from.seq;
@@ -64,9 +72,10 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
         from,
         maxTokens: args.max_output_tokens,
         isCancelled: happened === 'cancelled',
-        ...(happened !== 'cancelled' && {
-          event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
-        }),
+        ...(happened !== 'cancelled' &&
+          happened !== 'disconnected' && {
+            event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+          }),
         structured: {
           happened,
           ...(matcher?.found != null && { matched: matcher.found.slice(0, MAX_SHOWN), earlier: isEarlier }),
@@ -78,17 +87,18 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
   });
 }
 
-type Happened = 'exit' | 'pattern' | 'port' | 'timeout' | 'cancelled';
+type Happened = 'exit' | 'pattern' | 'port' | 'timeout' | 'cancelled' | 'disconnected';
 
-function whatHappened({ end, exitCode }: Collected, matcher: OutputMatcher | null): Happened {
+function whatHappened({ end, exitCode, isUnreachable }: Collected, matcher: OutputMatcher | null): Happened {
   if (matcher?.found != null) return 'pattern';
   if (end === 'stopped') return 'port';
   if (exitCode !== null && end !== 'cancelled') return 'exit';
-  return end === 'cancelled' ? 'cancelled' : 'timeout';
+  if (end === 'cancelled') return 'cancelled';
+  return isUnreachable ? 'disconnected' : 'timeout';
 }
 
 function eventText(
-  happened: Exclude<Happened, 'cancelled'>,
+  happened: Exclude<Happened, 'cancelled' | 'disconnected'>,
   { pattern, port }: Arguments,
   matcher: OutputMatcher | null,
 ): string {

@@ -7,6 +7,7 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { collect } from './collect.ts';
+import { requireConfined } from './confinement.ts';
 import { CURSOR, controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 
@@ -44,6 +45,7 @@ async function writeStdin(args: Arguments, call: Call): Promise<Answer> {
   const { ref, name, tty } = info;
   const from = startOf(call, ref, args.cursor);
   const isTyped = chars !== '' && info.state === 'running';
+  if (isTyped) await requireConfined(call, info);
   if (isTyped && !tty) await interrupt(call, ref, chars);
   const drive = isTyped && tty;
   return withAttached(call, info, { afterSeq: from.seq, drive }, async (process) => {

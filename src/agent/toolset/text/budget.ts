@@ -23,15 +23,15 @@ export function modelOutput(
   omittedBytes: number,
   budgetBytes: number,
 ): ModelOutput {
-  if (isBinary(head)) {
+  if (isBinary(head) && !isTextWithNul(head)) {
     return {
       text: describeBinary(head, head.length + omittedBytes + tail.length),
       omittedBytes: 0,
       isBinary: true,
     };
   }
-  const first = plainText(decode(head));
-  const last = tail.length === 0 ? '' : plainText(decode(tail));
+  const first = shownText(head);
+  const last = tail.length === 0 ? '' : shownText(tail);
   const { text, omittedBytes: cut } = headAndTail(first, last, omittedBytes, budgetBytes);
   return { text, omittedBytes: cut, isBinary: false };
 }
@@ -44,12 +44,29 @@ export function isBinary(bytes: Uint8Array): boolean {
   return invalid > 8 && invalid * 10 > sample.length;
 }
 
+/** Whether bytes are text except for some NUL, such as the output of `find -print0`. */
+function isTextWithNul(bytes: Uint8Array): boolean {
+  const sample = bytes.subarray(0, BINARY_SAMPLE_BYTES);
+  const others = sample.filter((byte) => byte !== 0);
+  return (sample.length - others.length) * 4 <= sample.length && !isBinary(others) && kindOf(sample) === null;
+}
+
+/** NUL is shown as an escape. */
+function shownText(bytes: Uint8Array): string {
+  return plainText(decode(bytes).replaceAll('\0', '\\0'));
+}
+
+function kindOf(bytes: Uint8Array): string | null {
+  const start = Buffer.from(bytes.subarray(0, 16)).toString('hex');
+  return SIGNATURES.find(({ hex }) => start.startsWith(hex))?.kind ?? null;
+}
+
 /** Describes bytes that are not text. */
 export function describeBinary(bytes: Uint8Array, size: number): string {
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(16, bytes.length)).toString('hex');
-  const kind = SIGNATURES.find(({ hex }) => start.startsWith(hex))?.kind;
+  const kind = kindOf(bytes);
   const shown = start.match(/../g)?.join(' ') ?? '';
-  return `[binary data${kind === undefined ? '' : `, ${kind}`}: ${size} bytes that begin with ${shown}]`;
+  return `[binary data${kind === null ? '' : `, ${kind}`}: ${size} bytes that begin with ${shown}]`;
 }
 
 /** The first and last lines of a text that fit the budget, and a line that says how much is missing between them. */

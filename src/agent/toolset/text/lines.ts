@@ -35,3 +35,10 @@ export function lastLines(bytes: Uint8Array, lines: number, maxBytes: number): U
   while (start < bytes.length && isContinuation(bytes[start]!)) start++;
   return bytes.subarray(start);
 }
+
+/** How many lines a text has. The last one needs no line break. */
+export function countLines(bytes: Uint8Array): number {
+  let count = bytes.length > 0 && bytes.at(-1) !== NEWLINE ? 1 : 0;
+  for (let index = bytes.indexOf(NEWLINE); index >= 0; index = bytes.indexOf(NEWLINE, index + 1)) count++;
+  return count;
+}
