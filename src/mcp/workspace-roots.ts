@@ -10,8 +10,9 @@ export class NoWorkspaceError extends Error {
 
 /**
  * Chooses the workspace on this machine: the roots that the client names, else those of the user, else the directory in which the
- * server was started. With `confineRoots` roots of the client count only within the others. `own` are the roots of the user. Throws
- * NoWorkspaceError when only the root directory is left, because a sandbox that may write everything is none.
+ * server was started. With `confineRoots` roots of the client count only within the others. `own` are the roots of the user, without
+ * links. The result has none either. Throws NoWorkspaceError when only the root directory is left, because a sandbox that may write
+ * everything is none, and when a directory has been replaced by a link.
  */
 export function chooseRoots(
   clientRoots: readonly string[],
@@ -24,6 +25,7 @@ export function chooseRoots(
   }: Pick<McpOptions, 'directory' | 'confineRoots' | 'sandbox' | 'log'>,
 ): readonly string[] {
   const fallback = own.length > 0 ? own : [directory];
+  if (sandbox !== 'off') for (const path of fallback) requireUnchanged(path);
   const named = clientRoots.slice(0, MAX_CLIENT_ROOTS).flatMap((uri) => nativeDirectory(uri));
   const confined = confineRoots || own.length > 0;
   const allowed = named.filter((path) => !confined || fallback.some((root) => isWithin(path, root)));
@@ -39,22 +41,34 @@ export function chooseRoots(
   return fallback;
 }
 
-/** The directory of a `file:` URI; nothing for one that does not exist here. */
+/** Another session may have moved the directory and put a link in its place. */
+function requireUnchanged(path: string): void {
+  let real: string;
+  try {
+    real = realpathSync(path);
+  } catch {
+    return; // A directory that does not exist grants nothing.
+  }
+  if (real === path) return;
+  throw new NoWorkspaceError(
+    `The workspace ${path} leads elsewhere now: to ${real}. Nothing was done. Tell the user, who can restore the directory, or restart exec-server mcp.`,
+  );
+}
+
+/**
+ * The directory of a `file:` URI, without links: one within a root may lead anywhere, and change later. Nothing for one that does not
+ * exist here, and for the root directory, which no client may choose.
+ */
 function nativeDirectory(uri: string): string[] {
   try {
-    const path = fileURLToPath(uri);
-    return statSync(path).isDirectory() ? [path] : [];
+    const path = realpathSync(fileURLToPath(uri));
+    return path !== '/' && statSync(path).isDirectory() ? [path] : [];
   } catch {
     return [];
   }
 }
 
-/** Follows links, because a link within a root may lead anywhere. */
+/** Both paths are without links. */
 function isWithin(path: string, root: string): boolean {
-  try {
-    const [real, above] = [realpathSync(path), realpathSync(root)];
-    return real === above || above === '/' || real.startsWith(`${above}/`);
-  } catch {
-    return false;
-  }
+  return path === root || root === '/' || path.startsWith(`${root}/`);
 }

@@ -1,6 +1,18 @@
-import { existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAgentTools } from '../../src/agent/toolset/index.ts';
 import { connectMcp, type McpClient } from '../support/mcp-client.ts';
 import { McpFixture } from '../support/mcp-server.ts';
 
@@ -37,6 +49,85 @@ describe('workspace-write', () => {
       const refused = await client.call('write_file', { path: file, content: 'x' });
       expect(refused.isError).toBe(true);
       expect(existsSync(file)).toBe(false);
+    }));
+
+  test('keeps the settings of editors and agents, and lets none be added', () =>
+    using({ sandbox: 'workspace-write' }, {}, async (client, { root }) => {
+      const settings = join(root, '.mcp.json');
+      writeFileSync(settings, '{}');
+      const cmd =
+        'echo x >.mcp.json; mv .mcp.json moved; mkdir -p .claude/x .cursor/x .vscode/x; touch done; ls';
+      expect((await client.call('exec_command', { cmd, login: false })).text).toContain('done');
+      expect((await client.call('write_file', { path: '.mcp.json', content: 'x' })).isError).toBe(true);
+      expect((await client.call('write_file', { path: '.vscode/tasks.json', content: 'x' })).isError).toBe(
+        true,
+      );
+      expect(readFileSync(settings, 'utf8')).toBe('{}');
+      expect(readdirSync(root).sort()).toEqual(['.mcp.json', 'done']);
+    }));
+
+  test('is refused when a root was replaced by a link', () =>
+    using({ sandbox: 'workspace-write' }, {}, async (client, { root, options }) => {
+      const sub = join(root, 'sub');
+      mkdirSync(sub);
+      const { environment } = options.environments[0]!;
+      const tools = createAgentTools({
+        environments: [{ name: 'remote', environment, roots: [sub] }],
+        sandbox: 'workspace-write',
+      });
+      expect(await tools.call('write_file', { path: 'file', content: 'x' })).toMatchObject({
+        isError: false,
+      });
+      renameSync(sub, `${sub}-moved`);
+      symlinkSync(outside, sub);
+      const later = createAgentTools({
+        environments: [{ name: 'remote', environment, roots: [sub] }],
+        sandbox: 'workspace-write',
+      });
+      for (const each of [tools, later]) {
+        const wrote = await each.call('write_file', { path: 'file', content: 'x' });
+        expect(wrote).toMatchObject({ isError: true, text: expect.stringContaining('leads elsewhere now') });
+        expect((await each.call('exec_command', { cmd: 'touch ran', login: false })).isError).toBe(true);
+      }
+      expect(readdirSync(outside)).toEqual([]);
+      expect((await client.call('list_directory', {})).isError).toBe(false);
+    }));
+
+  test('names a root by the link that the user gave', () =>
+    using({ sandbox: 'workspace-write' }, {}, async (_client, { root, options }) => {
+      const link = join(outside, 'link');
+      symlinkSync(root, link);
+      const { environment } = options.environments[0]!;
+      const tools = createAgentTools({
+        environments: [{ name: 'remote', environment, roots: [link] }],
+        sandbox: 'workspace-write',
+      });
+      const wrote = await tools.call('write_file', { path: join(link, 'file'), content: 'x' });
+      expect(wrote.isError).toBe(false);
+      expect(existsSync(join(root, 'file'))).toBe(true);
+      rmSync(link);
+    }));
+
+  test('takes no environment whose server runs in / without a root', () =>
+    using({}, {}, async (_client, { root, options }) => {
+      const { environment } = options.environments[0]!;
+      const { backend, processes, files } = environment;
+      const info = async () => ({ ...(await environment.info()), cwd: 'file:///' });
+      const inRoot = { backend, processes, files, info };
+      const toolsWith = (roots: readonly string[], sandbox: 'workspace-write' | 'off') =>
+        createAgentTools({ environments: [{ name: 'far', environment: inRoot, roots }], sandbox });
+      const path = join(root, 'file');
+      const implicit = toolsWith([], 'workspace-write');
+      const wrote = await implicit.call('write_file', { path, content: 'x' });
+      expect(wrote).toMatchObject({ isError: true, text: expect.stringContaining('--root far:/DIR') });
+      expect((await implicit.call('exec_command', { cmd: `touch ${path}`, login: false })).isError).toBe(
+        true,
+      );
+      expect(existsSync(path)).toBe(false);
+      expect(
+        (await toolsWith(['/'], 'workspace-write').call('write_file', { path, content: 'x' })).isError,
+      ).toBe(false);
+      expect((await toolsWith([], 'off').call('write_file', { path, content: 'y' })).isError).toBe(false);
     }));
 
   test('is refused where it cannot be enforced, with both ways out', () =>

@@ -67,3 +67,6 @@ export const MAX_MATCH_CHARACTERS = 500;
 
 /** Largest content of a resource. */
 export const MAX_RESOURCE_BYTES = 8 * 1024 * 1024;
+
+/** Roots of an environment whose targets are remembered, so that a change is noticed. */
+export const MAX_PINNED_ROOTS = 1_000;

@@ -7,7 +7,7 @@ import {
   textOfNativePath,
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
-import { PROTECTED_NAMES } from '../policy/normalize.ts';
+import { DIRECTORY_NAMES } from '../policy/normalize.ts';
 import { AccessMap } from './access-map.ts';
 import type { FileProbe } from './file-probe.ts';
 import type { MissingPath, MountStep, Placeholder } from './mount-plan.ts';
@@ -140,7 +140,7 @@ class Layout {
     const path = resolved.firstMissing!;
     if (this.#access.at(path) !== 'write') return;
     const asDirectory =
-      byName || (access === 'read' && path === resolved.real && PROTECTED_NAMES.includes(lastName(path)));
+      byName || (access === 'read' && path === resolved.real && DIRECTORY_NAMES.includes(lastName(path)));
     if (this.#purpose === 'files') {
       this.#missing.push({ path: resolved.real, access, byName: asDirectory });
     } else if (await this.#probe.mayCreateIn(parentPath(path))) {

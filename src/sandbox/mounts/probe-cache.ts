@@ -2,7 +2,7 @@ import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode } from '../../files/errors.ts';
 import { lastName, type NativePath, parentPath } from '../../files/native-path.ts';
 import { MAX_CACHED_PROBES, PROBE_CONCURRENCY } from '../limits.ts';
-import { PROTECTED_NAMES } from '../policy/normalize.ts';
+import { DIRECTORY_NAMES } from '../policy/normalize.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 import type { KernelMount } from './kernel-mounts.ts';
 import { isPlaceholderMode } from './mount-plan.ts';
@@ -123,5 +123,5 @@ function identityOf(facts: FileFacts | 'unreachable' | null): string {
 /** A program can give this mode to any entry that it may write. The check for emptiness keeps such an entry protected. */
 function mayBePlaceholder(path: NativePath, { type, mode }: FileFacts): boolean {
   if (!isPlaceholderMode(mode)) return false;
-  return type === 'file' || (type === 'directory' && PROTECTED_NAMES.includes(lastName(path)));
+  return type === 'file' || (type === 'directory' && DIRECTORY_NAMES.includes(lastName(path)));
 }

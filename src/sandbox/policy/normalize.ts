@@ -24,6 +24,9 @@ export interface PolicyHost {
 /** Names directly below a writable root that stay read-only, because tools outside of the sandbox run or trust their content. */
 export const PROTECTED_NAMES: readonly string[] = ['.agents', '.aws', '.codex', '.git'];
 
+/** Names that are directories: a read-only entry for one that does not exist shows an empty directory, and for others an empty file. */
+export const DIRECTORY_NAMES: readonly string[] = [...PROTECTED_NAMES, '.claude', '.cursor', '.vscode'];
+
 /**
  * Normalizes the sandbox of a request. Throws SandboxError when it is contradictory, meant for another platform, or too large to enforce.
  * Throws PathUriError for an invalid path URI.

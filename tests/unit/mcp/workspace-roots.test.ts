@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -62,6 +70,16 @@ test('a link out of a root is not within it, and a directory beside it with the 
   expect(choose([link, `${own()}-other`], [own()])).toEqual([own()]);
 });
 
+test('links of the client are resolved once, and a directory that became a link is refused', () => {
+  const link = join(folder, 'link');
+  symlinkSync(inside, link);
+  expect(choose([link])).toEqual([inside]);
+  renameSync(inside, `${inside}-moved`);
+  symlinkSync(outside, inside);
+  expect(() => choose([], [inside])).toThrow(/leads elsewhere now/);
+  expect(() => choose([], [], { directory: inside })).toThrow(NoWorkspaceError);
+});
+
 test('what is no directory of this machine is left out', () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
@@ -78,5 +96,7 @@ test('the root directory is no implicit workspace, but may be chosen', () => {
   expect(() => choose([], [], started)).toThrow(NoWorkspaceError);
   expect(choose([inside], [], started)).toEqual([inside]);
   expect(choose([], ['/'], started)).toEqual(['/']);
+  expect(choose(['/', inside])).toEqual([inside]);
+  expect(choose(['/'])).toEqual([own()]);
   expect(choose([], [], { ...started, sandbox: 'off' })).toEqual(['/']);
 });

@@ -121,7 +121,7 @@ export function pathFailure(call: Call, { shown, options }: OpenPath, error: unk
       ? "the server's user may not access it"
       : sandbox === 'read-only'
         ? 'the sandbox is read-only'
-        : 'the sandbox does not allow it; .git and similar directories are read-only in it';
+        : 'the sandbox does not allow it; .git, .mcp.json and similar are read-only in it';
   return new ToolFailure(
     `Access to ${shown} is denied: ${why}. Choose another path, or ask the user.`,
     { kind: 'permissionDenied' },
