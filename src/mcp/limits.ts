@@ -13,8 +13,11 @@ export const MAX_LISTED_RESOURCES = 100;
 /** Cancelled calls whose programs the next answer names. */
 export const MAX_CANCELLED_CALLS = 8;
 
-/** Longest question to the user: a command may be very long. */
+/** Characters of a command, or of what is typed, that a question to the user shows. */
 export const MAX_QUESTION_CHARS = 2_000;
+
+/** Characters of a path, or of what is written to a file, that a question to the user shows. */
+export const MAX_EXCERPT_CHARS = 500;
 
 /** Sessions of HTTP clients that speak the 2025 protocol. Each takes about 100 KB. */
 export const MAX_SESSIONS = 128;

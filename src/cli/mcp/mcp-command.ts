@@ -1,7 +1,9 @@
+import { DEFAULT_ENV_POLICY } from '../../agent/launch/program-environment.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { AgentServers } from '../../mcp/agent-server.ts';
 import type { McpEnvironment, McpOptions } from '../../mcp/options.ts';
 import { createLogger, type Logger } from '../../observability/log.ts';
+import { childEnvironment } from '../../process/env-policy.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
@@ -79,6 +81,8 @@ async function openEnvironments(
       environment,
       isLocal: environment.id === LOCAL,
       roots: roots[index]!,
+      // The private server has the variables of the command that happened to start it, perhaps in another project.
+      ...(environment.id === LOCAL && { env: programVariables(host.env) }),
     }),
   );
   const options: McpOptions = {
@@ -91,6 +95,11 @@ async function openEnvironments(
     log,
   };
   return { options, dispose: () => Promise.all(opened.map((environment) => environment.dispose())) };
+}
+
+/** The variables of this command that a program of a server inherits. */
+function programVariables(env: NodeJS.ProcessEnv): Readonly<Record<string, string>> {
+  return childEnvironment({ env: {}, policy: DEFAULT_ENV_POLICY, metadata: null }, env);
 }
 
 async function targetsOf(flags: Flags, host: Host, directory: string) {
