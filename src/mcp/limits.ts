@@ -1,6 +1,10 @@
 /** Largest message of a client on stdio, and largest body of a request: a file that `write_file` writes, in JSON. */
 export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
+/** Of a message that is too long: bytes of a member that are read for its id, and members. */
+export const MAX_MEMBER_BYTES = 1024;
+export const MAX_MEMBERS = 16;
+
 /** How long a client may take to name its roots. Programs answer immediately; a call must not wait for one that never does. */
 export const ROOTS_TIMEOUT_MS = 5_000;
 
