@@ -21,6 +21,7 @@ import {
   type ResourceContent,
   type ToolResult,
 } from '../agent/toolset/index.ts';
+import type { Workspaces } from './instructions.ts';
 import { MAX_CANCELLED_CALLS, ROOTS_TIMEOUT_MS } from './limits.ts';
 import type { McpOptions } from './options.ts';
 import { questionText } from './question.ts';
@@ -40,8 +41,7 @@ export class ClientConnection {
   readonly #decisions = new Map<string, ApprovalDecision>();
   /** What calls need to know from the user, by the id of the call. */
   readonly #questions = new Map<string, ApprovalRequest>();
-  /** Where relative paths begin, by the name of the environment. None for its default directory. */
-  readonly #directories = new Map<string, string>();
+  readonly #workspaces = new Map<string, readonly string[]>();
   /** What became of calls that the client has cancelled, for the next answer. */
   readonly #cancelled: string[] = [];
   /** Null until the client has named its roots, and after it has changed them. */
@@ -64,8 +64,13 @@ export class ClientConnection {
       ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
     });
     for (const { name, roots } of environments) {
-      if (roots[0] !== undefined) this.#directories.set(name, roots[0]);
+      if (roots.length > 0) this.#workspaces.set(name, roots);
     }
+  }
+
+  /** The roots in use, by the name of the environment. None before the client has named them, and for the default directory. */
+  get workspaces(): Workspaces {
+    return this.#workspaces;
   }
 
   /** The client has changed its roots. The next call asks for them. */
@@ -125,7 +130,7 @@ export class ClientConnection {
       const question = this.#questions.get(callId);
       if (question !== undefined && !signal.aborted) {
         if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
-        const directory = this.#directories.get(question.environment) ?? null;
+        const directory = this.#workspaces.get(question.environment)?.[0] ?? null;
         return inputRequired({ inputRequests: { [questionId]: questionFor(question, directory) } });
       }
       this.#resources.add(result.resources);
@@ -222,7 +227,7 @@ export class ClientConnection {
       if (!isLocal) continue;
       const chosen = chooseRoots(uris, roots, this.#options);
       this.tools.setRoots(chosen, name);
-      this.#directories.set(name, chosen[0]!);
+      this.#workspaces.set(name, chosen);
     }
   }
 

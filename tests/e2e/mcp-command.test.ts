@@ -82,7 +82,10 @@ describe('exec-server mcp on stdio', () => {
   test('gives programs the variables of its client, not those of the command that started the private server', async () => {
     const cmd = 'echo "<$FOO-$OF_FIRST-$EXEC_SERVER_X>"';
     const outputs: string[] = [];
-    for (const env of [{ FOO: 'first', OF_FIRST: '1' }, { FOO: 'second', EXEC_SERVER_X: '1' }]) {
+    for (const env of [
+      { FOO: 'first', OF_FIRST: '1' },
+      { FOO: 'second', EXEC_SERVER_X: '1' },
+    ]) {
       const client = await connectMcp('2025-11-25', {
         args: ['mcp', '--sandbox', 'off'],
         cwd: user.workspace.path,

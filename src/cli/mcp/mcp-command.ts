@@ -6,7 +6,7 @@ import { createLogger, type Logger } from '../../observability/log.ts';
 import { childEnvironment } from '../../process/env-policy.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
-import { findTarget, LOCAL } from '../environments/target.ts';
+import { findTarget, LOCAL, type Target } from '../environments/target.ts';
 import { targetEnvironment } from '../environments/target-environment.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
@@ -72,7 +72,7 @@ async function openEnvironments(
   log: Logger,
 ): Promise<{ readonly options: McpOptions; dispose(): Promise<unknown> }> {
   const directory = process.cwd();
-  const targets = await targetsOf(flags, host, directory);
+  const targets = await checkedTargets(flags, host, directory);
   const roots = rootsOf(flags.root ?? [], targets, directory);
   const opened = targets.map((target) => targetEnvironment(target, 'exec-server mcp'));
   const environments = opened.map(
@@ -102,7 +102,12 @@ function programVariables(env: NodeJS.ProcessEnv): Readonly<Record<string, strin
   return childEnvironment({ env: {}, policy: DEFAULT_ENV_POLICY, metadata: null }, env);
 }
 
-async function targetsOf(flags: Flags, host: Host, directory: string) {
+/** The environments of -E. Throws UsageError for those that mean nothing. */
+export async function checkedTargets(
+  flags: Pick<Flags, 'environment' | 'token-file'>,
+  host: Pick<Host, 'env'>,
+  directory: string,
+): Promise<readonly Target[]> {
   const names: readonly (string | null)[] = flags.environment ?? [null];
   const tokenFile = flags['token-file'] ?? null;
   if (names.length > 1 && tokenFile !== null) {
@@ -114,7 +119,9 @@ async function targetsOf(flags: Flags, host: Host, directory: string) {
   const sources = { env: host.env, directory };
   const targets = await Promise.all(
     names.map((environment) => findTarget({ environment, tokenFile }, sources)),
-  );
+  ).catch((error: Error) => {
+    throw error instanceof UsageError ? new UsageError(error.message, 'mcp') : error;
+  });
   const twice = targets.find(({ name }, index) => targets.findIndex((other) => other.name === name) < index);
   if (twice !== undefined)
     throw new UsageError(`the environment ${quoteValue(twice.name)} is given twice`, 'mcp');
