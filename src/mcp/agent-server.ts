@@ -10,6 +10,7 @@ import {
 import type { ResourceContent } from '../agent/toolset/index.ts';
 import { VERSION } from '../observability/version.ts';
 import { ClientConnection } from './client-connection.ts';
+import { descriptionFor, instructionsFor } from './instructions.ts';
 import type { McpOptions } from './options.ts';
 import { RecentResources } from './recent-resources.ts';
 
@@ -47,7 +48,7 @@ export class AgentServers {
       { name: 'exec-server', title: 'exec-server', version: VERSION },
       {
         capabilities: { tools: {}, resources: {} },
-        instructions: INSTRUCTIONS,
+        instructions: instructionsFor(this.#options, connection.workspaces),
         jsonSchemaValidator: UNUSED_VALIDATOR,
         cacheHints: { 'tools/list': { ttlMs: LIST_TTL_MS, cacheScope: 'private' } },
       },
@@ -63,12 +64,12 @@ export class AgentServers {
     server.setRequestHandler('tools/list', () => {
       FIRST_SESSION.publish(null);
       return {
-        tools: connection.tools.tools.map(({ name, title, description, parameters, annotations }) => ({
-          name,
-          title,
-          description,
-          inputSchema: parameters as never,
-          annotations: { title, ...annotations },
+        tools: connection.tools.tools.map((tool) => ({
+          name: tool.name,
+          title: tool.title,
+          description: descriptionFor(tool, this.#options, connection.workspaces),
+          inputSchema: tool.parameters as never,
+          annotations: { title: tool.title, ...tool.annotations },
         })),
       };
     });
@@ -119,12 +120,6 @@ const TEMPLATES = [
 
 /** The list of tools depends on the flags of the program alone. */
 const LIST_TTL_MS = 60 * 60_000;
-
-const INSTRUCTIONS = `\
-Runs programs and works with files. Programs keep running when a call ends, is cancelled or the client disconnects: exec_command returns \
-a process reference, and wait_process, read_output, write_stdin and kill_process continue with it, also in a later session \
-(list_processes finds it). Output stays readable after the exit; read_output continues at a cursor. Use wait_process instead of \
-repeated calls of read_output.`;
 
 /** Approvals have no form to validate. The SDK would load a validator for JSON Schema instead. */
 const UNUSED_VALIDATOR: jsonSchemaValidator = {

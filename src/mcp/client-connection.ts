@@ -21,8 +21,10 @@ import {
   type ResourceContent,
   type ToolResult,
 } from '../agent/toolset/index.ts';
-import { MAX_CANCELLED_CALLS, MAX_QUESTION_CHARS, ROOTS_TIMEOUT_MS } from './limits.ts';
+import type { Workspaces } from './instructions.ts';
+import { MAX_CANCELLED_CALLS, ROOTS_TIMEOUT_MS } from './limits.ts';
 import type { McpOptions } from './options.ts';
+import { questionText } from './question.ts';
 import type { RecentResources } from './recent-resources.ts';
 import { chooseRoots, NoWorkspaceError } from './workspace-roots.ts';
 
@@ -39,6 +41,7 @@ export class ClientConnection {
   readonly #decisions = new Map<string, ApprovalDecision>();
   /** What calls need to know from the user, by the id of the call. */
   readonly #questions = new Map<string, ApprovalRequest>();
+  readonly #workspaces = new Map<string, readonly string[]>();
   /** What became of calls that the client has cancelled, for the next answer. */
   readonly #cancelled: string[] = [];
   /** Null until the client has named its roots, and after it has changed them. */
@@ -50,11 +53,24 @@ export class ClientConnection {
     this.#rootsPolicy = rootsPolicy;
     const { environments, readOnly, sandbox, ask } = options;
     this.tools = createAgentTools({
-      environments: environments.map(({ name, environment, roots }) => ({ name, environment, roots })),
+      environments: environments.map(({ name, environment, roots, env }) => ({
+        name,
+        environment,
+        roots,
+        ...(env && { env }),
+      })),
       readOnly,
       sandbox,
       ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
     });
+    for (const { name, roots } of environments) {
+      if (roots.length > 0) this.#workspaces.set(name, roots);
+    }
+  }
+
+  /** The roots in use, by the name of the environment. None before the client has named them, and for the default directory. */
+  get workspaces(): Workspaces {
+    return this.#workspaces;
   }
 
   /** The client has changed its roots. The next call asks for them. */
@@ -114,7 +130,8 @@ export class ClientConnection {
       const question = this.#questions.get(callId);
       if (question !== undefined && !signal.aborted) {
         if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
-        return inputRequired({ inputRequests: { [questionId]: questionFor(question) } });
+        const directory = this.#workspaces.get(question.environment)?.[0] ?? null;
+        return inputRequired({ inputRequests: { [questionId]: questionFor(question, directory) } });
       }
       this.#resources.add(result.resources);
       if (!signal.aborted) return this.#answer(result);
@@ -207,7 +224,10 @@ export class ClientConnection {
 
   #setRoots(uris: readonly string[]): void {
     for (const { name, isLocal, roots } of this.#options.environments) {
-      if (isLocal) this.tools.setRoots(chooseRoots(uris, roots, this.#options), name);
+      if (!isLocal) continue;
+      const chosen = chooseRoots(uris, roots, this.#options);
+      this.tools.setRoots(chosen, name);
+      this.#workspaces.set(name, chosen);
     }
   }
 
@@ -252,10 +272,9 @@ function questionIdOf(name: string, args: unknown): string {
     .slice(0, 32)}`;
 }
 
-function questionFor({ title, environment, summary }: ApprovalRequest): InputRequest {
-  const what = summary.length > MAX_QUESTION_CHARS ? `${summary.slice(0, MAX_QUESTION_CHARS)}…` : summary;
+function questionFor(request: ApprovalRequest, directory: string | null): InputRequest {
   return inputRequired.elicit({
-    message: `${title} (${environment}): ${what}`,
+    message: questionText(request, directory),
     requestedSchema: { type: 'object', properties: {} },
   });
 }

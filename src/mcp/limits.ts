@@ -1,6 +1,10 @@
 /** Largest message of a client on stdio, and largest body of a request: a file that `write_file` writes, in JSON. */
 export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
+/** Of a message that is too long: bytes of a member that are read for its id, and members. */
+export const MAX_MEMBER_BYTES = 1024;
+export const MAX_MEMBERS = 16;
+
 /** How long a client may take to name its roots. Programs answer immediately; a call must not wait for one that never does. */
 export const ROOTS_TIMEOUT_MS = 5_000;
 
@@ -13,8 +17,11 @@ export const MAX_LISTED_RESOURCES = 100;
 /** Cancelled calls whose programs the next answer names. */
 export const MAX_CANCELLED_CALLS = 8;
 
-/** Longest question to the user: a command may be very long. */
+/** Characters of a command, or of what is typed, that a question to the user shows. */
 export const MAX_QUESTION_CHARS = 2_000;
+
+/** Characters of a path, or of what is written to a file, that a question to the user shows. */
+export const MAX_EXCERPT_CHARS = 500;
 
 /** Sessions of HTTP clients that speak the 2025 protocol. Each takes about 100 KB. */
 export const MAX_SESSIONS = 128;

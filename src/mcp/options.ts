@@ -9,6 +9,8 @@ export interface McpEnvironment {
   readonly isLocal: boolean;
   /** The roots that the user has given: absolute native paths of the environment. Empty for none. */
   readonly roots: readonly string[];
+  /** The variables of programs, instead of those of the environment's server. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** What the MCP server offers to all its clients. */

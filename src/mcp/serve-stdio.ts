@@ -1,13 +1,14 @@
-import { type Readable, Transform, type Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
+import { ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
-import { LineSplitter } from '../base/line-splitter.ts';
 import type { Logger } from '../observability/log.ts';
 import type { AgentServers } from './agent-server.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
+import { messageLines } from './message-lines.ts';
 
 /** A client on a pair of streams. */
 export interface StdioClient {
-  /** Resolves when the client is gone: its stream has ended, or it has sent what cannot be a message. */
+  /** Resolves when the client is gone: its stream has ended. */
   readonly closed: Promise<void>;
   close(): Promise<void>;
 }
@@ -20,9 +21,13 @@ export function serveMcpStdio(
   log: Logger,
 ): StdioClient {
   const onerror = ({ message }: Error) => log.warn('invalid message of the client', { reason: message });
-  const lines = input.pipe(wholeLines());
+  const lines = input.pipe(
+    messageLines(MAX_MESSAGE_BYTES, ({ id }) => {
+      onerror(new Error(`it has more than ${MAX_MESSAGE_BYTES} bytes`));
+      if (id !== null) output.write(tooLong(id));
+    }),
+  );
   input.once('error', () => lines.end());
-  lines.once('error', onerror);
   const transport = new StdioServerTransport(lines, output, { maxBufferSize: MAX_MESSAGE_BYTES + 1 });
   const connection = servers.connection('ask');
   const handle = serveStdio(() => servers.server(connection), { transport, onerror });
@@ -36,22 +41,8 @@ export function serveMcpStdio(
   return { closed, close: () => handle.close() };
 }
 
-/**
- * Passes on whole lines. The transport of the SDK copies all that it has for each chunk that it gets, which takes seconds for a message
- * of some megabytes.
- */
-function wholeLines(): Transform {
-  const splitter = new LineSplitter(MAX_MESSAGE_BYTES);
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      try {
-        for (const line of splitter.push(chunk)) this.push(Buffer.concat([line, NEWLINE]));
-        done();
-      } catch (error) {
-        done(error as Error);
-      }
-    },
-  });
+/** The answer to a request that was not read. */
+function tooLong(id: string | number): string {
+  const message = `The message has more than ${MAX_MESSAGE_BYTES} bytes and was not read. Send less at a time; a command can write a large file.`;
+  return `${JSON.stringify({ jsonrpc: '2.0', id, error: { code: ProtocolErrorCode.InvalidRequest, message } })}\n`;
 }
-
-const NEWLINE = Buffer.from('\n');

@@ -69,13 +69,32 @@ describe('exec-server mcp on stdio', () => {
     expect(await outcome).toMatchObject({ code: 0, signal: null, stderr: '' });
   });
 
-  test('ends after a message that is too long', async () => {
-    const { child, outcome } = start([], INITIALIZE);
-    child.stdin.on('error', () => {});
-    child.stdin.write(Buffer.alloc(17 * 1024 * 1024, ' '));
-    const { code, stderr } = await outcome;
-    expect(code).toBe(0);
-    expect(stderr).toContain('a line is longer than');
+  test('refuses a message that is too long, and goes on', async () => {
+    const content = 'x'.repeat(17 * 1024 * 1024);
+    const long = call(2, 'write_file', { path: 'a', content });
+    const { child, answer, outcome } = start([], INITIALIZE, long, call(3, 'nothing', {}));
+    expect(await answer(2)).toMatchObject({ error: { message: expect.stringContaining('16777216 bytes') } });
+    await answer(3);
+    child.stdin.end();
+    expect(await outcome).toMatchObject({ code: 0, stderr: expect.stringContaining('16777216 bytes') });
+  });
+
+  test('gives programs the variables of its client, not those of the command that started the private server', async () => {
+    const cmd = 'echo "<$FOO-$OF_FIRST-$EXEC_SERVER_X>"';
+    const outputs: string[] = [];
+    for (const env of [
+      { FOO: 'first', OF_FIRST: '1' },
+      { FOO: 'second', EXEC_SERVER_X: '1' },
+    ]) {
+      const client = await connectMcp('2025-11-25', {
+        args: ['mcp', '--sandbox', 'off'],
+        cwd: user.workspace.path,
+        env: { HOME: user.workspace.path, ...user.env, ...env },
+      });
+      outputs.push((await client.call('exec_command', { cmd, login: false })).text);
+      await client.close();
+    }
+    expect(outputs).toEqual([expect.stringContaining('<first-1->'), expect.stringContaining('<second-->')]);
   });
 });
 

@@ -157,6 +157,8 @@ export interface AgentToolsOptions {
     readonly environment: ToolEnvironment;
     /** The roots of this environment, instead of the common ones. */
     readonly roots?: readonly string[];
+    /** The variables of programs, instead of those of the server. */
+    readonly env?: Readonly<Record<string, string>>;
   }[];
   /** Absolute native paths or `file:` URIs on the environments. Default: the default directory of each environment. */
   readonly roots?: readonly string[];

@@ -10,6 +10,7 @@ import type { ToolEnvironment, ToolSandbox } from './types.ts';
 export interface NamedEnvironment {
   readonly name: string;
   readonly environment: ToolEnvironment;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The roots and the sandbox of the tools. */

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { isObject } from '../../base/is-object.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
@@ -17,12 +17,17 @@ import { withFolderLock } from '../environments/folder-lock.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { MCP_CONFIG_FLAGS } from '../specs/mcp-spec.ts';
-import { sandboxOf } from './mcp-command.ts';
+import { checkedTargets, sandboxOf } from './mcp-command.ts';
+import { absoluteRoot, rootsOf } from './root-flags.ts';
+import { mergeTomlEntry, tomlTable } from './toml-entry.ts';
 
 type Flags = GivenFlags<typeof MCP_CONFIG_FLAGS>;
 
 /** The name of the server in the configuration of a client. */
 const SERVER_NAME = 'exec-server';
+
+/** The table of the server in the configuration of codex. */
+const CODEX_TABLE = ['mcp_servers', SERVER_NAME] as const;
 
 /** How a client starts the server. */
 interface Launch {
@@ -61,8 +66,9 @@ const CLIENTS: Readonly<Record<string, Client>> = {
   codex: {
     title: 'codex',
     file: ({ CODEX_HOME }) => join(CODEX_HOME || join(homedir(), '.codex'), 'config.toml'),
-    snippet: tomlTable,
-    merge: mergeToml,
+    snippet: (launch) => tomlTable(CODEX_TABLE, { ...launch }),
+    merge: (file, text, launch) =>
+      mergeTomlEntry(file, text, CODEX_TABLE, { ...launch }, (own) => refuseUrl(file, own)),
     commandLine: (launch) => `codex mcp add ${SERVER_NAME} -- ${shellWords(launch)}`,
   },
 };
@@ -77,7 +83,7 @@ export async function mcpConfigCommand(argv: readonly string[], host: Host): Pro
     const not = given === undefined ? '' : `, not ${quoteValue(given)}`;
     throw new UsageError(`expected 'config ${Object.keys(CLIENTS).join('|')}'${not}`, 'mcp');
   }
-  const launch = launchOf(flags, host.env);
+  const launch = await launchOf(flags, host);
   const file = client.file(host.env, process.cwd());
   if (flags.write === true) {
     await writeConfig(client, file, launch);
@@ -99,20 +105,29 @@ async function writeConfig(client: Client, file: string, launch: Launch): Promis
   });
 }
 
-/** Repeats the flags of the tools, after a check, so that a client does not fail to start the server because of them. */
-function launchOf(flags: Flags, env: NodeJS.ProcessEnv): Launch {
+/**
+ * Repeats the flags of the tools, after a check, so that a client does not fail to start the server because of them. Paths become
+ * absolute: the client may start the server anywhere.
+ */
+async function launchOf(flags: Flags, host: Host): Promise<Launch> {
   sandboxOf(flags.sandbox);
-  const { environment = [], root = [] } = flags;
+  const directory = process.cwd();
+  const { environment = [], root = [], 'token-file': tokenFile } = flags;
+  const targets = await checkedTargets(flags, host, directory);
+  rootsOf(root, targets, directory);
+  if (tokenFile !== undefined && !existsSync(tokenFile)) {
+    throw new UsageError(`--token-file: there is no file ${quoteValue(tokenFile)}`, 'mcp');
+  }
   const args = [
     'mcp',
     ...environment.flatMap((name) => ['-E', name]),
-    ...(flags['token-file'] === undefined ? [] : ['--token-file', flags['token-file']]),
-    ...root.flatMap((path) => ['--root', path]),
+    ...(tokenFile === undefined ? [] : ['--token-file', resolve(tokenFile)]),
+    ...root.flatMap((path) => ['--root', absoluteRoot(path, targets, directory)]),
     ...(flags.sandbox === undefined ? [] : ['--sandbox', flags.sandbox]),
     ...(flags['read-only'] === true ? ['--read-only'] : []),
     ...(flags.ask === true ? ['--ask'] : []),
   ];
-  const { command, args: first } = programOf(env);
+  const { command, args: first } = programOf(host.env);
   return { command, args: [...first, ...args] };
 }
 
@@ -139,10 +154,19 @@ function jsonClient(title: string, key: string, extra: Readonly<Record<string, s
       const servers = root[key] ?? {};
       if (!isObject(servers))
         throw new RunError(`${file}: ${quoteValue(key)} is not an object; correct it first`);
-      const merged = { ...root, [key]: { ...servers, [SERVER_NAME]: entry(launch) } };
+      const own = servers[SERVER_NAME];
+      refuseUrl(file, own);
+      const changed = { ...(isObject(own) && own), ...entry(launch) };
+      const merged = { ...root, [key]: { ...servers, [SERVER_NAME]: changed } };
       return json(merged, /^([ \t]+)"/m.exec(text)?.[1] ?? '  ');
     },
   };
+}
+
+/** Throws RunError for an entry of a server that is reached by a URL: a client does not accept that beside a command. */
+function refuseUrl(file: string, entry: unknown): void {
+  if (!isObject(entry) || !('url' in entry)) return;
+  throw new RunError(`${file} has an entry ${quoteValue(SERVER_NAME)} with a URL; remove that entry first`);
 }
 
 function parseJson(file: string, text: string): Readonly<Record<string, unknown>> {
@@ -158,62 +182,6 @@ function parseJson(file: string, text: string): Readonly<Record<string, unknown>
 
 function json(value: unknown, indent: string): string {
   return `${JSON.stringify(value, null, indent)}\n`;
-}
-
-function tomlTable({ command, args }: Launch): string {
-  const list = args.map((argument) => JSON.stringify(argument)).join(', ');
-  return `[mcp_servers.${SERVER_NAME}]\ncommand = ${JSON.stringify(command)}\nargs = [${list}]\n`;
-}
-
-/** Replaces the table of the server, or adds it at the end. Everything else keeps its form, and comments stay. */
-async function mergeToml(file: string, text: string, launch: Launch): Promise<string> {
-  const { parse } = await import('smol-toml');
-  let before: Record<string, unknown>;
-  try {
-    before = parse(text);
-  } catch (error) {
-    const [reason] = (error as Error).message.split('\n');
-    throw new RunError(`${file} is not valid TOML (${reason}); correct it first`);
-  }
-  const servers = isObject(before.mcp_servers) ? before.mcp_servers : {};
-  const rest = Object.hasOwn(servers, SERVER_NAME) ? withoutTable(text) : text;
-  const separator = rest === '' || rest.endsWith('\n\n') ? '' : rest.endsWith('\n') ? '\n' : '\n\n';
-  const changed = `${rest}${separator}${tomlTable(launch)}`;
-  const wanted = { ...before, mcp_servers: { ...servers, [SERVER_NAME]: { ...launch } } };
-  if (!sameValues(parseOrNull(parse, changed), wanted)) {
-    throw new RunError(`${file} has an unusual form and cannot be changed safely; edit it by hand`);
-  }
-  return changed;
-}
-
-/** Removes the table of the server, up to the next table that is not part of it. */
-function withoutTable(text: string): string {
-  const header = new RegExp(`^[ \\t]*\\[mcp_servers\\.(?:${SERVER_NAME}|"${SERVER_NAME}")[.\\]]`);
-  const tables = text.split(/^(?=[ \t]*\[)/m);
-  return tables.filter((table) => !header.test(table)).join('');
-}
-
-function parseOrNull(parse: (text: string) => unknown, text: string): unknown {
-  try {
-    return parse(text);
-  } catch {
-    return null;
-  }
-}
-
-/** Whether two values are the same, in whichever order their keys are. */
-function sameValues(a: unknown, b: unknown): boolean {
-  return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isObject(value) || value instanceof Date) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, inner]) => [key, sorted(inner)]),
-  );
 }
 
 /** The command line for a shell. */

@@ -22,7 +22,7 @@ export async function serveOnHttp(
 ): Promise<void> {
   const config = configOf(place, flags);
   const address = addressOf(place, config);
-  refuseUnsafeAccess(config, address);
+  refuseUnsafeAccess({ ...config, listen: `${address.secure ? 'https' : 'http'}://${place}` }, address);
   const revocations = await openRevocations(config);
   const listener = new McpListener(servers, {
     address,

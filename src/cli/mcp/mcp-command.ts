@@ -1,10 +1,12 @@
+import { DEFAULT_ENV_POLICY } from '../../agent/launch/program-environment.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { AgentServers } from '../../mcp/agent-server.ts';
 import type { McpEnvironment, McpOptions } from '../../mcp/options.ts';
 import { createLogger, type Logger } from '../../observability/log.ts';
+import { childEnvironment } from '../../process/env-policy.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
-import { findTarget, LOCAL } from '../environments/target.ts';
+import { findTarget, LOCAL, type Target } from '../environments/target.ts';
 import { targetEnvironment } from '../environments/target-environment.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
@@ -70,7 +72,7 @@ async function openEnvironments(
   log: Logger,
 ): Promise<{ readonly options: McpOptions; dispose(): Promise<unknown> }> {
   const directory = process.cwd();
-  const targets = await targetsOf(flags, host, directory);
+  const targets = await checkedTargets(flags, host, directory);
   const roots = rootsOf(flags.root ?? [], targets, directory);
   const opened = targets.map((target) => targetEnvironment(target, 'exec-server mcp'));
   const environments = opened.map(
@@ -79,6 +81,8 @@ async function openEnvironments(
       environment,
       isLocal: environment.id === LOCAL,
       roots: roots[index]!,
+      // The private server has the variables of the command that happened to start it, perhaps in another project.
+      ...(environment.id === LOCAL && { env: programVariables(host.env) }),
     }),
   );
   const options: McpOptions = {
@@ -93,7 +97,17 @@ async function openEnvironments(
   return { options, dispose: () => Promise.all(opened.map((environment) => environment.dispose())) };
 }
 
-async function targetsOf(flags: Flags, host: Host, directory: string) {
+/** The variables of this command that a program of a server inherits. */
+function programVariables(env: NodeJS.ProcessEnv): Readonly<Record<string, string>> {
+  return childEnvironment({ env: {}, policy: DEFAULT_ENV_POLICY, metadata: null }, env);
+}
+
+/** The environments of -E. Throws UsageError for those that mean nothing. */
+export async function checkedTargets(
+  flags: Pick<Flags, 'environment' | 'token-file'>,
+  host: Pick<Host, 'env'>,
+  directory: string,
+): Promise<readonly Target[]> {
   const names: readonly (string | null)[] = flags.environment ?? [null];
   const tokenFile = flags['token-file'] ?? null;
   if (names.length > 1 && tokenFile !== null) {
@@ -105,7 +119,9 @@ async function targetsOf(flags: Flags, host: Host, directory: string) {
   const sources = { env: host.env, directory };
   const targets = await Promise.all(
     names.map((environment) => findTarget({ environment, tokenFile }, sources)),
-  );
+  ).catch((error: Error) => {
+    throw error instanceof UsageError ? new UsageError(error.message, 'mcp') : error;
+  });
   const twice = targets.find(({ name }, index) => targets.findIndex((other) => other.name === name) < index);
   if (twice !== undefined)
     throw new UsageError(`the environment ${quoteValue(twice.name)} is given twice`, 'mcp');

@@ -30,6 +30,17 @@ export function rootsOf(
   return roots;
 }
 
+/** The flag for a root that means the same in every directory. */
+export function absoluteRoot(
+  text: string,
+  environments: readonly Pick<Target, 'name'>[],
+  directory: string,
+): string {
+  const { environment, path } = parseOperand(text, 'mcp');
+  const hasLocal = environments.some(({ name }) => name === LOCAL);
+  return hasLocal && (environment === null || environment === LOCAL) ? resolve(directory, path) : text;
+}
+
 function localRoot(text: string, path: string, directory: string): string {
   try {
     const real = realpathSync(resolve(directory, path));

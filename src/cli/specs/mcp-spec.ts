@@ -121,7 +121,8 @@ export const MCP_CONFIG_FLAGS = {
   write: {
     type: 'boolean',
     group: 'Configuration of a client',
-    description: 'Add the server to the file of the client. Other entries stay as they are.',
+    description:
+      'Add the server to the file of the client, or change the command of its entry. Everything else stays.',
   },
   help: HELP,
 } as const satisfies FlagSpecs;
@@ -144,7 +145,8 @@ config prints what to add to the configuration of a client, with the flags that 
   flags: { ...MCP_FLAGS, ...MCP_CONFIG_FLAGS },
   notes: {
     Sandbox: `\
-With workspace-write, programs and file tools may change the roots and temporary directories only. Where the server of an environment \
+With workspace-write, programs may change the roots and temporary directories, file tools the roots only. .git in a root is read-only, and \
+programs have no network. Where the server of an environment \
 cannot enforce a sandbox, each call is refused: 'exec-server doctor' there says why, and --sandbox off does without.`,
   },
   examples: [

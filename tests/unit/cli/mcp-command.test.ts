@@ -18,7 +18,7 @@ test.each<[readonly string[], RegExp]>([
   [['--sandbox', 'some'], /--sandbox: 'some' is not one of read-only, workspace-write, off/],
   [['--ws-auth', 'capability-token'], /--ws-auth needs --http/],
   [['--http', 'localhost'], /--http: 'localhost' is not IP:PORT/],
-  [['--http', '0.0.0.0:0'], /can be reached from other machines.*--ws-auth/],
+  [['--http', '0.0.0.0:0'], /^http:\/\/0\.0\.0\.0:0 can be reached from other machines.*--ws-auth/],
   [['--http', '127.0.0.1:0', '--tls-cert', 'x'], /--tls-key/],
   [['--http', '127.0.0.1:0', '--ws-auth', 'some'], /--ws-auth/],
   [['-E', 'local', '-E', 'local'], /'local' is given twice/],

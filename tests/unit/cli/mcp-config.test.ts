@@ -70,10 +70,21 @@ describe.each(JSON_CLIENTS)('the configuration of $name', ({ name, file, key, en
     expect(readdirSync(dirname(path())).filter((found) => found.endsWith('.tmp'))).toEqual([]);
   });
 
+  test('keeps what the user has added to the entry', async () => {
+    mkdirSync(dirname(path()), { recursive: true });
+    const own = { env: { A: 'b' }, ...entry, command: 'old', disabled: true };
+    writeFileSync(path(), JSON.stringify({ [key]: { 'exec-server': own, other: {} } }));
+    await config(name, '--write');
+    expect(JSON.parse(readFileSync(path(), 'utf8'))).toEqual({
+      [key]: { 'exec-server': { ...own, ...entry }, other: {} },
+    });
+  });
+
   test.each([
     ['comments', '{ // comment\n}'],
     ['a list', '[]'],
     ['a text in place of the servers', JSON.stringify({ [key]: 'none' })],
+    ['a URL of the server', JSON.stringify({ [key]: { 'exec-server': { url: 'http://a/mcp' } } })],
   ])('is not written to a file with %s', async (_, content) => {
     mkdirSync(dirname(path()), { recursive: true });
     writeFileSync(path(), content);
@@ -86,7 +97,7 @@ describe('the configuration of codex', () => {
   const path = () => join(folder, '.codex/config.toml');
 
   test('is printed with the flags of the tools', async () => {
-    const flags = ['-E', 'gpu', '--root', '/srv', '--sandbox', 'off', '--read-only', '--ask'];
+    const flags = ['-E', 'ws://127.0.0.1:9', '--root', '/srv', '--sandbox', 'off', '--read-only', '--ask'];
     const { text, details } = await config('codex', ...flags);
     const args = [OWN, 'mcp', ...flags];
     expect(parse(text)).toEqual({ mcp_servers: { 'exec-server': { ...LAUNCH, args } } });
@@ -96,19 +107,45 @@ describe('the configuration of codex', () => {
 
   test('is written to the file, whose other parts stay as they are', async () => {
     mkdirSync(dirname(path()));
-    const before = '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y"\n';
-    const after = '[profiles.a]\nmodel = "z" # keep\n';
-    writeFileSync(
-      path(),
-      `${before}\n[mcp_servers.exec-server]\ncommand = "old"\n\n[mcp_servers.exec-server.env]\nA = "b"\n\n${after}`,
-    );
+    const content = (command: string, args: string) => `\
+# mine
+model = "x"
+
+[mcp_servers.exec-server] # the tools
+# slow
+startup_timeout_sec = 5
+${command} # was "node" #1
+${args}
+enabled = true
+
+[mcp_servers.exec-server.env]
+A = "b"
+
+# about other
+[mcp_servers.other]
+command = "y"
+`;
+    writeFileSync(path(), content('command = "o#ld"', 'args = [\n  "a", # first\n  "b",\n]'));
     expect((await config('codex', '--write')).details).toContain(path());
-    const once = readFileSync(path(), 'utf8');
-    expect(once).toContain(before);
-    expect(once).toContain(after);
-    expect(parse(once)).toMatchObject({ mcp_servers: { 'exec-server': LAUNCH } });
+    const { command, args } = LAUNCH;
+    const expected = content(`command = ${JSON.stringify(command)}`, `args = ["${args.join('", "')}"]`);
+    expect(readFileSync(path(), 'utf8')).toBe(expected);
     await config('codex', '--write');
-    expect(readFileSync(path(), 'utf8')).toBe(once);
+    expect(readFileSync(path(), 'utf8')).toBe(expected);
+  });
+
+  test('is added to a table without a command, and at the end of a file without the table', async () => {
+    mkdirSync(dirname(path()));
+    writeFileSync(path(), '[mcp_servers."exec-server"]');
+    await config('codex', '--write');
+    expect(parse(readFileSync(path(), 'utf8'))).toEqual({ mcp_servers: { 'exec-server': LAUNCH } });
+    writeFileSync(path(), '# mine\n[mcp_servers.exec-server.env]\nA = "b"');
+    await config('codex', '--write');
+    const text = readFileSync(path(), 'utf8');
+    expect(text).toMatch(
+      /^# mine\n\[mcp_servers\.exec-server\.env\]\nA = "b"\n\n\[mcp_servers\.exec-server\]\n/,
+    );
+    expect(parse(text)).toEqual({ mcp_servers: { 'exec-server': { ...LAUNCH, env: { A: 'b' } } } });
   });
 
   test('is written to a new file, and through a link', async () => {
@@ -122,6 +159,7 @@ describe('the configuration of codex', () => {
 
   test.each([
     ['that is not TOML', 'model = \n', /not valid TOML/],
+    ['with a URL of the server', '[mcp_servers.exec-server]\nurl = "http://a/mcp"\n', /with a URL/],
     ['in an unusual form', 'mcp_servers = { exec-server = { command = "x" } }\n', /edit it by hand/],
   ])('is not written to a file %s', async (_, content, expected) => {
     mkdirSync(dirname(path()));
@@ -131,9 +169,29 @@ describe('the configuration of codex', () => {
   });
 });
 
-test.each([[[]], [['emacs']], [['claude', 'cursor']], [['claude', '--sandbox', 'x']]])(
-  'refuses %j',
-  async (args) => {
-    await expect(config(...args)).rejects.toBeInstanceOf(UsageError);
-  },
-);
+test('paths become absolute', async () => {
+  mkdirSync('src');
+  writeFileSync('tok', 'secret');
+  const url = 'ws://127.0.0.1:9';
+  const { text } = await config('cursor', '-E', 'local', '-E', url, '--root', 'src', '--root', `${url}:/srv`);
+  const { args } = JSON.parse(text).mcpServers['exec-server'];
+  expect(args.slice(6)).toEqual(['--root', join(folder, 'src'), '--root', `${url}:/srv`]);
+  const withToken = await config('cursor', '-E', url, '--token-file', './tok');
+  expect(withToken.text).toContain(JSON.stringify(join(folder, 'tok')));
+});
+
+test.each([
+  [[]],
+  [['emacs']],
+  [['claude', 'cursor']],
+  [['claude', '--sandbox', 'x']],
+  [['claude', '--root', 'missing']],
+  [['claude', '-E', 'nowhere']],
+  [['claude', '-E', 'ws://127.0.0.1:9', '--root', 'relative']],
+  [['claude', '-E', 'ws://127.0.0.1:9', '--token-file', 'missing']],
+])('refuses %j', async (args) => {
+  const refusal: unknown = await config(...args, '--write').catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(UsageError);
+  expect(refusal).toMatchObject({ command: 'mcp' });
+  expect(readdirSync(folder)).toEqual([]);
+});

@@ -104,7 +104,9 @@ async function start(
       `tool-${crypto.randomUUID()}`,
       sandbox,
       { callId },
-      { envPolicy: DEFAULT_ENV_POLICY, env: {} },
+      target.env === undefined
+        ? { envPolicy: DEFAULT_ENV_POLICY, env: {} }
+        : { envPolicy: { ...DEFAULT_ENV_POLICY, inherit: 'none' }, env: target.env },
     ),
     ...(args.name !== undefined && { name: args.name }),
     ...(args.timeout !== undefined && { limits: { wallMs: args.timeout * 1000 } }),
