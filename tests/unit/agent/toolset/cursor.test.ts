@@ -5,7 +5,12 @@ import { collect, type KnownState } from '../../../../src/agent/toolset/process/
 import { cursorOf, positionOf, START } from '../../../../src/agent/toolset/process/cursor.ts';
 import type { ExecProcess, OutputStream, ProcessEvent } from '../../../../src/environment/index.ts';
 
-const CALL = { signal: new AbortController().signal, onProgress: undefined, startedAt: 0 } as unknown as Call;
+const CALL = {
+  target: { name: 'box', environment: {} },
+  signal: new AbortController().signal,
+  onProgress: undefined,
+  startedAt: 0,
+} as unknown as Call;
 
 const REF = 'k3f9a2b7';
 

@@ -51,6 +51,7 @@ describe('client.processes', () => {
       nextSeq: 1,
       attached: [],
       recording: null,
+      sandbox: null,
     };
     expect(await client.processes.list()).toEqual([
       {
