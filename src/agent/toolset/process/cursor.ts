@@ -15,7 +15,7 @@ export const START: Position = { seq: 0, bytes: 0, offset: 0, length: 0 };
 
 /** The position as a text for a model. It begins with some characters of the reference of the process, unless it is the beginning. */
 export function cursorOf({ seq, bytes, offset, length }: Position, ref: string): string {
-  if (seq === 0 && offset === 0) return '0';
+  if (seq === 0 && bytes === 0 && offset === 0) return '0';
   const start = `${markOf(ref)}-${seq}`;
   if (offset === 0) return bytes === null ? start : `${start}.${bytes}`;
   return `${start}.${bytes ?? UNKNOWN}.${offset}.${length}`;
@@ -32,8 +32,8 @@ export function positionOf(cursor: string, ref: string): Position {
   };
   const isInside = position.offset === 0 || position.offset < position.length;
   if (seq !== undefined && isInside && (position.bytes ?? position.offset) >= position.offset) {
-    if (position.seq === 0 && position.offset === 0) return START;
     if (mark === markOf(ref)) return position;
+    if (mark === undefined && position.seq === 0 && !position.bytes) return START;
     throw new ToolFailure(
       `The cursor ${JSON.stringify(cursor.trim())} ${mark === undefined ? 'does not say to which process it belongs' : `belongs to another process than ${ref}`}. Pass the cursor of an earlier answer about this process, "0" for the beginning, or leave it out.`,
     );

@@ -128,7 +128,7 @@ describe('plainText', () => {
     ['and writes the beginning of a line', '\rx\x1b[500C\x1b[1K', ''],
   ])('erases %s often without touching its columns', (_, part, shown) => {
     const count = Math.floor(LENGTH / 2 / part.length);
-    expect(plainText('a'.repeat(LENGTH / 2) + part.repeat(count) + '\x1b[K').trim()).toBe(shown);
+    expect(plainText(`${'a'.repeat(LENGTH / 2)}${part.repeat(count)}\x1b[K`).trim()).toBe(shown);
   });
 
   test('keeps spaces before the last character of a line', () => {
