@@ -13,6 +13,7 @@ import { ClientConnection } from './client-connection.ts';
 import { descriptionFor, instructionsFor } from './instructions.ts';
 import type { McpOptions } from './options.ts';
 import { RecentResources } from './recent-resources.ts';
+import { withinBudget } from './result-budget.ts';
 
 /** Creates the MCP servers of one program: one for each connection, or for each request of a protocol without connections. */
 export class AgentServers {
@@ -90,9 +91,16 @@ export class AgentServers {
     server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...TEMPLATES] }));
     server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
       try {
-        const content = await connection.read(server, uri, context);
-        return isInputRequiredResult(content) ? content : contentsOf(uri, content as ResourceContent);
+        return await withinBudget(
+          context.mcpReq.signal,
+          async () => {
+            const content = await connection.read(server, uri, context);
+            return isInputRequiredResult(content) ? content : contentsOf(uri, content as ResourceContent);
+          },
+          (result) => JSON.stringify(result).length,
+        );
       } catch (error) {
+        if (error instanceof ProtocolError) throw error;
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, (error as Error).message, { uri });
       }
     });

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import {
   type CallToolResult,
   CLIENT_CAPABILITIES_META_KEY,
@@ -23,6 +23,7 @@ import {
 } from '../agent/toolset/index.ts';
 import type { Workspaces } from './instructions.ts';
 import { MAX_CANCELLED_CALLS, ROOTS_TIMEOUT_MS } from './limits.ts';
+import { OpenQuestions } from './open-questions.ts';
 import type { McpOptions } from './options.ts';
 import { questionText } from './question.ts';
 import type { RecentResources } from './recent-resources.ts';
@@ -42,6 +43,7 @@ export class ClientConnection {
   /** What calls need to know from the user, by the id of the call. */
   readonly #questions = new Map<string, ApprovalRequest>();
   readonly #workspaces = new Map<string, readonly string[]>();
+  readonly #open = new OpenQuestions();
   /** What became of calls that the client has cancelled, for the next answer. */
   readonly #cancelled: string[] = [];
   /** Null until the client has named its roots, and after it has changed them. */
@@ -61,6 +63,8 @@ export class ClientConnection {
       })),
       readOnly,
       sandbox,
+      // Clients without a session are many.
+      rememberPositions: rootsPolicy === 'ask',
       ...(ask && { approve: (request: ApprovalRequest) => this.#approve(request) }),
     });
     for (const { name, roots } of environments) {
@@ -121,17 +125,18 @@ export class ClientConnection {
   ): Promise<CallToolResult | InputRequiredResult> {
     const { signal, inputResponses } = context.mcpReq;
     const callId = randomUUID();
-    const questionId = questionIdOf(tool.name, args);
-    const answer = inputResponse(inputResponses, questionId);
-    if (answer.kind === 'elicit') this.#decisions.set(callId, decisionOf(answer.action));
+    const canAsk = capabilities.elicitation !== undefined;
+    const approved = canAsk ? this.#open.take(tool.name, args, inputResponses) : null;
+    if (approved !== null) this.#decisions.set(callId, { approved });
     try {
       const onProgress = progressOf(context);
       const result = await tool.call(args, { callId, signal, ...(onProgress && { onProgress }) });
       const question = this.#questions.get(callId);
       if (question !== undefined && !signal.aborted) {
-        if (capabilities.elicitation === undefined) return refusal(CANNOT_ASK);
+        if (!canAsk) return refusal(CANNOT_ASK);
         const directory = this.#workspaces.get(question.environment)?.[0] ?? null;
-        return inputRequired({ inputRequests: { [questionId]: questionFor(question, directory) } });
+        const id = this.#open.open(tool.name, args);
+        return inputRequired({ inputRequests: { [id]: questionFor(question, directory) } });
       }
       this.#resources.add(result.resources);
       if (!signal.aborted) return this.#answer(result);
@@ -264,23 +269,11 @@ function capabilitiesOf(server: Server, { mcpReq }: ServerContext): ClientCapabi
   return declared ?? server.getClientCapabilities() ?? {};
 }
 
-/** The answer to a question counts for the same call with the same arguments only. */
-function questionIdOf(name: string, args: unknown): string {
-  return `approve-${createHash('sha256')
-    .update(JSON.stringify([name, args ?? {}]))
-    .digest('hex')
-    .slice(0, 32)}`;
-}
-
 function questionFor(request: ApprovalRequest, directory: string | null): InputRequest {
   return inputRequired.elicit({
     message: questionText(request, directory),
     requestedSchema: { type: 'object', properties: {} },
   });
-}
-
-function decisionOf(action: 'accept' | 'decline' | 'cancel'): ApprovalDecision {
-  return { approved: action === 'accept' };
 }
 
 /** Reports progress to a client that has asked for it. */

@@ -23,8 +23,17 @@ export const MAX_QUESTION_CHARS = 2_000;
 /** Characters of a path, or of what is written to a file, that a question to the user shows. */
 export const MAX_EXCERPT_CHARS = 500;
 
+/** Questions to the user that wait for their answer, for one client or all clients without a session; then the oldest is forgotten. */
+export const MAX_OPEN_QUESTIONS = 256;
+
+/** How long an answer to a question counts. */
+export const QUESTION_EXPIRY_MS = 60 * 60_000;
+
 /** Sessions of HTTP clients that speak the 2025 protocol. Each takes about 100 KB. */
 export const MAX_SESSIONS = 128;
+
+/** Sessions of one owner of tokens, so that others find room. */
+export const MAX_SESSIONS_PER_OWNER = 96;
 
 /** How long a session stays without a request and without an open stream. */
 export const SESSION_IDLE_MS = 30 * 60_000;
@@ -37,6 +46,16 @@ export const MAX_HTTP_CONNECTIONS = 256;
 
 /** Bodies of all requests that are being read or handled. */
 export const MAX_BODY_BYTES_IN_ALL = 64 * 1024 * 1024;
+
+/** Resources that are read for HTTP clients at a time, each of at most 8 MiB, and those that wait. */
+export const MAX_LARGE_RESULTS = 4;
+export const MAX_WAITING_RESULTS = 256;
+
+/** Resources that HTTP clients have asked for and not read yet. Further ones are refused. */
+export const MAX_RESULT_BYTES_IN_ALL = 32 * 1024 * 1024;
+
+/** Messages in the body of one request. Clients send one. */
+export const MAX_BATCH = 16;
 
 /** How long a client may take to send a request. */
 export const REQUEST_TIMEOUT_MS = 30_000;

@@ -4,12 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions } from '../../src/mcp/http/sessions.ts';
-import { MAX_MESSAGE_BYTES, MAX_SESSIONS, SESSION_IDLE_MS } from '../../src/mcp/limits.ts';
+import {
+  MAX_BATCH,
+  MAX_MESSAGE_BYTES,
+  MAX_SESSIONS,
+  MAX_SESSIONS_PER_OWNER,
+  SESSION_IDLE_MS,
+} from '../../src/mcp/limits.ts';
 import { openGate } from '../../src/server/auth/open-gate.ts';
 import { signToken } from '../../src/server/auth/signed-token.ts';
 import { configOf } from '../../src/server/config/resolve.ts';
 import { connectMcp, GENERATIONS } from '../support/mcp-client.ts';
-import { McpFixture } from '../support/mcp-server.ts';
+import { McpFixture, processOf } from '../support/mcp-server.ts';
 
 const SECRET = 'a shared secret of more than thirty-two bytes';
 let folder: string;
@@ -98,6 +104,12 @@ describe('a request is refused', () => {
     expect((await refused).status).toBe(413);
   });
 
+  test('that has too many messages', async () => {
+    const batch = Array.from({ length: MAX_BATCH + 1 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'ping' }));
+    expect((await send(open, {}, batch)).status).toBe(400);
+    expect((await send(open, {}, batch)).body).toContain(`more than ${MAX_BATCH} messages`);
+  });
+
   test('for another path', async () => {
     expect((await send(new URL('/', open).href, {})).status).toBe(404);
   });
@@ -159,9 +171,10 @@ describe('sessions', () => {
     sessions: Sessions,
     headers: Record<string, string> = {},
     body: unknown = INITIALIZE,
+    owner = 'local',
   ) => {
     const web = new Request(open, { method: 'POST', headers: { ...JSON_HEADERS, ...headers } });
-    const response = await sessions.answer(web, body, 'local', Promise.resolve());
+    const response = await sessions.answer(web, body, owner, Promise.resolve());
     await response.text();
     return response;
   };
@@ -172,12 +185,25 @@ describe('sessions', () => {
     const second = (await answer(sessions)).headers.get('mcp-session-id')!;
     const ping = { jsonrpc: '2.0', id: 2, method: 'ping' };
     await answer(sessions, { 'mcp-session-id': first }, ping);
-    for (let count = sessions.size; count <= MAX_SESSIONS; count++) await answer(sessions);
-    expect(sessions.size).toBe(MAX_SESSIONS);
+    for (let count = sessions.size; count <= MAX_SESSIONS_PER_OWNER; count++) await answer(sessions);
+    expect(sessions.size).toBe(MAX_SESSIONS_PER_OWNER);
     await expect(answer(sessions, { 'mcp-session-id': second }, ping)).rejects.toThrow('unknown session');
     expect((await answer(sessions, { 'mcp-session-id': first }, ping)).status).toBe(200);
     await sessions.close();
     expect(sessions.size).toBe(0);
+  });
+
+  test('of one owner do not end those of others', async () => {
+    const sessions = new Sessions(fixture.servers, () => now.ms++);
+    const mine = (await answer(sessions, {}, INITIALIZE, 'me')).headers.get('mcp-session-id')!;
+    for (let count = 0; count < MAX_SESSIONS; count++) await answer(sessions);
+    expect(sessions.size).toBe(MAX_SESSIONS_PER_OWNER + 1);
+    for (let count = sessions.size; count <= MAX_SESSIONS; count++) {
+      await answer(sessions, {}, INITIALIZE, `other ${count}`);
+    }
+    const ping = { jsonrpc: '2.0', id: 2, method: 'ping' };
+    expect((await answer(sessions, { 'mcp-session-id': mine }, ping, 'me')).status).toBe(200);
+    await sessions.close();
   });
 
   test('end when they are idle', async () => {
@@ -198,6 +224,16 @@ describe('sessions', () => {
     expect((await send(open, session, null, 'DELETE')).status).toBe(200);
     expect((await send(open, session, { jsonrpc: '2.0', id: 2, method: 'ping' })).status).toBe(404);
   });
+});
+
+test('clients without a session do not move the position of each other', async () => {
+  const [first, second] = await Promise.all([0, 1].map(() => connectMcp('2026-07-28', { url: open })));
+  const { text } = await first!.call('exec_command', { cmd: 'echo hello', login: false });
+  const process = processOf(text);
+  for (const client of [first!, second!, second!]) {
+    expect((await client.call('read_output', { process })).text).toContain('hello');
+  }
+  await Promise.all([first!.close(), second!.close()]);
 });
 
 test('a listener that closes ends the streams of its clients', async () => {

@@ -11,7 +11,7 @@ import { READ_FILE } from './files/read-file.ts';
 import { SEARCH_FILES } from './files/search-files.ts';
 import { WRITE_FILE } from './files/write-file.ts';
 import { locksOf } from './keyed-locks.ts';
-import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_WAITING_CALLS } from './limits.ts';
+import { CALL_LIMIT_MS, MAX_CONCURRENT_CALLS, MAX_POSITIONS, MAX_WAITING_CALLS } from './limits.ts';
 import { choice, parseArguments, schemaOf } from './parameters.ts';
 import { SandboxedPrograms } from './process/confinement.ts';
 import { EXEC_COMMAND } from './process/exec-command.ts';
@@ -57,7 +57,7 @@ class Toolset implements AgentTools {
   readonly #options: AgentToolsOptions;
   readonly #targets: ReadonlyMap<string, NamedEnvironment>;
   readonly #workspace: Workspace;
-  readonly #positions = new Positions();
+  readonly #positions: Positions;
   readonly #programs = new SandboxedPrograms();
   readonly #closing = new AbortController();
   readonly #calls = new Set<Promise<unknown>>();
@@ -70,6 +70,7 @@ class Toolset implements AgentTools {
   constructor(options: AgentToolsOptions) {
     this.#options = options;
     this.#targets = namedTargets(options);
+    this.#positions = new Positions(options.rememberPositions === false ? 0 : MAX_POSITIONS);
     this.#workspace = new Workspace(options.sandbox ?? 'off');
     for (const { name, roots = options.roots ?? [] } of options.environments)
       this.#workspace.setRoots(name, roots);

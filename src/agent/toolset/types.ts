@@ -171,6 +171,8 @@ export interface AgentToolsOptions {
   readonly sandbox?: ToolSandbox;
   /** Decides about calls that change something. An exception refuses the call. Without it all are approved. */
   readonly approve?: (request: ApprovalRequest) => Promise<ApprovalDecision>;
+  /** Whether calls without a cursor continue where earlier ones ended. Otherwise they begin at the start. Default: true. */
+  readonly rememberPositions?: boolean;
   /** Tokens of output per call. Default: 10,000. */
   readonly maxOutputTokens?: number;
 }

@@ -13,7 +13,8 @@ import { createHostCheck, type HostCheck } from '../../server/auth/host-check.ts
 import { anonymousPrincipal, type Principal } from '../../server/auth/principal.ts';
 import { forbidden, hostOf, misdirected, unauthorized } from '../../server/listen/http-routes.ts';
 import type { AgentServers } from '../agent-server.ts';
-import { MAX_HTTP_CONNECTIONS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import { MAX_BATCH, MAX_HTTP_CONNECTIONS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import { ResultBudget } from '../result-budget.ts';
 import { RefusedRequest, RequestBodies } from './request-body.ts';
 import { Sessions } from './sessions.ts';
 import { sendWebResponse, toWebRequest } from './web-exchange.ts';
@@ -44,6 +45,7 @@ export class McpListener {
   readonly #web: WebServer;
   readonly #hostCheck: HostCheck;
   readonly #bodies = new RequestBodies();
+  readonly #results = new ResultBudget();
   readonly #sessions: Sessions;
   /** Clients of the stateless protocol. */
   readonly #modern: McpHttpHandler;
@@ -156,10 +158,15 @@ export class McpListener {
       const url = new URL(PATH, `http://${hostInUrl(this.#options.address.host)}`);
       const web = toWebRequest(request, url, leave.signal);
       const value = body?.value;
+      if (Array.isArray(value) && value.length > MAX_BATCH) {
+        throw new RefusedRequest(400, `the request has more than ${MAX_BATCH} messages`);
+      }
       const isLegacy = await isLegacyRequest(web, value);
-      const response = isLegacy
-        ? await this.#sessions.answer(web, value, owner, closed)
-        : await this.#modern.fetch(web, { parsedBody: value });
+      const response = await this.#results.run(closed, () =>
+        isLegacy
+          ? this.#sessions.answer(web, value, owner, closed)
+          : this.#modern.fetch(web, { parsedBody: value }),
+      );
       await sendWebResponse(response, output);
     } finally {
       body?.release();

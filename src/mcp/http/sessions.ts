@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isInitializeRequest, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import type { AgentServers } from '../agent-server.ts';
 import type { ClientConnection } from '../client-connection.ts';
-import { MAX_SESSIONS, SESSION_CHECK_MS, SESSION_IDLE_MS } from '../limits.ts';
+import { MAX_SESSIONS, MAX_SESSIONS_PER_OWNER, SESSION_CHECK_MS, SESSION_IDLE_MS } from '../limits.ts';
 import { RefusedRequest } from './request-body.ts';
 
 interface Session {
@@ -72,7 +72,7 @@ export class Sessions {
   }
 
   async #open(owner: string): Promise<Session> {
-    this.#makeRoom();
+    this.#makeRoom(owner);
     const id = randomUUID();
     const connection = this.#servers.connection('ask');
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id });
@@ -87,15 +87,29 @@ export class Sessions {
     return session;
   }
 
-  /** Ends the session that was not used for the longest time if there are as many as allowed. */
-  #makeRoom(): void {
-    if (this.#sessions.size < MAX_SESSIONS) return;
-    const unused = [...this.#sessions.values()].filter(({ open }) => open === 0);
-    const oldest = unused.sort((a, b) => a.usedAt - b.usedAt)[0];
+  /**
+   * Ends a session if there are as many as allowed: of an owner who has more than this one, the most first, or of this one. Of them the
+   * one that was not used for the longest time.
+   */
+  #makeRoom(owner: string): void {
+    const counts = new Map<string, number>();
+    for (const each of this.#sessions.values()) counts.set(each.owner, countOf(counts, each) + 1);
+    const own = counts.get(owner) ?? 0;
+    const isOver = own >= MAX_SESSIONS_PER_OWNER;
+    if (!isOver && this.#sessions.size < MAX_SESSIONS) return;
+    const [oldest] = [...this.#sessions.values()]
+      .filter(({ open }) => open === 0)
+      .filter((each) => each.owner === owner || (!isOver && countOf(counts, each) > own))
+      .sort((a, b) => countOf(counts, b) - countOf(counts, a) || a.usedAt - b.usedAt);
     if (oldest === undefined) {
-      throw new RefusedRequest(503, `the server has ${MAX_SESSIONS} sessions in use; try again later`);
+      const limit = isOver ? MAX_SESSIONS_PER_OWNER : MAX_SESSIONS;
+      throw new RefusedRequest(503, `the server has ${limit} sessions in use; try again later`);
     }
     this.#sessions.delete(oldest.id);
     void oldest.transport.close();
   }
+}
+
+function countOf(counts: ReadonlyMap<string, number>, { owner }: Session): number {
+  return counts.get(owner) ?? 0;
 }

@@ -1,10 +1,14 @@
-import { MAX_POSITIONS } from '../limits.ts';
 import type { Position } from './cursor.ts';
 
 /** Where the output of each process was read to, so that calls without a cursor continue there. */
 export class Positions {
+  readonly #max: number;
   /** In least recently used order. */
   readonly #positions = new Map<string, Position>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
 
   get(environment: string, ref: string): Position | undefined {
     return this.#positions.get(keyOf(environment, ref));
@@ -14,7 +18,7 @@ export class Positions {
     const key = keyOf(environment, ref);
     this.#positions.delete(key);
     this.#positions.set(key, position);
-    if (this.#positions.size > MAX_POSITIONS) this.#positions.delete(this.#positions.keys().next().value!);
+    if (this.#positions.size > this.#max) this.#positions.delete(this.#positions.keys().next().value!);
   }
 }
 
