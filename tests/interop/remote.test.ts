@@ -132,14 +132,14 @@ test.skipIf(skipped)('codex continues its command after it has lost its connecti
     relay: { registryUrl: relay.harnessUrl, environmentId: ENVIRONMENT, authToken: relay.token('harness') },
   });
   onTestFinished(() => codex.close());
-  const running = codex.exec('echo one; touch up; until [ -e go ]; do sleep 0.02; done; echo two', {
-    yield_time_ms: 20_000,
-  });
-  await codex.appeared('up');
+  // A call that returns shows that codex has the answer to its start.
+  const script = 'echo one; until [ -e go ]; do sleep 0.02; done; echo two';
+  const started = await codex.exec(script, { yield_time_ms: 250 });
   relay.harnessLink.drop();
   relay.executorLink.drop();
   codex.touch('go');
-  expect((await running).output).toBe('one\ntwo\n');
+  const ended = await codex.writeStdin(started.sessionId, '', 20_000);
+  expect(started.output + ended.output).toBe('one\ntwo\n');
   await codex.finish();
 });
 
