@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { startServer } from '../../src/testing/index.ts';
 import { McpFixture } from '../support/mcp-server.ts';
@@ -12,9 +14,10 @@ test('the skill of the package is found without a warning', async () => {
   const server = await startServer();
   try {
     const client = await server.connect();
-    const roots = [
-      { id: 'package', path: pathToFileURL(fileURLToPath(new URL('../..', import.meta.url))).href },
-    ];
+    const folder = mkdtempSync(join(tmpdir(), 'skill-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    cpSync(ROOT, join(folder, 'skills'), { recursive: true });
+    const roots = [{ id: 'package', path: pathToFileURL(folder).href }];
     const answer = await client.call('capabilityRoots/discoverV1', { roots });
     expect(answer.roots).toMatchObject([{ id: 'package', warnings: [], error: null }]);
     const { skills } = answer.roots[0]!;
