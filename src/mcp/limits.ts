@@ -32,7 +32,7 @@ export const QUESTION_EXPIRY_MS = 60 * 60_000;
 /** Sessions of HTTP clients that speak the 2025 protocol. Each takes about 100 KB. */
 export const MAX_SESSIONS = 128;
 
-/** Sessions of one owner of tokens, so that others find room. */
+/** The most sessions of one owner of tokens. The rest is kept for other owners. */
 export const MAX_SESSIONS_PER_OWNER = 96;
 
 /** How long a session stays without a request and without an open stream. */

@@ -181,7 +181,7 @@ test('a listener that throws is reported and does not end the program', async ()
 });
 
 test.each(['{}', '{ timeoutMs: 600_000 }'])(
-  'an environment does not keep a program alive for a process that nobody waits for, with the options %s',
+  'an environment does not keep a program alive for a process that no call waits for, with the options %s',
   async (options) => {
     const { code, output } = await program(
       TARGETS.ws!(),

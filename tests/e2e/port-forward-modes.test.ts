@@ -212,7 +212,7 @@ describe('-D', () => {
     expect((await got).toString('latin1')).toBe(`\x05\x00\x05\x00\x00\x01${'\x00'.repeat(6)}eager`);
   });
 
-  test('closes clients that send nonsense, and serves the next', async () => {
+  test('closes a connection with an invalid handshake, and serves the next client', async () => {
     const peer = await echoPeer();
     const forward = await startForward(user, ['-E', server.url, '-D', '0']);
     const nonsense = [

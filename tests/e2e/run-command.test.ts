@@ -210,7 +210,7 @@ test('flags that Node has too are those of the command and of the program', asyn
   });
 });
 
-test('a program whose errors nobody reads ends', async () => {
+test('ends a program when the reader of stderr is gone', async () => {
   const loop = `R -n sh -c 'while :; do echo e >&2; done' 2>&1 | head -1; echo "\${PIPESTATUS[0]}"`;
   expect(await shell(loop)).toMatchObject({ code: 0, stdout: 'e\n141\n' });
 });

@@ -86,8 +86,8 @@ export function readOwnFile(path: string): { readonly text: string; readonly mod
 }
 
 /**
- * Opens a file of the folder. Throws RunError when the folder or the file is not the user's own: a link there would let whoever made it
- * choose the file that is read or changed.
+ * Opens a file of the folder. Throws RunError when the folder or the file is not the user's own: another program could
+ * otherwise place a link there, and so choose the file that is read or changed.
  */
 export function openOwnFile(path: string, flags: number): number {
   requirePrivate(dirname(path));

@@ -43,7 +43,7 @@ export function positionOf(cursor: string, ref: string): Position {
   );
 }
 
-/** What tells the cursors of processes apart. */
+/** The part of a cursor that names its process. */
 function markOf(ref: string): string {
   return ref.replace(/\W/g, '').slice(0, 4) || '_';
 }
