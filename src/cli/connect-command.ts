@@ -1,4 +1,5 @@
 import { createLogger } from '../observability/log.ts';
+import { logStream } from '../observability/log-stream.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
@@ -45,7 +46,7 @@ async function forward(flags: Flags, host: Host): Promise<void> {
     agentIdentity: flags['use-agent-identity-auth'] === true,
     configOverrides: codex.signIn,
   };
-  const log = createLogger('warn', (line) => host.stderr.write(line));
+  const log = createLogger('warn', logStream(host.stderr));
   const { auth: opening, ended, tls, settled } = await openAuth(registry, host, log, stop.signal);
   if (flags['exit-on-stdin-close']) host.stdin.resume();
   try {

@@ -1,8 +1,12 @@
 import { isatty } from 'node:tty';
+import { whenWritten } from '../observability/log-stream.ts';
 import { type CommandResult, type Host, runNamed, unknownCommand } from './commands.ts';
 import { cannotWrite, isReaderGone, reportFailure, SERVER_FAILURES } from './failures.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
+
+/** How long the end of a command waits for a reader of stderr that takes nothing. */
+const SLOW_READER_TIMEOUT_MS = 10_000;
 
 const host: Host = {
   env: process.env,
@@ -40,10 +44,10 @@ async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   const { text, exitCode, details } = (await runNamed(argv, host)) ?? (await runUnnamed(argv));
   if (details) process.stderr.write(details);
-  if (text === '') process.exit(exitCode);
+  if (text === '') return exit(exitCode);
   process.stdout.write(text, (error) => {
     if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
-    process.exit(exitCode);
+    else void exit(exitCode);
   });
 }
 
@@ -56,8 +60,14 @@ async function runUnnamed(argv: readonly string[]): Promise<CommandResult> {
 }
 
 /** Reports every failure, thrown or emitted, expected or not. */
-function fail(error: unknown): never {
+function fail(error: unknown): void {
   const { text, exitCode } = reportFailure(error, host.debug, host.failures);
   process.stderr.write(`${text}\n`);
-  process.exit(exitCode);
+  void exit(exitCode);
+}
+
+/** Writes to a pipe are asynchronous, so log records and errors may still wait for a slow reader. */
+async function exit(code: number): Promise<void> {
+  if (process.stderr.writableLength > 0) await whenWritten(process.stderr, SLOW_READER_TIMEOUT_MS);
+  process.exit(code);
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '../listener/listen-url.ts';
 import { createLogger, type LogLevel } from '../observability/log.ts';
+import { logStream } from '../observability/log-stream.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, startRelay } from '../relay/service/relay.ts';
@@ -70,7 +71,7 @@ function configOf(flags: ServeFlags, { env, stderr }: Host): RelayConfig {
     revokedFile: text(flags, 'revoked-file'),
     auditLog: text(flags, 'audit-log'),
     metrics: flags.metrics === true,
-    log: createLogger(level, (line) => stderr.write(line)),
+    log: createLogger(level, logStream(stderr)),
   };
 }
 

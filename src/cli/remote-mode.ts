@@ -1,5 +1,6 @@
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { createLogger, type Logger } from '../observability/log.ts';
+import { logStream } from '../observability/log-stream.ts';
 import type { AwsSigning } from '../relay/direct/direct-executor.ts';
 import type { ExecServerConfig } from '../server/config/config.ts';
 import type { RunningServer } from '../server/serve.ts';
@@ -39,9 +40,9 @@ export async function serveRemotely(
   server: RunningServer,
   flags: RemoteFlags,
   config: ExecServerConfig,
-  sources: CredentialSources & { readonly stderr: { write(text: string): unknown } },
+  sources: CredentialSources & { readonly stderr: Writable },
 ): Promise<RunningServer> {
-  const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
+  const log = createLogger(config.logLevel, logStream(sources.stderr));
   const stop = new AbortController();
   const { signing } = flags;
   const onConnected = () => void sources.stderr.write(connectedLine(flags));

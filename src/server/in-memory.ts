@@ -1,5 +1,6 @@
 import { constants } from 'node:buffer';
 import { createLogger } from '../observability/log.ts';
+import { logStream } from '../observability/log-stream.ts';
 import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { createMemoryPair } from '../transport/memory.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -21,7 +22,7 @@ export interface InMemoryServer {
 /** Opens no file and starts no process before the first connection. `settings` override {@link IN_MEMORY_CONFIG}. */
 export function createInMemoryServer(settings: ServerSettings = {}): InMemoryServer {
   // Failures of requests are returned to the client; the log has the details of defects only.
-  const log = createLogger('error', (line) => process.stderr.write(line));
+  const log = createLogger('error', logStream(process.stderr));
   const server = new ExecServer(settings, { log, inProcess: true, defaults: IN_MEMORY_CONFIG });
   return {
     get pty() {

@@ -5,6 +5,7 @@ import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from
 import type { Revocations } from '../listener/revocations.ts';
 import { StartError } from '../listener/start-error.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
+import { logStream } from '../observability/log-stream.ts';
 import { SIGTERM } from '../process/signals.ts';
 import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
@@ -96,7 +97,7 @@ export async function serveStdio(
 ): Promise<RunningServer> {
   const config = configOf(complete);
   await checkSettings(config, { kind: 'stdio' });
-  const log = createLogger(config.logLevel, (line) => process.stderr.write(line));
+  const log = createLogger(config.logLevel, logStream(process.stderr));
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 }, { log });
   await server.openRecords();
   void server
@@ -165,7 +166,7 @@ export class ExecServer {
     const config = configOf(settings, defaults);
     this.#config = config;
     this.#inProcess = inProcess;
-    this.#log = log ?? createLogger(config.logLevel, (line) => process.stderr.write(line));
+    this.#log = log ?? createLogger(config.logLevel, logStream(process.stderr));
     let resolveClosed = () => {};
     this.closed = new Promise((resolve) => {
       resolveClosed = resolve;

@@ -77,6 +77,32 @@ describe('stdio', () => {
     expect(messages.filter(({ result }) => result !== undefined).map(({ id }) => id)).toEqual([1, 2]);
   });
 
+  test('keeps its log for a reader of stderr that starts after the last answer', async () => {
+    const count = 2_000;
+    const child = spawn(process.execPath, [
+      BIN,
+      '--listen',
+      'stdio',
+      '--log-level',
+      'debug',
+      '--lenient-notifications',
+    ]);
+    running.push(child);
+    child.stdin.end(
+      `${HELLO}${'{"method":"foo/bar"}\n'.repeat(count)}{"id":2,"method":"environment/status"}\n`,
+    );
+    let answers = '';
+    for await (const chunk of child.stdout) {
+      answers += chunk;
+      if (answers.includes('"id":2')) break;
+    }
+    const err: Buffer[] = [];
+    child.stderr.on('data', (chunk: Buffer) => err.push(chunk));
+    expect(await once(child, 'close')).toEqual([0, null]);
+    const lines = Buffer.concat(err).toString().split('\n');
+    expect(lines.filter((line) => line.includes('protocol violation'))).toHaveLength(count);
+  });
+
   test('accepts CRLF, blank lines and a last line without a newline', async () => {
     const input = `\r\n  \n${HELLO.replaceAll('\n', '\r\n')}\n{"id":"x","method":"environment/status"}`;
     const { messages } = await converse(input);

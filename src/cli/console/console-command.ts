@@ -5,6 +5,7 @@ import { ConsoleServer } from '../../console/console-server.ts';
 import { packagePageFolder } from '../../console/page-files.ts';
 import { signInUrl } from '../../console/paths.ts';
 import { createLogger } from '../../observability/log.ts';
+import { logStream } from '../../observability/log-stream.ts';
 import { VERSION } from '../../observability/version.ts';
 import { FULL_ACCESS, readOnlyAccess } from '../../server/auth/access.ts';
 import { quoteValue } from '../../server/config/values.ts';
@@ -54,7 +55,7 @@ interface Serving {
 async function serveConsole({ targets, grant, port, flags }: Serving, host: Host): Promise<void> {
   // The console goes on when the reader of the messages is gone.
   host.stderr.on('error', () => {});
-  const log = createLogger('warn', (line) => host.stderr.write(line));
+  const log = createLogger('warn', logStream(host.stderr));
   const stop = new AbortController();
   const console = createConsole(targets, log, stop.signal, host.env);
   const server = new ConsoleServer(console, port, log);

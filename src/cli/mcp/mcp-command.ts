@@ -3,6 +3,7 @@ import { withTimeout } from '../../base/with-timeout.ts';
 import type { AgentServers } from '../../mcp/agent-server.ts';
 import type { McpEnvironment, McpOptions } from '../../mcp/options.ts';
 import { createLogger, type Logger } from '../../observability/log.ts';
+import { logStream } from '../../observability/log-stream.ts';
 import { childEnvironment } from '../../process/env-policy.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
@@ -29,7 +30,7 @@ export async function mcpCommand(argv: readonly string[], host: Host): Promise<C
   hideOwnEnvironment();
   // The server goes on when the reader of its log is gone.
   host.stderr.on('error', () => {});
-  const log = createLogger('warn', (line) => host.stderr.write(line));
+  const log = createLogger('warn', logStream(host.stderr));
   const { options, dispose } = await openEnvironments(flags, host, log);
   const servers = await createServers(options);
   try {

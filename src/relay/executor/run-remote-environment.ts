@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createLogger, type Logger } from '../../observability/log.ts';
+import { logStream } from '../../observability/log-stream.ts';
 import { harnessPrincipal } from '../../server/auth/principal.ts';
 import type { ExecServerConfig } from '../../server/config/config.ts';
 import { type RunningServer, serve } from '../../server/serve.ts';
@@ -32,7 +33,7 @@ export async function runRemoteEnvironment(
   config: RemoteEnvironmentConfig,
   { signal }: { readonly signal: AbortSignal },
 ): Promise<void> {
-  const log = config.log ?? createLogger(config.server.logLevel, (line) => process.stderr.write(line));
+  const log = config.log ?? createLogger(config.server.logLevel, logStream(process.stderr));
   const server = await serve(config.server);
   try {
     const executor = new RunningExecutor({ ...config, log, accept: serveHarnesses(server) });
