@@ -1,6 +1,7 @@
 import { verifyAuditLogs } from '../audit/verify.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { RunError, UsageError } from './failures.ts';
+import { cannotReadFile } from './file-failures.ts';
 import { parseFlags } from './flags.ts';
 import { AUDIT } from './specs/small-specs.ts';
 
@@ -19,7 +20,9 @@ export async function auditCommand(argv: readonly string[]): Promise<string> {
 
 async function verify(files: readonly string[]): Promise<string> {
   const result = await verifyAuditLogs(files).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === undefined ? error : new RunError(`cannot read the audit log: ${error.message}`);
+    throw error.code === undefined
+      ? error
+      : cannotReadFile(`the audit log ${error.path ?? ''}`.trim(), error);
   });
   if (!result.ok) throw new RunError(`${result.file}: line ${result.line}: ${result.problem}`);
   return `valid: ${result.lines} lines, hash of the last: ${result.head}\n`;

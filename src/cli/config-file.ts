@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
+import { systemReason } from '../base/system-error.ts';
 import type { ConfigInputs } from '../server/config/resolve.ts';
 import { RunError, UsageError } from './failures.ts';
 
@@ -56,9 +57,7 @@ function readText(path: string, mayBeAbsent: boolean): string | null {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === undefined) throw error;
     if (mayBeAbsent && (code === 'ENOENT' || code === 'ENOTDIR')) return null;
-    throw new RunError(
-      `cannot read the config file ${path}: ${READ_FAILURES[code] ?? (error as Error).message}`,
-    );
+    throw new RunError(`cannot read the config file ${path}: ${READ_FAILURES[code] ?? systemReason(error)}`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { systemReason } from '../base/system-error.ts';
 import { StartError } from '../listener/start-error.ts';
 import { ConfigError } from '../server/config/resolve.ts';
 import { visible } from './terminal-text.ts';
@@ -11,7 +12,7 @@ export const EXIT_CODES = {
   failure: {
     code: 1,
     meaning:
-      'could not serve: bad listen URL, port in use, unreadable file, unexpected error; an audit log that fails verification; a sandbox that is not reliable',
+      'could not serve: bad listen URL, port in use, unexpected error; a file that cannot be read or written; an audit log that fails verification; a sandbox that is not reliable',
   },
   usage: { code: 2, meaning: 'bad usage: unknown flag or command, or an invalid value from any source' },
 } as const;
@@ -62,8 +63,8 @@ export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
 }
 
 /** The error for output that cannot be written, because a disk is full for example. */
-export function cannotWrite(stream: 'stdout' | 'stderr', { message }: Error): RunError {
-  return new RunError(`cannot write to ${stream}: ${message}`, { kind: 'storage' });
+export function cannotWrite(stream: 'stdout' | 'stderr', error: Error): RunError {
+  return new RunError(`cannot write to ${stream}: ${systemReason(error)}`, { kind: 'storage' });
 }
 
 interface RunErrorDetails {

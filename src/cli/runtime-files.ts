@@ -1,5 +1,6 @@
 import { closeSync, lstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { systemReason } from '../base/system-error.ts';
 import { RunError } from './failures.ts';
 
 /**
@@ -14,7 +15,7 @@ export function publishFile(flag: string, file: string, text: string): () => voi
     replaceFile(path, text);
     return () => removeFile(path, text);
   } catch (error) {
-    const reason = WRITE_FAILURES[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message;
+    const reason = WRITE_FAILURES[(error as NodeJS.ErrnoException).code ?? ''] ?? systemReason(error);
     throw new RunError(`cannot write ${flag} ${file}: ${reason}`);
   }
 }

@@ -10,7 +10,7 @@ import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { findTarget } from './environments/target.ts';
 import { PROGRAM_EXIT_CODES, RunError, UsageError } from './failures.ts';
-import { colonHint, type FileOperand, homeOf, parseOperand, uriThere } from './files/operands.ts';
+import { colonHint, type FileOperand, homeOf, namedBy, parseOperand, uriThere } from './files/operands.ts';
 import { type GivenFlags, parseFlags } from './flags.ts';
 import { SYNC_FLAGS } from './specs/sync-spec.ts';
 import { LocalSide } from './sync/local-side.ts';
@@ -108,7 +108,7 @@ async function opener(
   const there = source.environment === null ? destination : source;
   const target = await findTarget(
     {
-      environment: there.environment || (flags.environment ?? null),
+      ...(there.environment ? namedBy(there) : { environment: flags.environment ?? null }),
       tokenFile: flags['token-file'] ?? null,
     },
     { env: host.env, directory: process.cwd() },

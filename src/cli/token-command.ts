@@ -7,7 +7,8 @@ import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, printed } from './commands.ts';
-import { RunError, UsageError } from './failures.ts';
+import { UsageError } from './failures.ts';
+import { cannotWriteFile } from './file-failures.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
 import { CAPABILITY_FLAGS, SIGNED_FLAGS } from './specs/token-spec.ts';
 
@@ -108,7 +109,7 @@ export function deliver(
   return { text: out === undefined ? `${token}\n` : '', details: lines.join(''), exitCode: 0 };
 }
 
-/** Writes a token to a new file and returns its path. Throws RunError. */
+/** Writes a token to a new file and returns its path. Throws UsageError for a file that exists, else RunError. */
 function writeToFile(token: string, out: string, command: string): string {
   if (out === '') throw new UsageError('--out needs a value', command);
   try {
@@ -126,9 +127,12 @@ function writeToFile(token: string, out: string, command: string): string {
     }
     return path;
   } catch (error) {
-    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST';
-    throw new RunError(
-      `cannot write --out ${out}: ${isThere ? 'it exists (choose another name)' : (error as Error).message}`,
-    );
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+      throw new UsageError(
+        `--out ${out} exists, and a token does not replace a file; choose another name`,
+        command,
+      );
+    }
+    throw cannotWriteFile(`--out ${out}`, error);
   }
 }

@@ -99,7 +99,7 @@ test('output that the server no longer has is reported as a gap, and the exit co
   await waitFor('the gap', () => printed.stderr.includes('lost'));
   user.workspace.file('flood.end', '');
   const { code, stdout } = await started.outcome;
-  const [, lost] = /exec-server: (\d+) bytes of output are lost here\n/.exec(printed.stderr) ?? [];
+  const [, lost] = /exec-server: (\d+) bytes of output are lost here;/.exec(printed.stderr) ?? [];
   expect(code).toBe(125);
   expect(printed.stderr).toContain(
     `\nexec-server: the program has exited with 3, and ${lost} bytes of its output are lost; `,

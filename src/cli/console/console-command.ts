@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { systemReason } from '../../base/system-error.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { Console, type ConsoleLink } from '../../console/console.ts';
 import { ConsoleServer } from '../../console/console-server.ts';
@@ -68,7 +69,7 @@ async function serveConsole({ targets, grant, port, flags }: Serving, host: Host
     throw new RunError(
       error.code === 'EADDRINUSE'
         ? `port ${port} is in use; choose another one with --port, or leave it out`
-        : `cannot listen on port ${port}: ${error.message}`,
+        : `cannot listen on port ${port}: ${systemReason(error)}`,
     );
   });
   try {

@@ -6,6 +6,7 @@ import { MAX_ENVIRONMENT_ID_CHARS } from '../../environment/limits.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { userConfigFile } from '../config-file.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotWriteFile } from '../file-failures.ts';
 import { withFolderLock } from './folder-lock.ts';
 
 /** An environment that the user has named. */
@@ -148,7 +149,7 @@ function replaceFile(path: string, text: string): void {
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });
-    throw new RunError(`cannot write ${path}: ${(error as Error).message}`);
+    throw cannotWriteFile(path, error);
   }
 }
 

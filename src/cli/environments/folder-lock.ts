@@ -1,6 +1,7 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunError } from '../failures.ts';
+import { cannotWriteFile } from '../file-failures.ts';
 import { loadFileLock } from '../file-lock.ts';
 
 /**
@@ -22,7 +23,7 @@ function openFolder(folder: string): number {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     return openSync(folder, 'r');
   } catch (error) {
-    throw new RunError(`cannot open ${folder}: ${(error as Error).message}`);
+    throw cannotWriteFile(folder, error);
   }
 }
 

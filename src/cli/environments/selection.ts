@@ -2,6 +2,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { userConfigFile } from '../config-file.ts';
 import { RunError } from '../failures.ts';
+import { cannotReadFile, cannotWriteFile } from '../file-failures.ts';
 import { withFolderLock } from './folder-lock.ts';
 
 /** Directories that are remembered. The one that was set first is forgotten first. */
@@ -41,9 +42,7 @@ function read(env: Environment): Map<string, string> {
   } catch (error) {
     // A file that is no JSON was not written by this program, and the next `use` replaces it.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return new Map();
-    throw error instanceof RunError
-      ? error
-      : new RunError(`cannot read ${pathOf(env)}: ${(error as Error).message}`);
+    throw error instanceof RunError ? error : cannotReadFile(pathOf(env), error);
   }
 }
 
@@ -55,7 +54,7 @@ function write(env: Environment, chosen: readonly (readonly [string, string])[])
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });
-    throw new RunError(`cannot write ${path}: ${(error as Error).message}`);
+    throw cannotWriteFile(path, error);
   }
 }
 

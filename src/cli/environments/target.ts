@@ -8,6 +8,7 @@ import { quoteValue } from '../../server/config/values.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import type { CodexEnvironment } from './codex-environments.ts';
 import type { NamedEnvironment } from './environments-file.ts';
 
@@ -56,7 +57,7 @@ export interface Target {
 
 /**
  * Finds the environment of a command: -E, else EXEC_SERVER_URL, else what `use` chose for the directory or for all, else the private
- * server of this machine. Opens no connection. Throws UsageError for a name or a URL that means nothing.
+ * server of this machine. Opens no connection. Throws UsageError, without the command, for a name or a URL that means nothing.
  */
 export async function findTarget(flags: TargetFlags, sources: TargetSources): Promise<Target> {
   const { env } = sources;
@@ -105,7 +106,7 @@ async function namedTarget(
   const unset = source.startsWith("'exec-server use'")
     ? "; 'exec-server use --unset' forgets the choice"
     : '';
-  throw new UsageError(`unknown environment ${quoteValue(name)} (${source})${unset}; ${advice}`, 'env');
+  throw new UsageError(`unknown environment ${quoteValue(name)} (${source})${unset}; ${advice}`);
 }
 
 function codexTarget({ id, address, transport }: CodexEnvironment, source: string): Target {
@@ -160,29 +161,27 @@ async function globalDefault(env: NodeJS.ProcessEnv): Promise<{ name: string; pa
   return name === null ? null : { name, path };
 }
 
-/** Throws UsageError for a URL that no command can use. */
+/** Throws UsageError, without the command, for a URL that no command can use. */
 export function checkUrl(text: string, source: string): void {
   const forms = 'write ws://HOST:PORT, wss://HOST, unix:///PATH, ssh://HOST or a name of an environment';
   const scheme = /^([a-z]+):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === 'http' || scheme === 'https') {
     throw new UsageError(
       `${source}: ${quoteValue(text)} is the URL of a web server; write ws:// or wss://, or name a relay with 'exec-server env add NAME ${text} --token-file FILE'`,
-      'env',
     );
   }
   if (!['ws', 'wss', 'unix', 'ssh'].includes(scheme ?? '')) {
-    throw new UsageError(`${source}: ${quoteValue(text)} is no environment; ${forms}`, 'env');
+    throw new UsageError(`${source}: ${quoteValue(text)} is no environment; ${forms}`);
   }
   if (scheme === 'unix' && !text.startsWith('unix:///')) {
-    throw new UsageError(`${source}: ${quoteValue(text)} needs an absolute path; write unix:///PATH`, 'env');
+    throw new UsageError(`${source}: ${quoteValue(text)} needs an absolute path; write unix:///PATH`);
   }
   if ((scheme === 'ws' || scheme === 'wss') && !URL.canParse(text)) {
-    throw new UsageError(`${source}: ${quoteValue(text)} is not a URL; ${forms}`, 'env');
+    throw new UsageError(`${source}: ${quoteValue(text)} is not a URL; ${forms}`);
   }
   if ((scheme === 'ws' || scheme === 'wss') && /\/\/[^/]*@/.test(text)) {
     throw new UsageError(
       `${source}: a URL must not contain a password; use --token-file or EXEC_SERVER_TOKEN`,
-      'env',
     );
   }
 }
@@ -309,9 +308,7 @@ export function readToken(file: string): string {
   try {
     token = readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw new RunError(`cannot read the token file ${file}: ${(error as Error).message}`, {
-      kind: 'storage',
-    });
+    throw cannotReadFile(`the token file ${file}`, error);
   }
   if (/^[\x21-\x7e]{1,16384}$/.test(token)) return token;
   throw new RunError(
@@ -348,7 +345,10 @@ function runError(error: Error, hasToken: boolean): Error {
     );
   }
   if (/certificate of .* is not trusted/.test(problem)) {
-    return new RunError(`${problem}; set SSL_CERT_FILE to the certificate of its authority`, { kind });
+    return new RunError(
+      `${problem}; name the server with 'exec-server env add NAME URL --tls-ca FILE', or set SSL_CERT_FILE to the file; it has the certificate of the authority, or the server's own if it is self-signed`,
+      { kind },
+    );
   }
   return new RunError(error.message.replaceAll('`', ''), { kind });
 }

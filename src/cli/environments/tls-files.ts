@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { RunError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import type { TlsFiles } from './environments-file.ts';
 
 /** Reads the files of an environment for TLS. Throws RunError for a file that cannot be read or used. */
@@ -25,6 +26,6 @@ function readPem(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new RunError(`cannot read ${file}: ${(error as Error).message}`);
+    throw cannotReadFile(file, error);
   }
 }

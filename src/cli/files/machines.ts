@@ -6,7 +6,7 @@ import { failedWith } from '../../client/files/file-errors.ts';
 import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
-import { colonHint, type FileOperand, homeOf, uriThere } from './operands.ts';
+import { colonHint, type FileOperand, homeOf, namedBy, uriThere } from './operands.ts';
 
 /** A path of a machine that is connected. */
 export interface FileEnd extends TransferEnd {
@@ -79,8 +79,8 @@ export class Machines {
   async #connect(operand: FileOperand, environment: string) {
     const { environment: chosen, 'token-file': tokenFile } = this.#flags;
     const sources = { env: this.#env, directory: process.cwd() };
-    const name = environment === '' ? (chosen ?? null) : environment;
-    const target = await findTarget({ environment: name, tokenFile: tokenFile ?? null }, sources).catch(
+    const named = environment === '' ? { environment: chosen ?? null } : namedBy(operand);
+    const target = await findTarget({ ...named, tokenFile: tokenFile ?? null }, sources).catch(
       (error: unknown) => {
         if (!(error instanceof UsageError)) throw error;
         throw new UsageError(`${error.message}${colonHint(operand)}`, this.#command);

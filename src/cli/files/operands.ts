@@ -52,6 +52,14 @@ export function uriThere(path: string, home: string | null): string {
   return toFileUri(inHome === '' ? '.' : inHome, home);
 }
 
+/** The environment that a path names, and where its name comes from, for errors. */
+export function namedBy({ text, environment }: FileOperand): {
+  readonly environment: string | null;
+  readonly source: string;
+} {
+  return { environment, source: `the path ${quoteValue(text)}` };
+}
+
 /** Says how to name a file with a colon, if one with this name exists. */
 export function colonHint({ text }: FileOperand): string {
   return existsSync(text) ? `; for the file of this machine write ./${text}` : '';

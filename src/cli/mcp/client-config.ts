@@ -15,6 +15,7 @@ import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
 import { withFolderLock } from '../environments/folder-lock.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotReadFile, cannotWriteFile } from '../file-failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { MCP_CONFIG_FLAGS } from '../specs/mcp-spec.ts';
 import { checkedTargets, sandboxOf } from './mcp-command.ts';
@@ -195,7 +196,7 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });
   } catch (error) {
-    throw new RunError(`cannot create ${folder}: ${(error as Error).message}`);
+    throw cannotWriteFile(folder, error);
   }
 }
 
@@ -203,7 +204,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new RunError(`cannot read ${file}: ${(error as Error).message}`);
+    throw cannotReadFile(file, error);
   }
 }
 
@@ -216,6 +217,6 @@ function replaceFile(file: string, text: string): void {
     renameSync(draft, file);
   } catch (error) {
     rmSync(draft, { force: true });
-    throw new RunError(`cannot write ${file}: ${(error as Error).message}`);
+    throw cannotWriteFile(file, error);
   }
 }

@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
+import { systemReason } from '../../base/system-error.ts';
 import { MAX_UNIX_PATH_BYTES } from '../../listener/limits.ts';
 import { RunError } from '../failures.ts';
 
@@ -153,7 +154,7 @@ function makePrivate(path: string): void {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
-      throw new RunError(`cannot create ${path} for the private server: ${(error as Error).message}`);
+      throw new RunError(`cannot create ${path} for the private server: ${systemReason(error)}`);
     }
   }
   requirePrivate(path);

@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { systemReason } from '../../base/system-error.ts';
 import { VERSION } from '../../observability/version.ts';
 import { RunError } from '../failures.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
@@ -76,8 +77,8 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
       stdio: ['ignore', 'ignore', log],
     });
     const start: Start = { hasEnded: false, failure: null };
-    child.once('error', ({ message }) => {
-      start.failure = `cannot start the private server: ${message}`;
+    child.once('error', (error) => {
+      start.failure = `cannot start the private server: ${systemReason(error)}`;
     });
     child.once('exit', (code, signal) => {
       start.hasEnded = true;
@@ -99,7 +100,9 @@ function claimStart({ starting }: PrivateFolder): number | null {
     return openSync(starting, 'wx', 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return null;
-    throw new RunError(`cannot start the private server: ${(error as Error).message}`);
+    throw new RunError(
+      `cannot start the private server, because ${starting} cannot be written: ${systemReason(error)}`,
+    );
   }
 }
 

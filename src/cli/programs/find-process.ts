@@ -87,16 +87,16 @@ async function missing(
   operand: string,
   own: readonly FoundProcess[],
 ): Promise<RunError> {
-  const known = own.flatMap(({ ref, name }) => (name === null ? [ref] : [ref, name]));
-  const suggestion = suggestionFor(operand, known);
-  const advice = `${suggestion === null ? '' : `${suggestion} `}'exec-server ps -a' lists them`;
   const ended = await endOf(client, operand);
-  return new RunError(
-    `${ended ?? `no process has the reference or name ${quoteValue(operand)}`}; ${advice}`,
-    {
-      kind: 'notFound',
-    },
-  );
+  // It has been there, so the name is right.
+  if (ended !== null) {
+    return new RunError(`${ended}; 'exec-server ps -a' lists those that are left`, { kind: 'notFound' });
+  }
+  const known = own.flatMap(({ ref, name }) => (name === null ? [ref] : [ref, name]));
+  const advice = suggestionFor(operand, known) ?? "'exec-server ps -a' lists them";
+  return new RunError(`no process has the reference or name ${quoteValue(operand)}; ${advice}`, {
+    kind: 'notFound',
+  });
 }
 
 /** What the server remembers of a process that is gone. */

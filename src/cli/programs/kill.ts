@@ -8,6 +8,7 @@ import { withClient } from '../environments/with-client.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { parseFlags } from '../flags.ts';
 import { KILL_FLAGS, RM_FLAGS } from '../specs/process-specs.ts';
+import { commandFor, type Place } from './endings.ts';
 import { type FoundProcess, findProcesses, hasExited, nameOf, requireOperands } from './find-process.ts';
 import { END_TIMEOUT_MS } from './limits.ts';
 import { stateText } from './ps.ts';
@@ -18,9 +19,10 @@ export async function killCommand(argv: readonly string[], host: Host): Promise<
   requireOperands(positionals, 'kill');
   const signal = flags.signal === undefined ? null : signalName(flags.signal);
   const options = { clientName: 'exec-server kill', detachedSessionTtlMs: 0 };
-  return withClient(flags, host, options, async ({ client }) => {
+  return withClient(flags, host, options, async ({ client, target }) => {
     const processes = await findProcesses(client, positionals, { reads: false });
-    for (const process of processes) requireAlive(process, signal !== null);
+    const place = { target, tokenFile: flags['token-file'] ?? null };
+    for (const process of processes) requireAlive(process, signal !== null, place);
     await Promise.all(
       processes.map(async (process) => {
         if (signal === null) return end(client, process);
@@ -61,13 +63,12 @@ async function end(client: ExecServerClient, process: FoundProcess): Promise<voi
 }
 
 /** A signal needs the program itself; ending everything also works when only its descendants are left. */
-function requireAlive(process: FoundProcess, forSignal: boolean): void {
+function requireAlive(process: FoundProcess, forSignal: boolean, place: Place): void {
   if (forSignal ? !hasExited(process) : process.state !== 'closed') return;
   const at = process.endedAt === null ? '' : ` at ${process.endedAt.toISOString()}`;
   const state = process.state === 'closed' ? stateText(process) : 'it has exited';
-  throw new RunError(`${nameOf(process)} has ended${at}: ${state}; 'exec-server ps' lists what runs`, {
-    kind: 'ended',
-  });
+  const advice = `'${commandFor('logs', place, process.ref)}' prints its output, 'exec-server ps -a' lists it`;
+  throw new RunError(`${nameOf(process)} has ended${at}: ${state}; ${advice}`, { kind: 'ended' });
 }
 
 function stillRunning(process: FoundProcess): RunError {
@@ -90,8 +91,9 @@ export function signalName(text: string): string {
     ? names.find((each) => constants.signals[each as NodeJS.Signals] === Number(text))
     : names.find((each) => [each, each.slice(3)].includes(text.toUpperCase()));
   if (name !== undefined) return name;
+  // Without SIG, which is the same in all of them and would make different names similar.
   const shortNames = names.map((each) => each.slice(3));
-  const similar = isNumber ? null : suggestionFor(text.toUpperCase(), [...names, ...shortNames]);
-  const advice = similar ?? "'kill -l' lists them";
+  const similar = isNumber ? null : suggestionFor(text.toUpperCase().replace(/^SIG/, ''), shortNames);
+  const advice = similar ?? 'write a name such as TERM, HUP or USR1, or a number';
   throw new UsageError(`unknown signal ${quoteValue(text)}; ${advice}`, 'kill');
 }

@@ -1,6 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { SpawnOptions } from '../../client/process/spawn.ts';
 import { quoteValue } from '../../server/config/values.ts';
-import { RunError, UsageError } from '../failures.ts';
+import { UsageError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import { MAX_ENV_FILE_BYTES } from './limits.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -20,10 +23,40 @@ export function programEnvironment(
     const [, name, value] = /^([^=\0]+?)(?:=([^\0]*))?$/s.exec(text) ?? [];
     if (name === undefined)
       throw new UsageError(`${source}: ${quoteValue(text)} is not NAME=VALUE or NAME`, 'run');
+    // A program could not use a variable with a space in its name, so this is a typing mistake.
+    if (/[\s\p{Cc}]/u.test(name)) {
+      throw new UsageError(
+        `${source}: ${quoteValue(name)} is not the name of a variable; it has no spaces: NAME=VALUE`,
+        'run',
+      );
+    }
     const chosen = value ?? own[name];
     return chosen === undefined ? [] : [[name, chosen] as const];
   });
   return Object.fromEntries(entries);
+}
+
+/**
+ * What makes a program of the private server run as if it were started here: the directory of this command, or `workdir`, and all of its
+ * variables but those of exec-server itself, which may be the token of another server. The program inherits none of the server, which
+ * has those of the command that happened to start it.
+ */
+export function asIfHere(own: Environment, workdir = '.'): AsIfHere {
+  const cwd = resolve(workdir);
+  const variables = Object.entries(own).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('EXEC_SERVER_'),
+  );
+  return {
+    cwd,
+    // A shell here has set PWD to its own directory.
+    env: { ...Object.fromEntries(variables), ...(workdir !== '.' && own.PWD !== undefined && { PWD: cwd }) },
+    envPolicy: { inherit: 'none' },
+  };
+}
+
+interface AsIfHere extends Pick<SpawnOptions, 'envPolicy'> {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** Lines of NAME=VALUE or NAME, as in a file for docker. Quotes belong to the value. */
@@ -34,7 +67,7 @@ function fileEntries(file: string): { readonly text: string; readonly source: st
     if (size > MAX_ENV_FILE_BYTES) throw new Error(`it has more than ${MAX_ENV_FILE_BYTES} bytes`);
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new RunError(`cannot read the file of --env-file ${file}: ${(error as Error).message}`);
+    throw cannotReadFile(`the file of --env-file ${file}`, error);
   }
   return text
     .replace(/^\uFEFF/, '')

@@ -4,7 +4,7 @@ import { isatty } from 'node:tty';
 import type { ExecProcess } from '../../client/backend.ts';
 import { ClientError } from '../../client/errors.ts';
 import { INPUT_CHUNK_BYTES } from '../../client/limits.ts';
-import { RunError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import { MAX_WRITES } from './limits.ts';
 
 /** Whether stdin and stdout are terminals. */
@@ -54,7 +54,7 @@ export class ProgramInput {
       for await (const chunk of source) if (!(await this.write(chunk))) return;
     } catch (error) {
       if (error === this.#failure) throw error;
-      throw new RunError(`cannot read stdin: ${(error as Error).message}`);
+      throw cannotReadFile('stdin', error);
     }
     while (this.#writes.size > 0) await Promise.race(this.#writes);
     if (this.#failure !== null) throw this.#failure;

@@ -131,8 +131,9 @@ export class PlainOutput implements ProgramOutput {
     return stream === 'stderr' ? this.#streams.toStderr(text) : this.#streams.toStdout(text);
   }
 
-  lost({ bytes }: LostEvent): void {
-    this.note(`${bytes ?? 'some'} bytes of output are lost here`);
+  lost({ fromSeq, bytes }: LostEvent): void {
+    const lost = `${bytes ?? 'some'} bytes of output are lost ${fromSeq === 1 ? 'before this' : 'here'}`;
+    this.note(`${lost}; the next line may lack its beginning`);
   }
 
   line(state: 'reconnecting' | 'reconnected', text: string): void {

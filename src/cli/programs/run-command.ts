@@ -1,4 +1,3 @@
-import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
@@ -17,7 +16,7 @@ import { follow } from './follow.ts';
 import { Interruptions } from './interruptions.ts';
 import type { LocalTerminal } from './local-terminal.ts';
 import { OutputLosses } from './output-losses.ts';
-import { programEnvironment } from './program-environment.ts';
+import { asIfHere, programEnvironment } from './program-environment.ts';
 import { hasTerminal, isStdinPiped } from './program-input.ts';
 import { JsonOutput, PlainOutput, type ProgramOutput, StandardStreams } from './program-output.ts';
 import { sandboxOf } from './sandbox-flag.ts';
@@ -129,20 +128,18 @@ async function localTerminal(host: Host): Promise<LocalTerminal> {
 
 async function start(
   client: ExecServerClient,
-  { argv, options, place, interruptions, host }: Program,
+  { argv, flags, options, place, interruptions, host }: Program,
   how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached'>,
 ): Promise<ExecProcess> {
-  const isLocal = place.target.name === LOCAL;
-  const { cwd } = options;
   const { TERM } = host.env;
-  const env = { ...(how.tty && TERM && { TERM }), ...options.env };
+  const here = place.target.name === LOCAL ? asIfHere(host.env, flags.workdir) : null;
+  const inherited = here?.env ?? (how.tty && TERM ? { TERM } : {});
   try {
     return await client.spawn(argv, {
       ...options,
       ...how,
-      // The private server is on this machine, where people expect to be in the directory that they are in.
-      ...(isLocal && { cwd: resolve(typeof cwd === 'string' ? cwd : '.') }),
-      env,
+      ...here,
+      env: { ...inherited, ...options.env },
       signal: interruptions.signal,
     });
   } catch (error) {

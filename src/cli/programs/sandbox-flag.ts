@@ -3,6 +3,7 @@ import { isObject } from '../../base/is-object.ts';
 import type { StartParams } from '../../client/backend.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 
 type Sandbox = NonNullable<StartParams['sandbox']>;
 
@@ -27,7 +28,7 @@ export function sandboxOf(value: string): Sandbox {
     const policy: unknown = JSON.parse(readFileSync(value, 'utf8'));
     if (isObject(policy)) return policy as Sandbox;
   } catch (error) {
-    throw new RunError(`cannot read the sandbox of --sandbox ${value}: ${(error as Error).message}`);
+    throw cannotReadFile(`the policy of --sandbox ${value}`, error);
   }
   throw new RunError(`the file of --sandbox ${value} does not contain a JSON object`);
 }

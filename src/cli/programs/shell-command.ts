@@ -7,6 +7,7 @@ import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
 import { LocalTerminal } from './local-terminal.ts';
 import { OutputLosses } from './output-losses.ts';
+import { asIfHere } from './program-environment.ts';
 import { hasTerminal } from './program-input.ts';
 import { PlainOutput, StandardStreams } from './program-output.ts';
 import { checkName } from './run-command.ts';
@@ -33,16 +34,18 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
     interruptions,
     async open(client, { target }) {
       const { shell, userHomeDir } = await client.info();
-      const cwd = target.name === LOCAL ? process.cwd() : userHomeDir;
       const { TERM } = host.env;
+      const there = {
+        ...(TERM && { env: { TERM } }),
+        ...(userHomeDir !== undefined && { cwd: userHomeDir }),
+      };
       const argv = [shell.path, '-l'];
       const started = await client
         .spawn(argv, {
           tty: terminal.size,
           detached: true,
           signal: interruptions.signal,
-          ...(TERM && { env: { TERM } }),
-          ...(cwd !== undefined && { cwd }),
+          ...(target.name === LOCAL ? asIfHere(host.env) : there),
           ...(name !== undefined && { name }),
           ...(record && { record }),
         })

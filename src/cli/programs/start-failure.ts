@@ -8,7 +8,10 @@ const { notFound, notExecutable } = PROGRAM_EXIT_CODES;
 export function startFailure(error: unknown, argv: readonly string[]): unknown {
   if (!(error instanceof ClientError)) return error;
   const { kind, code } = error;
-  const problem = messageWithoutHint(error).replaceAll('`', '');
+  // The whole PATH fills the screen.
+  const problem = messageWithoutHint(error)
+    .replaceAll('`', '')
+    .replace(/ \(PATH=.*\)$/s, '');
   const [program = ''] = argv;
   // A program with a space or an operator in its name is usually a shell line.
   if (

@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import type { CastEvent, CastHeader } from '../../recording/asciicast.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotWriteFile } from '../file-failures.ts';
 import { parseFlags } from '../flags.ts';
 import { EXPORT_FLAGS } from '../specs/recording-specs.ts';
 import { type OpenedRecording, readCast, withRecording } from './open-recording.ts';
@@ -42,10 +43,7 @@ async function save(text: Chunks, path: string): Promise<CommandResult> {
   await pipeline(text, file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST')
       throw new RunError(`${path} exists; choose another file`, { kind: 'exists' });
-    if (error.syscall !== undefined && error.path === path) {
-      throw new RunError(`cannot write ${path}: ${error.message}; choose another file`);
-    }
-    throw error;
+    throw error.syscall === undefined ? error : cannotWriteFile(path, error);
   });
   return { text: '', exitCode: 0 };
 }

@@ -8,6 +8,7 @@ import { quoteValue } from '../../server/config/values.ts';
 import type { Host } from '../commands.ts';
 import { withClient } from '../environments/with-client.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import { visible } from '../terminal-text.ts';
 
 interface Flags {
@@ -126,7 +127,7 @@ async function* fileBytes(path: string): AsyncGenerator<Uint8Array, void, undefi
   try {
     yield* createReadStream(path);
   } catch (error) {
-    throw new RunError(`cannot read ${path}: ${(error as Error).message}; name a file that you may read`);
+    throw cannotReadFile(path, error);
   }
 }
 

@@ -122,8 +122,9 @@ export class Report {
       this.#host.stderr.write(`exec-server sync: ${failed} failures; --json prints all of them\n`);
     }
     const time = this.#options.watch ? `${new Date().toTimeString().slice(0, 8)} ` : '';
+    // Before the counts: a list of paths behind them seems to belong to the last one.
     const names = this.#options.watch && reason === 'changes' ? this.#names() : '';
-    this.#host.stdout.write(`${time}${summaryOf(this.#tally, this.#options.dryRun)}${names}\n`);
+    this.#host.stdout.write(`${time}${names}${summaryOf(this.#tally, this.#options.dryRun)}\n`);
   }
 
   #count(step: Step): void {
@@ -140,8 +141,9 @@ export class Report {
 
   #names(): string {
     const { copied, directories, links, updated, deleted } = this.#tally;
-    const more = copied + directories + links + updated + deleted > this.#named.length ? ', …' : '';
-    return this.#named.length === 0 ? '' : `: ${this.#named.join(', ')}${more}`;
+    const more = copied + directories + links + updated + deleted - this.#named.length;
+    if (this.#named.length === 0) return '';
+    return `${this.#named.join(', ')}${more > 0 ? ` and ${more} more` : ''}: `;
   }
 
   #json(record: object): void {

@@ -1,6 +1,7 @@
 import { type FileHandle, opendir, open as openFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { systemReason } from '../../../base/system-error.ts';
 import { ClientError } from '../../errors.ts';
 import { FILE_BLOCK_BYTES } from '../../limits.ts';
 import { emptyPath, type PathLike } from '../../paths.ts';
@@ -104,9 +105,13 @@ export async function onLocal<T>(action: string, path: LocalPath, work: () => Pr
     return await work();
   } catch (error) {
     if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new ClientError('storage', `cannot ${action} ${path.text} of this machine: ${error.message}`, {
-      cause: error,
-    });
+    throw new ClientError(
+      'storage',
+      `cannot ${action} ${path.text} of this machine: ${systemReason(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -46,7 +46,7 @@ test('plain output reports a gap on stderr', async () => {
   await output.write('stderr', 2, Buffer.from('err\n'));
   output.lost({ type: 'lost', fromSeq: 3, toSeq: 4, bytes: 5, streamBytes: null });
   await output.flush();
-  expect([stdout(), stderr()]).toEqual(['out', 'err\nexec-server: 5 bytes of output are lost here\n']);
+  expect([stdout(), stderr()]).toEqual(['out', 'err\nexec-server: 5 bytes of output are lost here; the next line may lack its beginning\n']);
 });
 
 test('a slow reader is waited for', async () => {
