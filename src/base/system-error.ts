@@ -10,4 +10,9 @@ export function systemReason(error: unknown): string {
   return known === undefined ? message : (CLEARER[known[0]] ?? known[1]);
 }
 
-const CLEARER: Readonly<Record<string, string>> = { EISDIR: 'it is a directory', EEXIST: 'it exists' };
+const CLEARER: Readonly<Record<string, string>> = {
+  EISDIR: 'it is a directory',
+  EEXIST: 'it exists',
+  EAI_NONAME: 'no such host',
+  EAI_AGAIN: 'the name server does not answer',
+};

@@ -308,13 +308,14 @@ export async function runNamed(argv: readonly string[], host: Host): Promise<Com
   const command = findCommand(name);
   if (command === undefined) return Object.hasOwn(HIDDEN, name) ? HIDDEN[name]!(rest, host) : null;
   const own = command.takesProgram ? beforeProgram(rest, (await command.spec()).flags) : beforeDashes(rest);
-  const { exitCode } = USES_ENVIRONMENT.has(command.group) ? PROGRAM_FAILURES : host.failures;
+  const usesEnvironment = USES_ENVIRONMENT.has(command.group);
+  const { exitCode } = usesEnvironment ? PROGRAM_FAILURES : host.failures;
   host.failures = { exitCode, json: own.includes('--json') };
   if (!own.some((argument) => argument === '-h' || argument === '--help')) {
     return command.run(rest, host).catch((error: unknown) => {
       // What finds an environment does not know for which command.
-      const isOwn = error instanceof UsageError && error.command === null && command.group !== 'Servers';
-      throw isOwn ? new UsageError(error.message, command.name) : error;
+      const isUnnamed = error instanceof UsageError && error.command === null;
+      throw isUnnamed && usesEnvironment ? new UsageError(error.message, command.name) : error;
     });
   }
   const { commandHelp } = await import('./help.ts');

@@ -32,10 +32,14 @@ export async function completeCommand(argv: readonly string[], { env }: Host): P
   return printed(`${paths}\n${lines.join('')}`);
 }
 
-/** Environments and processes, where a command takes one. A file that cannot be read, or a server that is away, has none. */
+/** Environments, processes and recordings, where a command takes one. A file that cannot be read, or a server that is away, has none. */
 function namesOf(env: NodeJS.ProcessEnv): NameSource {
   return async (kind, typed) => {
     if (kind === 'ENV') return environmentNames(env);
+    if (kind === 'RECORDING') {
+      const { recordingNames } = await import('./recordings/recording-names.ts');
+      return recordingNames(typed, env).catch(() => []);
+    }
     if (kind !== 'PROCESS' && kind !== 'RUNNING' && kind !== 'ENDED') return [];
     const { processNames } = await import('./programs/process-names.ts');
     return processNames(kind, typed, env).catch(() => []);

@@ -15,8 +15,8 @@ export interface Candidate {
 }
 
 /**
- * Finds names that the command line does not contain, by the word for them in a spec: ENV, PROCESS, RUNNING, ENDED. `typed` are the
- * flags that have been typed.
+ * Finds names that the command line does not contain, by the word for them in a spec: ENV, PROCESS, RUNNING, ENDED, RECORDING. `typed`
+ * are the flags that have been typed.
  */
 export type NameSource = (kind: string, typed: TypedFlags) => Promise<readonly Candidate[]>;
 
@@ -113,7 +113,7 @@ async function valuesOf(
   if (/^[a-z0-9|-]+$/.test(value)) {
     return { words: value.split('|').map((word) => ({ word, description: '' })), paths: 'none' };
   }
-  return { words: await names(value), paths: 'none' };
+  return { words: await names(value), paths: value === 'RECORDING' ? 'files' : 'none' };
 }
 
 function matching(current: string, { words, paths }: Candidates): Candidates {

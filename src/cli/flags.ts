@@ -32,9 +32,9 @@ export type GivenFlags<Known extends Flags> = {
 
 /** Where the arguments that are no flags may be. */
 export type OperandPlace =
-  /** Between flags. `--` is unknown. */
+  /** Between flags. What follows `--` is no flag. */
   | 'anywhere'
-  /** Between flags, for names of files and programs. What follows `--` is no flag, and `-` is an operand. */
+  /** The same for names of files and programs, where `-` is an operand. */
   | 'files'
   /** After the flags: the first one, or `--`, begins the command line of another program, whose flags are its own. */
   | 'program';
@@ -64,8 +64,7 @@ export function parseFlags<Known extends Flags>(
       continue;
     }
     if (token.kind === 'option-terminator') {
-      if (operands === 'anywhere') throw refuse(unknownFlag('--', known, command));
-      if (operands === 'files') continue;
+      if (operands !== 'program') continue;
       return { flags: flags as GivenFlags<Known>, positionals: args.slice(token.index + 1) };
     }
     const { name, rawName, value, inlineValue } = token;

@@ -60,7 +60,10 @@ export function parseServerArguments(
   if (flags.version) return parsed('version', {});
   const [first, ...rest] = command === null ? positionals : [command, ...positionals];
   const chosen = first === undefined ? 'serve' : asCommand(first);
-  if (rest.length > 0) throw new UsageError(`unexpected argument ${quoteValue(rest[0])}`);
+  if (rest.length > 0) {
+    const advice = chosen === 'serve' ? "; a server starts no program itself, 'exec-server run' does" : '';
+    throw new UsageError(`unexpected argument ${quoteValue(rest[0])}${advice}`);
+  }
   return parsed(chosen, flags);
 }
 

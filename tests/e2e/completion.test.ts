@@ -137,7 +137,7 @@ describe('processes', () => {
       url: `unix://${join(runtime, 'exec-server/server.sock')}`,
     });
     ref = (await client.spawn('sleep 60', { detached: true, name: 'web-server' })).ref!;
-    const done = await client.spawn('exit 3', { detached: true, name: 'web-build' });
+    const done = await client.spawn('exit 3', { detached: true, name: 'web-build', record: true });
     await done.wait();
     await client.close();
     run('bash', 'exec-server env add machine ws://127.0.0.1:1');
@@ -161,16 +161,20 @@ describe('processes', () => {
     expect(bash('exec-server kill -s TERM web')).toEqual(['web-server']);
     expect(bash('exec-server ps -E mach')).toEqual(['machine']);
     expect(bash('exec-server ps --environment=mach')).toEqual(['machine']);
+    expect(bash('exec-server play web-')).toEqual(['web-build']);
+    expect(bash('exec-server export cert')).toEqual(['certificate.pem']);
   });
 
   test.skipIf(missing('fish'))('in fish', () => {
     expect(fish('exec-server logs web-')).toEqual(['web-build', 'web-server']);
     expect(fish('exec-server ps -E mach')).toEqual(['machine']);
+    expect(fish('exec-server play web-')).toEqual(['web-build']);
   });
 
   test.skipIf(missing('zsh'))('in zsh', () => {
     expect(zsh('exec-server kill web')).toBe('exec-server kill web-server ');
     expect(zsh(`exec-server wait ${ref.slice(0, -1)}`)).toBe(`exec-server wait ${ref} `);
     expect(zsh('exec-server ps -E mach')).toBe('exec-server ps -E machine ');
+    expect(zsh('exec-server export --txt web')).toBe('exec-server export --txt web-build ');
   });
 });

@@ -14,7 +14,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Host } from '../../src/cli/commands.ts';
+import { cpCommand } from '../../src/cli/files/cp-command.ts';
 import { Certificates } from '../support/certificates.ts';
 import { newFolder } from '../support/file-trees.ts';
 import { CommandUser } from '../support/private-server.ts';
@@ -56,6 +59,20 @@ function state(top: string): unknown {
   visit(Buffer.from(top), '');
   return entries;
 }
+
+test('-q shows no progress on a terminal', async () => {
+  writeFileSync(at('file'), 'x'.repeat(100));
+  await cp(at('file'), `local:${at('first')}`);
+  const shown = async (...flags: string[]) => {
+    const stderr = Object.assign(new PassThrough({ encoding: 'utf8' }), { isTTY: true });
+    const env = { ...user.env, HOME: user.workspace.path };
+    const host = { env, stderr, onSignal() {} } as unknown as Host;
+    const { exitCode } = await cpCommand([...flags, at('file'), `local:${at('copy')}`], host);
+    return [exitCode, stderr.read()];
+  };
+  expect(await shown()).toEqual([0, expect.stringMatching(/^\r\d+%/)]);
+  expect(await shown('-q')).toEqual([0, null]);
+});
 
 test('copies a tree there and back with links, modes, times and odd names', async () => {
   mkdirSync(at('tree/closed/empty'), { recursive: true });

@@ -85,23 +85,28 @@ describe('env test', () => {
       'a token file that is missing',
       () => [guarded, '--token-file', 'x'],
       125,
-      /cannot read the token file .*ENOENT/,
+      /cannot read the token file .*\/x: no such file or directory; check the path\n$/,
     ],
     ['an empty token file', () => [guarded, '--token-file', '/dev/null'], 125, /does not contain a token/],
     [
       'an untrusted certificate',
       () => [secure],
       125,
-      /is not trusted: .*; set SSL_CERT_FILE to the certificate/,
+      /is not trusted: .*; name the server with 'exec-server env add NAME URL --tls-ca FILE', or set SSL_CERT_FILE/,
     ],
-    ['no server', () => ['ws://127.0.0.1:1'], 125, /cannot reach ws:\/\/127.0.0.1:1: .*ECONNREFUSED/],
+    ['no server', () => ['ws://127.0.0.1:1'], 125, /cannot reach ws:\/\/127.0.0.1:1: connection refused; /],
     [
       'no such host',
       () => ['ws://no-such-host.invalid:1'],
       125,
       /cannot reach ws:\/\/no-such-host.invalid:1/,
     ],
-    ['no such socket', () => ['unix:///no/socket'], 125, /cannot reach unix:\/\/\/no\/socket: .*ENOENT/],
+    [
+      'no such socket',
+      () => ['unix:///no/socket'],
+      125,
+      /cannot reach unix:\/\/\/no\/socket: no such file or directory; /,
+    ],
     ['ws to a TLS server', () => [secure.replace('wss', 'ws')], 125, /if the server uses TLS, write wss:/],
     ['wss to a plain server', () => [plain.replace('ws', 'wss')], 125, /does not speak TLS; use ws:/],
     [
@@ -117,7 +122,7 @@ describe('env test', () => {
     ['a password in a URL', () => ['ws://me:secret@host'], 2, /must not contain a password/],
     ['an option in place of an ssh host', () => ['ssh://-oProxyCommand=x'], 2, /an ssh URL is ssh:\/\/HOST/],
     ['two names', () => [plain, '-E', plain], 2, /name the environment once/],
-    ['no verb', () => ['--', 'x'], 2, /unknown flag '--'/],
+    ['a name behind --', () => ['--', 'x'], 2, /^exec-server env: unknown environment 'x'/],
   ])('says what to do about %s', async (_name, args, code, message) => {
     const { stderr, ...outcome } = await user.run(['env', 'test', ...args()]);
     expect(outcome).toMatchObject({ code, stdout: '' });

@@ -115,7 +115,12 @@ test.each<[string, () => string[], number, RegExp]>([
     /--tls-cert and --tls-key need each other/,
   ],
   ['TLS for a plain URL', () => ['ws://x', '--tls-ca', authority.cert], 2, /are for wss:\/\/ URLs/],
-  ['a file that is missing', () => ['wss://x', '--tls-ca', 'missing'], 125, /cannot read .*missing: ENOENT/],
+  [
+    'a file that is missing',
+    () => ['wss://x', '--tls-ca', 'missing'],
+    125,
+    /cannot read .*missing: no such file or directory; check the path/,
+  ],
   [
     'a key of another certificate',
     () => ['wss://x', '--tls-cert', own.cert, '--tls-key', authority.key],

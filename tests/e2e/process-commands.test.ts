@@ -204,7 +204,10 @@ describe('logs', () => {
     const { ref } = await ended('yes 0123456789abcdef | head -c 5000000; echo last');
     const { code, stdout, stderr } = await user.run(['logs', ref]);
     expect(code).toBe(1);
-    const [, bytes] = /^exec-server: (\d+) bytes of output are lost before this; the next line may lack its beginning\n$/.exec(stderr) ?? [];
+    const [, bytes] =
+      /^exec-server: (\d+) bytes of output are lost before this; the next line may lack its beginning\n$/.exec(
+        stderr,
+      ) ?? [];
     expect(Number(bytes) + stdout.length).toBe(5_000_005);
     expect(await user.run(['logs', ref, '--tail', '2'])).toMatchObject({
       code: 0,
@@ -295,7 +298,7 @@ describe('kill', () => {
     const { code, stderr } = await user.run(['kill', 'tree']);
     expect(code).toBe(125);
     expect(stderr).toMatch(
-      /^exec-server: tree has ended at \d{4}-.*Z: exited 137 \(SIGKILL\); 'exec-server ps' lists what runs\n$/,
+      /^exec-server: tree has ended at \d{4}-.*Z: exited 137 \(SIGKILL\); 'exec-server logs \w+' prints its output, 'exec-server ps -a' lists it\n$/,
     );
   });
 
@@ -333,7 +336,7 @@ describe('rm', () => {
     const { code, stderr } = await user.run(['logs', 'one']);
     expect(code).toBe(125);
     expect(stderr).toMatch(
-      /^exec-server: process one exited with code 0 and closed at .*; its output was removed at .*; 'exec-server ps -a' lists them\n$/,
+      /^exec-server: process one exited with code 0 and closed at .*; its output was removed at .*; 'exec-server ps -a' lists those that are left\n$/,
     );
   });
 

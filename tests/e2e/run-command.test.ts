@@ -4,13 +4,21 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { processState } from '../support/machine.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, type CliRun } from '../unit/cli/run-cli.ts';
 
 const user = new CommandUser();
+/** What the private server records. */
+const audit = join(user.workspace.path, 'audit.jsonl');
+beforeAll(async () => {
+  const settings = join(user.workspace.path, '.config/exec-server');
+  mkdirSync(settings, { recursive: true });
+  writeFileSync(join(settings, 'private.toml'), `auditLog = ${JSON.stringify(audit)}\n`);
+  await user.run(['ps'], { OF_THE_SERVER: 'inherited' });
+});
 afterAll(() => user.close());
 
 const at = (name: string) => join(user.workspace.path, name);
@@ -40,7 +48,11 @@ describe('the exit code', () => {
   });
 
   test.each([
-    [['no-such-program', 'x'], 127, /no-such-program.*; install it there, or write its path\n$/],
+    [
+      ['no-such-program', 'x'],
+      127,
+      /^exec-server: program not found on PATH: no-such-program; install it there/,
+    ],
     [['ls -l'], 127, /; for a shell line write: exec-server run -- sh -c 'ls -l'\n$/],
     [["echo 'a'"], 127, /exec-server run -- sh -c 'echo '\\''a'\\'''\n$/],
     [['/etc/passwd'], 126, /\/etc\/passwd.*; make it an executable file/],
@@ -107,6 +119,39 @@ test('the program runs in the directory of the command, with the variables that 
   });
   expect(stdout).toBe(`${user.workspace.path}\n1 flag here\n`);
   expect(await run('-w', '/usr', 'pwd')).toMatchObject({ stdout: '/usr\n' });
+});
+
+describe('the variables of the command', () => {
+  const VARIABLES = { GIVEN: 'two words', EXEC_SERVER_TOKEN: 'secret', LONG: 'x'.repeat(100_000) };
+
+  test('are those of a program of the private server, except for its own', async () => {
+    const { stdout } = await user.run(['run', '-e', 'ADDED=1', '--', 'env'], VARIABLES);
+    const lines = stdout.split('\n');
+    expect(lines).toEqual(expect.arrayContaining(['GIVEN=two words', 'ADDED=1', `LONG=${VARIABLES.LONG}`]));
+    expect(lines.filter((line) => /^(?:EXEC_SERVER_|OF_THE_SERVER)/.test(line))).toEqual([]);
+    expect((await run('env')).stdout).not.toContain('GIVEN');
+  });
+
+  test('are not sent to another environment', async () => {
+    const url = `unix://${join(user.folder, 'server.sock')}`;
+    const { stdout } = await user.run(['run', '-E', url, '-e', 'ADDED=1', '--', 'env'], VARIABLES);
+    expect(stdout.split('\n')).toEqual(expect.arrayContaining(['OF_THE_SERVER=inherited', 'ADDED=1']));
+    expect(stdout).not.toContain('GIVEN');
+  });
+
+  test('are in no list, recording or audit log', async () => {
+    await user.run(['run', '--record', '--name', 'quiet', '-d', '--', 'true'], { PASSWORD: 'unwritten' });
+    expect(await user.run(['wait', 'quiet'])).toMatchObject({ code: 0 });
+    const texts = [await user.run(['ps', '-a', '--json']), await user.run(['export', 'quiet'])];
+    expect(texts.map(({ stdout }) => stdout)).toEqual([
+      expect.stringContaining('"quiet"'),
+      expect.stringContaining('"version":3'),
+    ]);
+    expect(readFileSync(audit, 'utf8')).toContain('process/start');
+    expect(texts.map(({ stdout }) => stdout).join() + readFileSync(audit, 'utf8')).not.toMatch(
+      /unwritten|PASSWORD/,
+    );
+  });
 });
 
 test('a sandbox confines the program', async () => {
@@ -206,7 +251,7 @@ test('flags that Node has too are those of the command and of the program', asyn
   expect((await program('-n', 'echo', '--env-file', 'missing')).stdout).toBe('--env-file missing\n');
   await expect(program('--env-file', 'missing', 'true')).rejects.toMatchObject({
     code: 125,
-    stderr: expect.stringMatching(/^exec-server: .*missing/),
+    stderr: expect.stringMatching(/^exec-server: .*missing: no such file or directory; check the path\n$/),
   });
 });
 

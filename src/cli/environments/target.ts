@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { suggestionFor } from '../../base/suggestion.ts';
+import { systemReason } from '../../base/system-error.ts';
 import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/client.ts';
 import type { TransportSource } from '../../client/connection/session-options.ts';
 import type { ClientError } from '../../client/errors.ts';
@@ -319,8 +320,10 @@ export function readToken(file: string): string {
 /** Says what to do on the command line, where the client library names its options. */
 function runError(error: Error, hasToken: boolean): Error {
   if (error.name !== 'ClientError') return error;
-  const { kind, hint, data } = error as ClientError & { data?: { status?: unknown } };
-  const problem = hint ? error.message.slice(0, -`; ${hint}`.length) : error.message;
+  const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
+  const message =
+    cause instanceof Error ? error.message.replace(cause.message, systemReason(cause)) : error.message;
+  const problem = hint ? message.slice(0, -`; ${hint}`.length) : message;
   const status = data?.status;
   if (status === 401) {
     return new RunError(
@@ -350,5 +353,5 @@ function runError(error: Error, hasToken: boolean): Error {
       { kind },
     );
   }
-  return new RunError(error.message.replaceAll('`', ''), { kind });
+  return new RunError(message.replaceAll('`', ''), { kind });
 }

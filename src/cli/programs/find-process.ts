@@ -93,7 +93,8 @@ async function missing(
     return new RunError(`${ended}; 'exec-server ps -a' lists those that are left`, { kind: 'notFound' });
   }
   const known = own.flatMap(({ ref, name }) => (name === null ? [ref] : [ref, name]));
-  const advice = suggestionFor(operand, known) ?? "'exec-server ps -a' lists them";
+  const suggestion = suggestionFor(operand, known);
+  const advice = `${suggestion === null ? '' : `${suggestion} `}'exec-server ps -a' lists them`;
   return new RunError(`no process has the reference or name ${quoteValue(operand)}; ${advice}`, {
     kind: 'notFound',
   });

@@ -1,7 +1,8 @@
+import { quoteValue } from '../../server/config/values.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
-import { parseOnlyFlags } from '../flags.ts';
+import { parseFlags } from '../flags.ts';
 import { SHELL_FLAGS } from '../specs/run-specs.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
@@ -15,7 +16,13 @@ import { startFailure } from './start-failure.ts';
 
 /** Opens a login shell that outlives this command. */
 export async function shellCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const flags = parseOnlyFlags('shell', argv, SHELL_FLAGS);
+  const { flags, positionals } = parseFlags('shell', argv, SHELL_FLAGS);
+  if (positionals.length > 0) {
+    throw new UsageError(
+      `unexpected argument ${quoteValue(positionals[0])}; 'exec-server run' runs a program`,
+      'shell',
+    );
+  }
   const { name, record } = flags;
   if (name !== undefined) checkName(name, 'shell');
   if (!hasTerminal()) {

@@ -51,7 +51,7 @@ or name of its program. A file of this name on this machine comes first, unless 
 
 The recording has the size of the terminal that it was made on; a smaller one shows it garbled. Play only recordings that you trust: \
 what a program wrote to its terminal goes to yours.`,
-  operand: 'FILE',
+  operand: 'RECORDING',
   flags: PLAY_FLAGS,
   notes: {
     Keys: 'space  pause and continue\n.      the next step, while it pauses\nq      end; also Ctrl-C',
@@ -88,7 +88,7 @@ or name of its program. A file of this name on this machine comes first, unless 
 
 With --txt, a line that a program has drawn several times, such as a progress bar, is printed as it was at last. What a program showed on \
 the alternate screen, such as an editor, is left out unless the recording ends there.`,
-  operand: 'FILE',
+  operand: 'RECORDING',
   flags: EXPORT_FLAGS,
   examples: [
     { line: 'export -E gpu -o train.cast train', meaning: 'Fetch the latest recording of a program.' },

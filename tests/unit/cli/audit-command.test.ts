@@ -17,7 +17,9 @@ test('names the file and the line of a damaged log', async () => {
   const file = workspace.file('bad', `${LINE}${LINE}`);
   await expect(auditCommand(['verify', file])).rejects.toThrow(RunError);
   await expect(auditCommand(['verify', file])).rejects.toThrow(`${file}: line 2: `);
-  await expect(auditCommand(['verify', '/nowhere'])).rejects.toThrow(/cannot read the audit log: ENOENT/);
+  await expect(auditCommand(['verify', '/nowhere'])).rejects.toThrow(
+    'cannot read the audit log /nowhere: no such file or directory; check the path',
+  );
 });
 
 test.each([

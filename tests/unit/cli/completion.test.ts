@@ -47,6 +47,10 @@ test.each<[string[], string]>([
   expect(await complete(...words)).toEqual({ words: [], paths });
 });
 
+test.each(['play', 'export'])('%s completes recordings and files', async (command) => {
+  expect(await complete(command, '')).toEqual({ words: ['some-RECORDING'], paths: 'files' });
+});
+
 test('the first word completes to every command', async () => {
   const { words } = await complete('');
   expect(words).toContain('serve');

@@ -87,7 +87,12 @@ test.each([
   ],
   [['-x'], "unknown flag '-x'; 'exec-server serve --help' lists them"],
   [['-'], "unknown flag '-'; 'exec-server serve --help' lists them"],
-  [['--'], "unknown flag '--'; 'exec-server serve --help' lists them"],
+  [
+    ['serve', '--', 'x'],
+    "unexpected argument 'x'; a server starts no program itself, 'exec-server run' does",
+  ],
+  [['--', 'x'], "unknown command 'x'; 'exec-server --help' lists the commands"],
+  [['--', '--listen'], "unknown command '--listen'; 'exec-server --help' lists the commands"],
   [['--no-listen'], "unknown flag '--no-listen'; 'exec-server serve --help' lists them"],
   [['--listen'], '--listen needs a value'],
   [['--listen', '--json'], '--listen needs a value'],

@@ -60,9 +60,15 @@ test('writes the token to a file that only the owner can read, and does not prin
   const written = readFileSync(out, 'utf8').trim();
   expect(createHash('sha256').update(written).digest('hex')).toBe(sha256);
   expect(() => tokenCommand(['--out', out])).toThrow(
-    new RunError(`cannot write --out ${out}: it exists (choose another name)`),
+    new UsageError(`--out ${out} exists, and a token does not replace a file; choose another name`, 'token'),
   );
   expect(readFileSync(out, 'utf8').trim()).toBe(written);
+  expect(() => tokenCommand(['--out', '/no/such/file'])).toThrow(
+    new RunError(
+      'cannot write --out /no/such/file: no such file or directory; create the directory, or choose another path',
+      { kind: 'storage' },
+    ),
+  );
 });
 
 test('a signed token is valid for an hour and unlimited by default', () => {

@@ -1,7 +1,8 @@
+import { PassThrough } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { ChangeQueue } from '../../../../src/cli/sync/change-queue.ts';
 import { IgnoreRules } from '../../../../src/cli/sync/ignore-rules.ts';
-import { summaryOf } from '../../../../src/cli/sync/report.ts';
+import { Report, summaryOf } from '../../../../src/cli/sync/report.ts';
 import { isName, shownPath } from '../../../../src/cli/sync/tree.ts';
 import { watchExclusions } from '../../../../src/cli/sync/watch-exclusions.ts';
 
@@ -145,4 +146,18 @@ test('sums a pass up in one line', () => {
   expect(summaryOf({ ...much, skipped: 1, failed: 1 })).toBe(
     '2 files copied (1.5 KiB), 1 directory created, 2 links created, 1 got another mode or time, 3 deleted, 4 unchanged, 5 only in the destination, 1 skipped, 1 failed',
   );
+});
+
+test('a pass because of changes names the first paths before the counts, and how many more there are', () => {
+  const stdout = new PassThrough({ encoding: 'utf8' });
+  const report = new Report({ stdout, stderr: stdout }, { json: false, dryRun: false, watch: true });
+  const copied = (...paths: string[]) => {
+    report.begin();
+    for (const path of paths) report.step({ type: 'copy', path, bytes: 1 });
+    report.count('unchanged', 2);
+    report.end('changes');
+    return String(stdout.read()).slice('00:00:00 '.length);
+  };
+  expect(copied('a')).toBe('a: 1 file copied (1 B), 2 unchanged\n');
+  expect(copied('a', 'b', 'c', 'd', 'e')).toBe('a, b, c and 2 more: 5 files copied (5 B), 2 unchanged\n');
 });
