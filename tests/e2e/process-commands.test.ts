@@ -386,7 +386,7 @@ test.concurrent.each<[string, string[], number, RegExp]>([
   ['an unknown process', ['logs', 'nothing'], 125, /name 'nothing'; 'exec-server ps -a' lists them\n$/],
   ['an unknown process to remove', ['rm', 'a/b'], 125, /no process has the reference or name 'a\/b'/],
   ['an unknown environment', ['ps', '-E', 'nothing'], 2, /unknown environment 'nothing' \(-E\)/],
-  ['no server', ['ps', '-E', 'ws://127.0.0.1:1'], 125, /cannot reach ws:\/\/127.0.0.1:1: .*ECONNREFUSED/],
+  ['no server', ['ps', '-E', 'ws://127.0.0.1:1'], 125, /cannot reach ws:\/\/127.0.0.1:1: connection refused/],
 ])('says what to do about %s', async (_name, args, code, message) => {
   const { stderr, ...outcome } = await user.run(args);
   expect(outcome).toEqual({ code, signal: null, stdout: '' });
@@ -399,7 +399,7 @@ test('a result that cannot be written is a failure', async () => {
   });
   expect([status, stderr]).toEqual([
     125,
-    expect.stringMatching(/^exec-server: cannot write to stdout: ENOSPC/),
+    expect.stringMatching(/^exec-server: cannot write to stdout: no space left on device/),
   ]);
 });
 
@@ -409,7 +409,7 @@ test('prints failures as JSON', async () => {
     125,
     {
       code: 'connectFailed',
-      message: 'cannot reach ws://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+      message: 'cannot reach ws://127.0.0.1:1: connection refused',
       hint: 'check the address and that the server is running',
     },
   ]);

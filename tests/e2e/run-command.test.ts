@@ -139,7 +139,7 @@ describe('the variables of the command', () => {
     expect(stdout).not.toContain('GIVEN');
   });
 
-  test('are in no list, recording or audit log', async () => {
+  test('have no values in a list, recording or audit log', async () => {
     await user.run(['run', '--record', '--name', 'quiet', '-d', '--', 'true'], { PASSWORD: 'unwritten' });
     expect(await user.run(['wait', 'quiet'])).toMatchObject({ code: 0 });
     const texts = [await user.run(['ps', '-a', '--json']), await user.run(['export', 'quiet'])];
@@ -147,10 +147,9 @@ describe('the variables of the command', () => {
       expect.stringContaining('"quiet"'),
       expect.stringContaining('"version":3'),
     ]);
-    expect(readFileSync(audit, 'utf8')).toContain('process/start');
-    expect(texts.map(({ stdout }) => stdout).join() + readFileSync(audit, 'utf8')).not.toMatch(
-      /unwritten|PASSWORD/,
-    );
+    const audited = readFileSync(audit, 'utf8');
+    expect(audited).toContain('"PASSWORD"');
+    expect(texts.map(({ stdout }) => stdout).join() + audited).not.toContain('unwritten');
   });
 });
 
@@ -222,17 +221,17 @@ test.each([
   [
     'ends a program',
     `R -n sh -c 'echo x; exec sleep 1000' > /dev/full`,
-    /ENOSPC.*; the program has exited with 141\n$/,
+    /no space left on device.*; the program has exited with 141\n$/,
   ],
   [
     'ends a program that ignores SIGPIPE',
     `R -n sh -c 'trap "" PIPE; echo x; sleep 1000' > /dev/full`,
-    /ENOSPC.*; the program is ended\n$/,
+    /no space left on device.*; the program is ended\n$/,
   ],
   [
     'is no success',
     'R -n --json true > /dev/full',
-    /^\{"code":"storage","message":"cannot write to stdout: ENOSPC/,
+    /^\{"code":"storage","message":"cannot write to stdout: no space left on device/,
   ],
 ])('output that cannot be written %s', async (_name, text, stderr) => {
   expect(await shell(text)).toMatchObject({ code: 125, stdout: '', stderr: expect.stringMatching(stderr) });
