@@ -57,7 +57,7 @@ export async function runDocPage(page: string): Promise<void> {
 const RETRY_MS = 20_000;
 
 /** Ports that pages may use. */
-const PORTS = ['4000', '4443', '8080', '9000'];
+const PORTS = ['4000', '4443', '8080', '9000', '48123', '48124'];
 
 class DocRunner {
   readonly #page: string;

@@ -46,7 +46,7 @@ export const RUN_FLAGS = {
     type: 'string',
     short: 'w',
     value: 'DIR',
-    description: "The working directory. Default: the server's; with the private server this one.",
+    description: "The working directory. Default: the server's; without -E this one.",
   },
   timeout: {
     type: 'string',
@@ -81,7 +81,8 @@ At the start of a line, when you type: ~. detaches, ~? lists the escapes, ~~ sen
 export const RUN = {
   usage: ['[-E ENV] [options] [--] PROGRAM [ARGUMENT...]'],
   description: `\
-Runs a program in an environment, and ends with its exit code. Without an environment it runs on this machine.
+Runs a program in an environment, and ends with its exit code. Without an environment it runs on this machine, with the variables and in the \
+directory of this command. Another environment gets neither; -e, --env-file and -w say what it gets.
 
 The program and its arguments are executed as they are, without a shell. For a shell line write: run -- sh -c 'cd src && make'
 
@@ -118,7 +119,7 @@ export const SHELL = {
   usage: ['[-E ENV] [--name NAME] [--record]'],
   description: `\
 Opens a login shell on a terminal. The shell keeps running when you detach, close the window or lose the connection; attach shows it \
-again.`,
+again. On this machine it has the variables and the directory of this command.`,
   flags: SHELL_FLAGS,
   notes: { 'Exit codes': EXIT_CODES, Escapes: ESCAPES },
   examples: [

@@ -82,6 +82,11 @@ Creates tokens for clients of a server that requires them (--ws-auth). A capabil
 server the file or the digest. A signed token needs the server's shared secret; any capability token can serve as that secret.`,
   verbs: { capability: 'A random token', signed: 'A token with limits' },
   flags: SIGNED_FLAGS,
+  notes: {
+    'Exit codes': `\
+1  a file cannot be read or written
+2  bad usage, which includes an --out that exists`,
+  },
   examples: [
     {
       line: 'token --out token',
