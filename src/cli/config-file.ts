@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
-import { systemReason } from '../base/system-error.ts';
+import { systemReason } from '../client/system-error.ts';
 import type { ConfigInputs } from '../server/config/resolve.ts';
 import { RunError, UsageError } from './failures.ts';
 

@@ -1,4 +1,4 @@
-import { systemReason } from '../base/system-error.ts';
+import { systemReason } from '../client/system-error.ts';
 import { StartError } from '../listener/start-error.ts';
 import { ConfigError } from '../server/config/resolve.ts';
 import { visible } from './terminal-text.ts';

@@ -1,4 +1,4 @@
-import { systemReason } from '../base/system-error.ts';
+import { systemReason } from '../client/system-error.ts';
 import { RunError } from './failures.ts';
 
 /** The error for a file that a command cannot read. `what` names the file and what it is for. */

@@ -1,6 +1,6 @@
 import { closeSync, lstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { systemReason } from '../base/system-error.ts';
+import { systemReason } from '../client/system-error.ts';
 import { RunError } from './failures.ts';
 
 /**

@@ -99,9 +99,9 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
 
   test('a shell has job control, survives its window, and attach shows its screen', async () => {
     const first = terminal();
-    first.line('exec-server shell --name work');
+    first.line('OF_THE_CALLER=started exec-server shell --name work');
     await first.shows(/[$#]$/);
-    first.line('echo started-$((40+2))');
+    first.line('echo $OF_THE_CALLER-$((40+2))');
     await first.shows('started-42');
     first.line("sh -c 'echo ready-$((1+1)); exec sleep 1000'");
     await first.shows('ready-2');

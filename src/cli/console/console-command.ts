@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { systemReason } from '../../base/system-error.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
+import { systemReason } from '../../client/system-error.ts';
 import { Console, type ConsoleLink } from '../../console/console.ts';
 import { ConsoleServer } from '../../console/console-server.ts';
 import { packagePageFolder } from '../../console/page-files.ts';

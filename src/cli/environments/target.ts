@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { suggestionFor } from '../../base/suggestion.ts';
-import { systemReason } from '../../base/system-error.ts';
 import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/client.ts';
 import type { TransportSource } from '../../client/connection/session-options.ts';
 import type { ClientError } from '../../client/errors.ts';
+import { systemReason } from '../../client/system-error.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
-import { systemReason } from '../../base/system-error.ts';
+import { systemReason } from '../../client/system-error.ts';
 import { MAX_UNIX_PATH_BYTES } from '../../listener/limits.ts';
 import { RunError } from '../failures.ts';
 

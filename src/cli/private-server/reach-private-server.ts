@@ -1,6 +1,6 @@
 import { closeSync, constants, openSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { systemReason } from '../../base/system-error.ts';
+import { systemReason } from '../../client/system-error.ts';
 import { VERSION } from '../../observability/version.ts';
 import { RunError } from '../failures.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';

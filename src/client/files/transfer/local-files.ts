@@ -1,10 +1,10 @@
 import { type FileHandle, opendir, open as openFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { systemReason } from '../../../base/system-error.ts';
 import { ClientError } from '../../errors.ts';
 import { FILE_BLOCK_BYTES } from '../../limits.ts';
 import { emptyPath, type PathLike } from '../../paths.ts';
+import { systemReason } from '../../system-error.ts';
 
 /** A file or directory of this machine. Names need not be UTF-8, so the path is bytes. */
 export interface LocalPath {
