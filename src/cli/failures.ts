@@ -1,7 +1,7 @@
 import { systemReason } from '../client/system-error.ts';
 import { StartError } from '../listener/start-error.ts';
 import { ConfigError } from '../server/config/resolve.ts';
-import { visible } from './terminal-text.ts';
+import { visible, withoutErrorNumber } from './terminal-text.ts';
 
 /** What the exit codes of `exec-server` mean. */
 export const EXIT_CODES = {
@@ -134,5 +134,9 @@ const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server [^']*' lists .*)$/;
 
 /** Messages have text of servers, files and arguments, which may have control characters. */
 function oneLine(text: string): string {
-  return visible(text.trim().replace(/\s*[\r\n]+\s*/g, ' '));
+  return visible(
+    withoutErrorNumber(text)
+      .trim()
+      .replace(/\s*[\r\n]+\s*/g, ' '),
+  );
 }

@@ -116,6 +116,9 @@ export function parseOnlyFlags<Known extends Flags>(
 
 function unknownFlag(given: string, known: Flags, command: string | null): string {
   const names = Object.keys(known).map((name) => `--${name}`);
-  const advice = suggestionFor(given, names) ?? `'exec-server ${command ?? 'serve'} --help' lists them`;
+  const shorts = Object.values(known).map(({ short }) => `-${short}`);
+  const otherCase = shorts.find((short) => short.toLowerCase() === given.toLowerCase());
+  const similar = otherCase === undefined ? suggestionFor(given, names) : `did you mean '${otherCase}'?`;
+  const advice = similar ?? `'exec-server ${command ?? 'serve'} --help' lists them`;
   return `unknown flag ${quoteValue(given)}; ${advice}`;
 }

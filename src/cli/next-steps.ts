@@ -8,7 +8,7 @@ export function nextSteps(
   const isProtected = wsAuth !== 'none' || tlsClientCa !== '';
   return `
 Ready. Stop it with Ctrl-C. In another terminal:
-  exec-server env test ${url}
+  exec-server run -E ${url} -- uname
 ${isProtected ? PROTECTED : url.startsWith('unix:') ? PRIVATE : OPEN}`;
 }
 

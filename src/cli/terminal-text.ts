@@ -1,5 +1,10 @@
 import { UNPRINTABLE } from '../base/unprintable.ts';
 
+/** A message of a server without the number of the system error, which the words before it explain. */
+export function withoutErrorNumber(message: string): string {
+  return message.replace(/ \(os error \d+\)/g, '');
+}
+
 /**
  * Makes text of other programs harmless on a terminal: control characters, marks that change the direction of text, invisible
  * characters and halves of surrogate pairs become escapes such as `\n` and `\u202e`.

@@ -161,7 +161,18 @@ test.each<[string, () => string[], number, RegExp]>([
     125,
     /^exec-server: '.*file\/x' cannot be created, because a file .*; choose another path\n$/,
   ],
-  ['a missing source', () => [at('missing'), `local:${folder}/x`], 125, /missing' does not exist/],
+  [
+    'a missing source',
+    () => [at('missing'), `local:${folder}/x`],
+    125,
+    /missing' does not exist; check the path\n$/,
+  ],
+  [
+    'a destination that cannot be created',
+    () => ['/etc/hostname', 'local:/proc/foo'],
+    125,
+    /cannot upload to \/proc\/foo: No such file or directory\n$/,
+  ],
   ['a directory without -r', () => [at('dir'), `local:${folder}/x`], 125, /is a directory; add -r/],
   [
     'a directory onto a file',

@@ -164,7 +164,8 @@ async function globalDefault(env: NodeJS.ProcessEnv): Promise<{ name: string; pa
 
 /** Throws UsageError, without the command, for a URL that no command can use. */
 export function checkUrl(text: string, source: string): void {
-  const forms = 'write ws://HOST:PORT, wss://HOST, unix:///PATH, ssh://HOST or a name of an environment';
+  const name = source === 'add' ? '' : ' or a name of an environment';
+  const forms = `write ws://HOST:PORT, wss://HOST, unix:///PATH or ssh://HOST${name}`;
   const scheme = /^([a-z]+):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === 'http' || scheme === 'https') {
     throw new UsageError(

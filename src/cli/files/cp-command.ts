@@ -15,7 +15,7 @@ import type { CommandResult, Host } from '../commands.ts';
 import { PROGRAM_EXIT_CODES, RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { CP_FLAGS } from '../specs/copy-spec.ts';
-import { visible } from '../terminal-text.ts';
+import { visible, withoutErrorNumber } from '../terminal-text.ts';
 import { type FileEnd, Machines } from './machines.ts';
 import { type FileOperand, parseOperand } from './operands.ts';
 import { ProgressLine } from './transfer-progress.ts';
@@ -126,7 +126,7 @@ class CopyRun {
   #say(message: string): void {
     if (this.#flags.json) return;
     this.#progress?.clear();
-    this.#host.stderr.write(`exec-server cp: ${visible(message)}\n`);
+    this.#host.stderr.write(`exec-server cp: ${visible(withoutErrorNumber(message))}\n`);
   }
 
   #summary(results: readonly TransferResult[]) {
@@ -187,7 +187,7 @@ function childOf(directory: FileEnd, name: string): FileEnd {
 function check(from: FileEnd, to: FileEnd, { recursive }: GivenFlags<typeof CP_FLAGS>): void {
   const source = quoteValue(from.operand.text);
   if (from.kind === null || from.kind === 'belowFile')
-    throw new RunError(`${source} does not exist`, { kind: 'notFound' });
+    throw new RunError(`${source} does not exist; check the path`, { kind: 'notFound' });
   if (from.kind === 'directory' && !recursive) {
     throw new RunError(`${source} is a directory; add -r to copy it`, { kind: 'isDirectory' });
   }

@@ -1,6 +1,6 @@
 import { textOfName } from '../../files/native-path.ts';
 import type { Host } from '../commands.ts';
-import { visible } from '../terminal-text.ts';
+import { visible, withoutErrorNumber } from '../terminal-text.ts';
 import { COMPARED_CHANGES, NAMED_PATHS, SHOWN_FAILURES } from './limits.ts';
 import { shownPath } from './tree.ts';
 
@@ -89,7 +89,9 @@ export class Report {
     const { message, kind = 'failed' } = error;
     if (this.#options.json) this.#json({ type: 'failed', path: textOfName(path), code: kind, message });
     else if (this.#tally.failed <= SHOWN_FAILURES) {
-      this.#host.stderr.write(`exec-server sync: ${shownPath(path)}: ${visible(message)}\n`);
+      this.#host.stderr.write(
+        `exec-server sync: ${shownPath(path)}: ${visible(withoutErrorNumber(message))}\n`,
+      );
     }
   }
 

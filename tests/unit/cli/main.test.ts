@@ -140,6 +140,7 @@ test.skipIf(spawnSync('script', ['--version']).error !== undefined)(
     await expect.poll(() => shown, { timeout: 10_000 }).toContain('--ws-token-file token');
     expect(shown).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\r\n\r\nReady\. /);
     expect(shown).toContain('There is no password');
+    expect(shown).toMatch(/exec-server run -E ws:\/\/127\.0\.0\.1:\d+ -- uname/);
     const exited = once(child, 'exit');
     process.kill(Number(readFileSync(join(workspace.path, 'on-terminal.pid'), 'utf8')), 'SIGTERM');
     await exited;

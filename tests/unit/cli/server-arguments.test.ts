@@ -85,6 +85,7 @@ test.each([
     ['--remote', 'https://h', '--executor-credential-stdin', '--use-agent-identity-auth'],
     '--executor-credential-stdin and --use-agent-identity-auth cannot be combined',
   ],
+  [['-v'], "unknown flag '-v'; did you mean '-V'?"],
   [['-x'], "unknown flag '-x'; 'exec-server serve --help' lists them"],
   [['-'], "unknown flag '-'; 'exec-server serve --help' lists them"],
   [
