@@ -41,8 +41,8 @@ export function programEnvironment(
  * variables but those of exec-server itself, which may be the token of another server. The program inherits none of the server, which
  * has those of the command that happened to start it.
  */
-export function asIfHere(own: Environment, workdir = '.'): AsIfHere {
-  const cwd = resolve(workdir);
+export function asIfHere(own: Environment, workdir: SpawnOptions['cwd'] = '.'): AsIfHere {
+  const cwd = resolve(String(workdir));
   const variables = Object.entries(own).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('EXEC_SERVER_'),
   );

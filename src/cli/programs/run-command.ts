@@ -128,11 +128,11 @@ async function localTerminal(host: Host): Promise<LocalTerminal> {
 
 async function start(
   client: ExecServerClient,
-  { argv, flags, options, place, interruptions, host }: Program,
+  { argv, options, place, interruptions, host }: Program,
   how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached'>,
 ): Promise<ExecProcess> {
   const { TERM } = host.env;
-  const here = place.target.name === LOCAL ? asIfHere(host.env, flags.workdir) : null;
+  const here = place.target.name === LOCAL ? asIfHere(host.env, options.cwd) : null;
   const inherited = here?.env ?? (how.tty && TERM ? { TERM } : {});
   try {
     return await client.spawn(argv, {
