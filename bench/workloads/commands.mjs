@@ -44,7 +44,15 @@ export const commands = [
     title: 'exec-server cp of 1 GB',
     rows: rateRows('scp', 0.8),
     timeoutSeconds: 300,
-    run: (context) => withUser(context, measureCopy),
+    run: (context) => withUser(context, (user, more) => measureCopy(user, more, 'up')),
+  },
+  {
+    ...COMPARED_WITH_SSH,
+    name: 'command-copy-back',
+    title: 'exec-server cp of 1 GB from the server',
+    rows: rateRows('scp', 0.8),
+    timeoutSeconds: 300,
+    run: (context) => withUser(context, (user, more) => measureCopy(user, more, 'down')),
   },
 ];
 
@@ -124,7 +132,7 @@ async function measureStream({ ours, ssh, folder }, { quick }) {
   );
 }
 
-async function measureCopy({ ours, ssh, folder }, { quick, work }) {
+async function measureCopy({ ours, ssh, folder }, { quick, work }, direction) {
   const bytes = (quick ? 4 : 1024) * MB;
   const source = randomFile(work, bytes);
   const [mine, theirs] = [join(folder, 'mine'), join(folder, 'theirs')];
@@ -132,9 +140,11 @@ async function measureCopy({ ours, ssh, folder }, { quick, work }) {
     rmSync(path, { force: true });
     return rateOf(path, bytes, await timeOf(line));
   };
-  const scp = ['-q', ...ssh.options, '-P', ssh.port, source, `${ssh.destination}:${theirs}`];
+  const ends = (there, target) =>
+    direction === 'up' ? [source, `${there}:${target}`] : [`${there}:${source}`, target];
+  const scp = ['-q', ...ssh.options, '-P', ssh.port, ...ends(ssh.destination, theirs)];
   const measured = await inTurns(
-    () => copy(ours('cp', source, `local:${mine}`), mine),
+    () => copy(ours('cp', ...ends('local', mine)), mine),
     () => copy(['scp', scp, process.env], theirs),
   );
   await timeOf(['cmp', [source, mine], process.env]);

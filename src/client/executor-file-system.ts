@@ -54,6 +54,11 @@ export interface ReplaceOptions extends FileOptions {
    * replacement fails, and a later one with the same key continues it. Needs `attributes.mode`; other executors ignore it.
    */
   readonly resumeKey?: string | undefined;
+  /**
+   * Default false. With true an executor with the capability `fsCloseHash` compares the SHA-256 of an atomic replacement before it takes
+   * effect. The content must be a function that returns `sha256`. Other executors ignore it.
+   */
+  readonly compareHash?: boolean | undefined;
 }
 
 /** The unfinished file of an earlier replacement with the same key: its `file:` URI, and how many bytes it has. */
@@ -72,6 +77,11 @@ export type ReplacementContent =
   | ((part: ReplacementPart | null) => Promise<{
       readonly offset: number;
       readonly content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+      /**
+       * Called at the end of content that begins at offset 0, if the executor compares the hash. Returns the SHA-256 in hexadecimal
+       * digits. If the executor has another one, the replacement fails with the kind `invalidData`.
+       */
+      readonly sha256?: () => string;
     }>);
 
 /** A search that exceeds `timeoutMs` returns the matches found so far. */

@@ -107,6 +107,9 @@ export const LOG_MAX_BYTES = 1024 * 1024;
  */
 export const PROCESS_WINDOW_BYTES = 4 * 1024 * 1024;
 
+/** The window of a process whose output the server holds: the largest that servers allow then. */
+export const HELD_WINDOW_BYTES = 1024 * 1024;
+
 /** How often a reader reports in each window. Servers need two reports at least. */
 export const REPORTS_PER_WINDOW = 4;
 

@@ -14,6 +14,11 @@ interface BlockBuffers {
   take(length: number): Buffer;
 }
 
+interface CloseOptions {
+  readonly discard?: boolean;
+  readonly sha256?: string | undefined;
+}
+
 /** What an operation waits for in addition to the earlier operations on its handle. Null or absent means nothing. */
 type Turn = Promise<void> | null;
 
@@ -76,12 +81,20 @@ export class FileHandles {
     await this.#inTurn(handleId, after, (lane) => this.#fileOf(lane, handleId).write(offset, bytes));
   }
 
-  /** The handle is gone afterwards, even if closing fails. `discard` drops an atomic replacement. An unknown id is not an error. */
-  async close(handleId: string, after?: Turn, discard = false): Promise<void> {
+  /**
+   * The handle is gone afterwards, even if closing fails. `discard` drops an atomic replacement. An unknown id is not an error. With
+   * `sha256` an unknown id is an error, and a replacement with another hash is dropped.
+   */
+  async close(handleId: string, after?: Turn, { discard = false, sha256 }: CloseOptions = {}): Promise<void> {
     checkHandleId(handleId);
-    const closed = this.#inTurn(handleId, after, (lane) =>
-      this.#end(lane, (file) => (discard || this.#disposed ? file.discard() : file.close())),
-    );
+    const closed = this.#inTurn(handleId, after, async (lane) => {
+      if (sha256 !== undefined) this.#fileOf(lane, handleId);
+      await this.#end(lane, async (file) => {
+        if (discard || this.#disposed) await file.discard();
+        else if (sha256 === undefined) await file.close();
+        else await closeVerified(file, sha256);
+      });
+    });
     const settled = closed.catch(() => undefined);
     this.#closing.add(settled);
     void settled.then(() => this.#closing.delete(settled));
@@ -176,6 +189,26 @@ class Lane {
       this.#unfinished--;
     }
   }
+}
+
+/** Closes the file if what was written has the hash. Otherwise drops the replacement. */
+async function closeVerified(file: OpenFile, sha256: string): Promise<void> {
+  try {
+    if (file.digest === undefined) throw refused('fs/close accepts sha256 only after fs/open with hash');
+    const digest = await file.digest();
+    if (digest === null) {
+      throw refused(
+        'the SHA-256 of the content is not known, because its blocks were not written in order from the start of the file; nothing was replaced',
+      );
+    }
+    if (digest !== sha256) {
+      throw refused(`the SHA-256 of the content is ${digest}, not ${sha256}; nothing was replaced`);
+    }
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+  await file.close();
 }
 
 function checkHandleId(handleId: string): void {

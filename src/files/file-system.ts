@@ -113,6 +113,11 @@ export interface OpenFile {
   write(position: number, bytes: Uint8Array): Promise<void>;
   /** Closes the file. An atomic replacement takes effect here, or fails here and leaves the old file. */
   close(): Promise<void>;
+  /**
+   * Returns the SHA-256 of what was written. Null where the blocks were not written in order from the start of the file. Absent where
+   * nothing is hashed.
+   */
+  digest?(): Promise<string | null>;
   /** Closes the file and drops an atomic replacement. The part of a resumable one stays. */
   discard(): Promise<void>;
 }

@@ -112,6 +112,9 @@ export class HashThread {
   }
 }
 
+/** The thread of this process. */
+export const HASH_THREAD = new HashThread();
+
 function crashedError(): FileError {
   return new FileError('failed', 'the thread that computes hashes has ended; repeat the request');
 }

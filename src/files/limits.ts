@@ -89,6 +89,9 @@ export const MANY_SMALL_FILES_MS = 1_000;
 export const HASH_TURN_BYTES = 64 * 1024;
 export const HASH_PIECE_BYTES = 512 * 1024;
 
+/** Pieces that one file has in memory while it is hashed as it arrives: one is hashed while the next one is copied. */
+export const HASHED_PIECES = 2;
+
 /** The heap limit of the thread that hashes, and how long it stays without work. */
 export const HASH_THREAD_HEAP_MB = 16;
 export const HASH_THREAD_IDLE_MS = 10_000;

@@ -2,7 +2,7 @@ import { isMainThread } from 'node:worker_threads';
 import { uptimeMs } from '../base/uptime.ts';
 import type { FileSystem } from './file-system.ts';
 import type { FileThreads } from './file-threads.ts';
-import { HashThread } from './hash-thread.ts';
+import { HASH_THREAD } from './hash-thread.ts';
 import {
   LARGE_WALK_ENTRIES,
   MANY_SMALL_FILES,
@@ -10,7 +10,7 @@ import {
   SMALL_FILE_BYTES,
   SMALL_WRITE_BYTES,
 } from './limits.ts';
-import { hashFile } from './local/hash-file.ts';
+import { type HasherSource, hashFile } from './local/hash-file.ts';
 import { LOCAL_FILE_SYSTEM } from './local/local-file-system.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
@@ -27,7 +27,7 @@ interface ThreadSource {
  * The local files for a server. A thread hashes large files. Large walks and small files move to blocking threads once there are many
  * of them, because they take many system calls. Operations that do not follow links use other system calls and stay on the ordinary path.
  */
-export function threadedFileSystem(source: ThreadSource, hashThread = new HashThread()): FileSystem {
+export function threadedFileSystem(source: ThreadSource, hashThread: HasherSource = HASH_THREAD): FileSystem {
   const smallFileRate = new SmallFileRate(() => source.prepare());
   return {
     ...LOCAL_FILE_SYSTEM,

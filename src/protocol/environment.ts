@@ -39,6 +39,7 @@ export const CAPABILITIES = {
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',
   processFlowControl:
     '`process/start` and `process/attach` accept `windowBytes`, and `process/consumed` exists.',
+  processHoldOutput: '`process/start` accepts `holdOutput`.',
   processScreen: '`process/screen` exists.',
   processForget: '`process/forget` exists.',
   processSetLifetime: '`process/setLifetime` exists.',
@@ -52,6 +53,7 @@ export const CAPABILITIES = {
     '`fs/list`, `fs/setAttributes` and `fs/createLink` exist, and `fs/open` accepts `attributes` and `durable`.',
   fsResume: '`fs/open` accepts `resumeKey`.',
   fsHash: '`fs/hash` exists.',
+  fsCloseHash: '`fs/open` accepts `hash`, and `fs/close` accepts `sha256`.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',
   binaryMessages: '`initialize` can request binary messages.',

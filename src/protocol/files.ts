@@ -49,6 +49,9 @@ const newAttributes = once(() => ({
   modifiedAtMs: doc(optional(z.int()), 'The modification time, in milliseconds since 1970.'),
 }));
 
+const Sha256 = once(() =>
+  z.string().check(z.regex(/^[0-9a-f]{64}$/, 'expected 64 hexadecimal digits in lower case')),
+);
 const ResumeKey = once(() =>
   Identifier().check(z.regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits in lower case')),
 );
@@ -281,6 +284,9 @@ export const FsOpenParams = once(() =>
       optional(ResumeKey()),
       'Only with `atomicReplace` and `attributes.mode`: 32 hexadecimal digits in lower case that identify the new content. An unfinished file is kept when the connection ends or with `discard`, and an `fs/open` of the same path with the same key continues it. The server removes it after 7 days.',
     ),
+    hash: flag(
+      'Only with `atomicReplace`. Default false. With true the server computes the SHA-256 of the blocks while they arrive, and `fs/close` accepts `sha256`.',
+    ),
     ...sandboxed(),
   }),
 );
@@ -309,6 +315,10 @@ export const FsCloseParams = once(() =>
   z.object({
     handleId: HandleId(),
     discard: flag('Default false. With true the server drops an atomic replacement and keeps the old file.'),
+    sha256: doc(
+      optional(Sha256()),
+      'Only for a file that was opened with `hash`, and whose blocks were written in order from its start. The replacement takes effect only if the blocks have this SHA-256. Otherwise the server drops it, and the request fails. An unknown handle is an error then.',
+    ),
   }),
 );
 

@@ -125,6 +125,10 @@ const sharing = once(() => ({
     '`session`, the default, ends the process with its session. `detached` keeps it until it exits or is terminated. Needs the capability `processSharing`.',
   ),
   windowBytes: optional(WindowBytes()),
+  holdOutput: doc(
+    optional(z.boolean()),
+    'Default false: a program that writes while its session has no connection is not paused, and the oldest output is dropped. With true the server keeps all output that `process/consumed` has not reported as used. A program that writes more waits, as behind a full pipe, and continues when the session is resumed and reports. The reports of the driver count. A client that has resumed the session and reports nothing reads with `process/read` instead, or gives the rest up with `process/wait`. Holding ends with the session, with `process/detach`, and when the program is asked to end. Needs `windowBytes` of at most 1 MiB, and the capability `processHoldOutput`.',
+  ),
   record: doc(
     optional(Record()),
     'Record the process on the server in the format asciicast v3. Needs the capability `processRecording`.',

@@ -9,6 +9,7 @@ import type { Capability } from '../protocol/environment.ts';
 import { METHODS, type ResultOf } from '../protocol/registry.ts';
 import { NO_TTL } from '../protocol/session.ts';
 import type { ExecServerConfig } from './config/config.ts';
+import { heldOutputBytes, retentionOf } from './handlers/retention.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 
@@ -81,12 +82,14 @@ function capabilities(
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
     processLimits: true,
+    processHoldOutput: heldOutputBytes(retentionOf(config)) !== null,
     lifecycleNotifications: true,
     droppedProcesses: true,
     readOnlyConnections: true,
     binaryMessages: true,
     fsAtomicReplace: true,
     fsResume: true,
+    fsCloseHash: true,
     shellSnapshotV2: true,
     networkProxyLaunch: true,
     networkProxyReviewDomains: true,

@@ -1,5 +1,7 @@
+import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { FrameParser } from './frame-parser.ts';
+import { freeChunk } from './free-chunk.ts';
 import { NEW_PEER_MESSAGE_BYTES, NEW_PEER_TURN_CREDIT, TURN_CREDIT } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
 import { ConnectionTurns, TurnCredit } from './turn-credit.ts';
@@ -161,8 +163,10 @@ export class FrameStream extends Duplex {
   }
 
   #take(chunk: Buffer): void {
+    const isOnly = this.#rest === null;
     this.#rest = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
     this.#continue();
+    if (isOnly && this.#rest === null && this.#socket instanceof Socket) freeChunk(chunk);
   }
 
   #continueLater(): void {

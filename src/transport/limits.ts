@@ -30,6 +30,9 @@ export const COMMAND_STATUS_TIMEOUT_MS = 500;
 /** Longest line of a command's stderr that is passed on. The rest is dropped. */
 export const STDERR_LINE_MAX_BYTES = 8 * 1024;
 
+/** Chunks of a socket from this size on are freed when they are parsed. Those of small messages are freed cheaply by V8. */
+export const FREED_CHUNK_MIN_BYTES = 32 * 1024;
+
 /** Messages from this size on are passed in chunks to a receiver that supports it. */
 export const LARGE_MESSAGE_BYTES = 64 * 1024;
 

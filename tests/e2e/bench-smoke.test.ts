@@ -66,7 +66,7 @@ const WORKLOADS = [
   'relay-echo',
   'relay-handshakes',
   'relay-idle',
-  ...(existsSync('/usr/sbin/sshd') ? ['command-run', 'command-stream', 'command-copy'] : []),
+  ...(existsSync('/usr/sbin/sshd') ? ['command-run', 'command-stream', 'command-copy', 'command-copy-back'] : []),
   'growth-starts',
   'growth-connections',
   'growth-processes',
@@ -116,7 +116,7 @@ test('rows that compare with ssh are left out where there is none, and a line sa
     PATH: '/none',
   });
   expect({ rows, code }).toEqual({ rows: [], code: 0 });
-  const names = ['command-run', 'command-stream', 'command-copy'];
+  const names = ['command-run', 'command-stream', 'command-copy', 'command-copy-back'];
   expect(stderr.match(/^command-.*$/gm)).toEqual(
     names.map((name) => expect.stringMatching(new RegExp(`^${name}: left out: .*; install openssh-`))),
   );

@@ -1,6 +1,6 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -13,13 +13,16 @@ import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 const user = new CommandUser();
 let server: string;
 let forgetful: string;
+/** Retains too little output to hold it. */
+let small: string;
 const proxies: TcpProxy[] = [];
 
 beforeAll(async () => {
-  [server, forgetful] = (await Promise.all([
+  [server, forgetful, small] = (await Promise.all([
     firstLine(user.start(['serve'])),
     firstLine(user.start(['serve', '--detached-session-ttl', '300ms'])),
-  ])) as [string, string];
+    firstLine(user.start(['serve', '--retained-output-bytes-per-process', '256KiB'])),
+  ])) as [string, string, string];
 });
 
 afterAll(async () => {
@@ -85,8 +88,34 @@ test('a line that comes and goes while the program prints loses nothing', async 
   expect(code).toBe(6);
 });
 
-test('output that the server no longer has is reported as a gap, and the exit code is 125', async () => {
+test('a line that is lost in a flood of output loses nothing: the program waits', async () => {
   const proxy = await proxyTo(server);
+  const path = join(user.workspace.path, 'numbers');
+  const file = openSync(path, 'w');
+  const script = 'seq 1 1000000; exit 7';
+  const child = spawn(process.execPath, [CLI, 'run', '-E', proxy.url, '--', 'sh', '-c', script], {
+    env: user.env,
+    stdio: ['ignore', file, 'pipe'],
+  });
+  closeSync(file);
+  const printed = { stderr: '' };
+  child.stderr!.on('data', (text) => {
+    printed.stderr += text;
+  });
+  for (const bytes of [1, 3_000_000]) {
+    await waitFor('output', () => statSync(path).size >= bytes);
+    printed.stderr = '';
+    proxy.interrupt();
+    await waitFor('the note', () => printed.stderr.includes('reconnecting'));
+    proxy.restore();
+  }
+  const [code] = await once(child, 'close');
+  const expected = execFileSync('seq', ['1', '1000000'], { maxBuffer: 10_000_000 });
+  expect([code, readFileSync(path).equals(expected)]).toEqual([7, true]);
+});
+
+test('output that the server no longer has is reported as a gap, and the exit code is 125', async () => {
+  const proxy = await proxyTo(small);
   const file = join(user.workspace.path, 'flood');
   const script = `echo first; while [ ! -e ${file} ]; do sleep 0.02; done; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last; : > ${file}.done; while [ ! -e ${file}.end ]; do sleep 0.02; done; exit 3`;
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', script]);

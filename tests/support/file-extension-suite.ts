@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -150,6 +151,27 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       expect(parts).toEqual([{ path: uri(part!), size: 1024 * 1024 }]);
       expect(read('file')).toBe(`${'x'.repeat(1024 * 1024)}end`);
       expect(readdirSync(at('.'))).toEqual(['file']);
+    });
+
+    test.runIf(extensions)('replaces a file only by content with the expected hash', async () => {
+      write('file', 'old');
+      const content = Buffer.alloc(2_500_000, 'content ');
+      const options = { attributes: { mode: 0o644 }, resumeKey: 'c'.repeat(32), compareHash: true };
+      const replace = (expected: Uint8Array) =>
+        fixture.files.replaceFile(
+          uri('file'),
+          async () => ({
+            offset: 0,
+            content: [content],
+            sha256: () => createHash('sha256').update(expected).digest('hex'),
+          }),
+          options,
+        );
+      await expect(replace(Buffer.from('other'))).rejects.toMatchObject({ kind: 'invalidData' });
+      expect(read('file')).toBe('old');
+      for (const name of readdirSync(at('.'))) if (name !== 'file') rmSync(at(name));
+      await replace(content);
+      expect(read('file')).toBe(content.toString());
     });
 
     test.runIf(extensions)('does not write to a file of another kind under the name of a part', async () => {

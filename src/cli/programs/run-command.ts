@@ -79,6 +79,8 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
   const process = await start(client, program, {
     tty: terminal?.size ?? false,
     pipeStdin: input !== 'none',
+    // The program waits for a lost connection, as it waits for a slow reader.
+    holdOutput: client.capabilities.processHoldOutput === true,
   });
   const streams = new StandardStreams(host.stdout, host.stderr);
   const output: ProgramOutput = flags.json
@@ -129,7 +131,7 @@ async function localTerminal(host: Host): Promise<LocalTerminal> {
 async function start(
   client: ExecServerClient,
   { argv, options, place, interruptions, host }: Program,
-  how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached'>,
+  how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached' | 'holdOutput'>,
 ): Promise<ExecProcess> {
   const { TERM } = host.env;
   const here = place.target.name === LOCAL ? asIfHere(host.env, options.cwd) : null;

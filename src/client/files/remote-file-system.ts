@@ -208,9 +208,12 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     const { attributes, resumeKey, durable, signal, timeoutMs } = options;
     const isResumable = resumeKey !== undefined && this.#client.capabilities.fsResume === true;
     const isQuick = durable === false && this.#client.capabilities.fsAttributes === true;
+    const canCompare = atomic && this.#client.capabilities.fsCloseHash === true;
+    const isCompared = canCompare && options.compareHash === true && typeof content === 'function';
     const params = {
       ...(attributes && { attributes }),
       ...(isResumable && { resumeKey }),
+      ...(isCompared && { hash: true }),
       ...(isQuick && { durable }),
     };
     const file = new RemoteFile(this.#client, path, atomic ? 'atomicReplace' : 'replace', {
@@ -226,8 +229,10 @@ export class RemoteFileSystem implements ExecutorFileSystem {
         return;
       }
       const part = await file.open({ ...params, ...sandboxParam(options) }).catch(rethrowFileError);
+      let sha256: string | undefined;
       try {
         const source = typeof content === 'function' ? await content(part) : { offset: 0, content };
+        const isWhole = isCompared && source.offset === 0;
         let { offset } = source;
         const writes: Promise<void>[] = [];
         for await (const block of blocksOf(source.content, options.signal)) {
@@ -236,11 +241,12 @@ export class RemoteFileSystem implements ExecutorFileSystem {
           if (writes.length === FILE_BLOCKS_IN_FLIGHT) await writes.shift();
         }
         await Promise.all(writes);
+        if (isWhole && 'sha256' in source) sha256 = source.sha256?.();
       } catch (error) {
         await file.abandon();
         throw error;
       }
-      await file.close();
+      await file.close(sha256);
     });
   }
 

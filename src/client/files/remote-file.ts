@@ -66,9 +66,9 @@ export class RemoteFile {
     this.#spareBlocks.push(block);
   }
 
-  /** Closes the file. An atomic replacement takes effect. */
-  async close(): Promise<void> {
-    await this.#call('fs/close', {});
+  /** Closes the file. An atomic replacement takes effect; with a hash, only if the server has received content with this hash. */
+  async close(sha256?: string): Promise<void> {
+    await this.#call('fs/close', sha256 === undefined ? {} : { sha256 });
   }
 
   /**

@@ -15,6 +15,8 @@ export class Attachment {
   /** Whether the process outlives the session of this client. */
   shared: boolean;
   readonly flow: FlowControl;
+  /** Whether the server holds the output of the process until this client reports it as used. */
+  holdsOutput = false;
   /** Whether this client gets the time of output. */
   timed = false;
   readonly #listeners = new Listeners<[ProcessAttachment]>('process.onAttachmentChange');
@@ -39,9 +41,11 @@ export class Attachment {
     name,
     lifetime,
     windowBytes = null,
-  }: Pick<StartParams, 'name' | 'lifetime' | 'windowBytes'>): Attachment {
+    holdOutput,
+  }: Pick<StartParams, 'name' | 'lifetime' | 'windowBytes' | 'holdOutput'>): Attachment {
     const attachment = new Attachment(true, lifetime?.type === 'detached', 'driver', windowBytes);
     attachment.#name = name ?? null;
+    attachment.holdsOutput = holdOutput === true;
     return attachment;
   }
 

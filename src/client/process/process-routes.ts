@@ -151,6 +151,7 @@ async function recover({ attachment, processes }: Route, link: Link, signal: Abo
   const call: Call = (method, params) => link.call(method, params, { signal });
   try {
     await (attachment.own ? renewWindow : reattach)(link, attachment, first.processId, signal);
+    if (attachment.holdsOutput) await reportReceived(followed, call);
     for (const process of followed) await process.catchUp(call);
   } catch (error) {
     const concernsProcess =
@@ -163,6 +164,12 @@ async function recover({ attachment, processes }: Route, link: Link, signal: Abo
     const isOnlyUser = attachment.own && !attachment.shared;
     (isOnlyUser ? first.terminate() : first.detach()).catch(() => {});
   }
+}
+
+/** The last reports may have been lost with the connection. What this client has received needs no holding. */
+async function reportReceived(processes: readonly RemoteProcess[], call: Call): Promise<void> {
+  const seq = Math.min(...processes.map(({ revision }) => revision));
+  await call('process/consumed', { processId: processes[0]!.processId, seq });
 }
 
 function failEach(processes: Iterable<RemoteProcess>, error: ClientError): void {

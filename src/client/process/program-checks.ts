@@ -22,6 +22,7 @@ export function checkProgramOptions(call: string, options: SpawnOptions): void {
   for (const name of ['name', 'processId'] as const) checkText(name, options[name]);
   if (options.arg0 !== null) checkText('arg0', options.arg0);
   checkBoolean('pipeStdin', options.pipeStdin);
+  if (options.holdOutput !== null) checkBoolean('holdOutput', options.holdOutput);
   expectInput(options.input);
   checkTexts('env', env);
   if (typeof tty === 'object' && tty !== null) {

@@ -80,6 +80,7 @@ export const PROGRAM_OPTIONS: OptionNames<ProgramOptions> = {
   enforceManagedNetwork: true,
   managedNetwork: true,
   record: true,
+  holdOutput: true,
   shellSnapshot: true,
 };
 
@@ -120,6 +121,7 @@ type PassedParams =
   | 'enforceManagedNetwork'
   | 'managedNetwork'
   | 'record'
+  | 'holdOutput'
   | 'shellSnapshot';
 
 /** A client or an environment, as far as starting programs is concerned. */
@@ -149,7 +151,7 @@ export async function startParams(
   const { cwd, env = {}, envPolicy, tty = false, input, name, detached = false } = options;
   const { pipeStdin = input !== undefined, processId = `run-${randomHex()}` } = options;
   const { arg0, sandbox, limits, metadata, networkProxy, enforceManagedNetwork } = options;
-  const { managedNetwork, shellSnapshot, record } = options;
+  const { managedNetwork, shellSnapshot, record, holdOutput } = options;
   const defaultCwd = async () => (await backend.defaultCwd?.(deadline.remaining)) ?? null;
   const require = (capability: Capability, option: string) =>
     requireCapability(host, capability, option, deadline.remaining);
@@ -157,6 +159,7 @@ export async function startParams(
   if (name !== undefined) await require('processSharing', 'name');
   if (detached !== false) await require('processSharing', 'detached');
   if (record) await require('processRecording', 'record');
+  if (holdOutput) await require('processHoldOutput', 'holdOutput');
   const lifetime = { type: 'detached', ...(detached !== true && detached) } as const;
   const passed = {
     arg0,
@@ -168,6 +171,7 @@ export async function startParams(
     shellSnapshot,
     name,
     record,
+    ...(holdOutput && { holdOutput }),
   };
   return {
     processId,

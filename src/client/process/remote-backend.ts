@@ -5,6 +5,7 @@ import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStarted } from '../connection/server-messages.ts';
 import { ClientError, withCallerStack } from '../errors.ts';
+import { HELD_WINDOW_BYTES } from '../limits.ts';
 import { windowOf } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
 import { type ClientHost, FROM_THE_BEGINNING, type ProcessHost, processHost } from './process-host.ts';
@@ -64,7 +65,8 @@ export class RemoteBackend implements ExecBackend {
       });
     }
     const { routes } = this.#host;
-    const windowBytes = windowOf(this.#host.capabilities);
+    const held = params.holdOutput === true ? { windowBytes: HELD_WINDOW_BYTES } : {};
+    const windowBytes = windowOf(this.#host.capabilities, held);
     const request = windowBytes === null ? params : { windowBytes, ...params };
     const attachment = Attachment.ofStart(request);
     const process = new RemoteProcess(this.#processHost, params.processId, attachment, {

@@ -18,7 +18,7 @@ export interface ContentHasher {
   drop(): void;
 }
 
-interface HasherSource {
+export interface HasherSource {
   /** Begins a hash. Null where that is not possible. */
   begin(): ContentHasher | null;
 }
@@ -77,7 +77,8 @@ async function hashDescriptor(
   }
 }
 
-function inlineHasher(): ContentHasher {
+/** Hashes on the event loop. */
+export function inlineHasher(): ContentHasher {
   const hash = createHash('sha256');
   return {
     pieceBytes: HASH_TURN_BYTES,

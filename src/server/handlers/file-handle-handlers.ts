@@ -1,5 +1,8 @@
 import { FileError } from '../../files/errors.ts';
 import type { ReplacementPart } from '../../files/file-system.ts';
+import { HASH_THREAD } from '../../files/hash-thread.ts';
+import { HashedFile } from '../../files/hashed-file.ts';
+import { inlineHasher } from '../../files/local/hash-file.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
@@ -45,6 +48,10 @@ export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Han
           'fs/open accepts resumeKey only with the mode atomicReplace and attributes.mode',
         );
       }
+      const hash = params.hash ?? false;
+      if (hash && mode !== 'atomicReplace') {
+        throw invalidRequest('fs/open accepts hash only with the mode atomicReplace');
+      }
       const options = { followSymlinks: true, attributes, resumeKey, durable: params.durable ?? true };
       let part: ReplacementPart | undefined;
       const fileSystem = files.under(params, access);
@@ -55,7 +62,7 @@ export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Han
         const open = async () => {
           const file = await fileSystem.open(path, mode, options);
           part = file.part;
-          return file;
+          return hash ? new HashedFile(file, HASH_THREAD.begin() ?? inlineHasher()) : file;
         };
         await handles.open(handleId, open, turn);
       } catch (error) {
@@ -100,13 +107,16 @@ export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Han
       }
     },
 
-    'fs/close': async ({ handleId, discard }, { park }) => {
+    'fs/close': async ({ handleId, discard, sha256 }, { park }) => {
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], target.access);
       if (claim?.turn) park();
       targets.delete(handleId);
       try {
-        await handles.close(handleId, claim?.turn, discard ?? false);
+        await handles.close(handleId, claim?.turn, {
+          discard: discard ?? false,
+          sha256: sha256 ?? undefined,
+        });
         return {};
       } finally {
         claim?.release();

@@ -47,6 +47,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       const { processId, afterSeq, maxBytes, waitMs, withTimes } = params;
       const process = await processes.get(processId, 'read');
       const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
+      processes.requested(processId, position.afterSeq);
       return readResult(
         await process.read(
           { ...position, budget: pageBudget(Math.min(maxResultBytes(), READ_PAGE_BYTES), withTimes) },
@@ -108,6 +109,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
 
     'process/wait': async ({ processId, until, timeoutMs }, { signal, park }) => {
       const process = await processes.get(processId, 'read');
+      processes.requested(processId, Number.POSITIVE_INFINITY);
       park();
       const reached = await process.wait(until, timeoutMs ?? null, signal);
       const { exitCode, closed, reason } = process;

@@ -13,8 +13,8 @@ import { DEFAULT_DETACHED_RETENTION_MS } from '../limits.ts';
 import { descriptorsOfProgram } from '../sessions/quotas.ts';
 import { listedSandbox } from './listed-sandbox.ts';
 import type { ProgramNetwork } from './program-network.ts';
-import { readableChunkBytes } from './read-result.ts';
 import { recordProcess, type StartedRecording } from './record-process.ts';
+import { heldOutputBytes, retentionOf } from './retention.ts';
 import type { HandlerServices } from './services.ts';
 import type { CheckedStart } from './start-request.ts';
 
@@ -38,7 +38,16 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   const { processId, name, lifetime, windowBytes, dialect } = start;
   processes.requireUnattached(processId);
   const limits = limitsOf(start, config);
-  const shared = directory.enter(session, { processId, name, lifetime: lifetime.type, windowBytes, dialect });
+  const retention = retentionOf(config, start.outputBytesCap);
+  const heldBytes = start.holdOutput ? requireHeldBytes(retention) : null;
+  const shared = directory.enter(session, {
+    processId,
+    name,
+    lifetime: lifetime.type,
+    windowBytes,
+    heldBytes,
+    dialect,
+  });
   const owner = lifetime.type === 'detached' ? shared.manager : session;
   const spec = {
     ...start.spec,
@@ -73,7 +82,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
       retainMs: lifetime.type === 'session' ? null : retainMsOf(lifetime, config),
       spec,
       listener,
-      retention: retentionOf(start, config),
+      retention,
       limits: limits.run,
       after: allDone(changesDone, recorded, recording?.opened ?? null),
       wrapInSandbox: needsPreparation(launch) ? (...attempt) => prepareLaunch(launch, ...attempt) : null,
@@ -92,6 +101,14 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   return { sandboxType, ref: shared.ref, recordingId: recording?.recording.recordingId ?? null };
 }
 
+function requireHeldBytes(retention: RetentionLimits): number {
+  const heldBytes = heldOutputBytes(retention);
+  if (heldBytes !== null) return heldBytes;
+  throw invalidRequest(
+    'this server retains too little output to hold it; leave holdOutput out, or raise retainedOutputBytesPerProcess and retainedChunksPerProcess',
+  );
+}
+
 /** The stricter of the requested and the configured limits. */
 function limitsOf({ limits }: CheckedStart, config: ExecServerConfig): EffectiveLimits {
   return effectiveLimits(limits, {
@@ -102,18 +119,6 @@ function limitsOf({ limits }: CheckedStart, config: ExecServerConfig): Effective
     idleMs: config.maxProcessIdleMs,
     outputBytes: config.maxProcessOutputBytes,
   });
-}
-
-/** How much of each output stream is kept for reading. The head and the tail of a stream together stay within a requested cap. */
-function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig): RetentionLimits {
-  const cap = outputBytesCap ?? Number.POSITIVE_INFINITY;
-  const headBytes = Math.min(config.snapshotHeadBytes, Math.floor(cap / 2));
-  return {
-    headBytes,
-    tailBytes: Math.min(config.retainedOutputBytesPerProcess, cap - headBytes),
-    maxChunks: config.retainedChunksPerProcess,
-    maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
-  };
 }
 
 /** How long a detached process stays readable after it has closed. */

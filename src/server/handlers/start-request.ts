@@ -10,6 +10,7 @@ import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ExecServerConfig } from '../config/config.ts';
+import { HELD_WINDOW_MAX_BYTES } from '../limits.ts';
 import type { Dialect } from '../sessions/process-events.ts';
 import { uriOfPath } from './params.ts';
 
@@ -36,6 +37,8 @@ interface StartOptions {
   readonly lifetime: Lifetime;
   /** How much output the client accepts before it reports it as used; null is no limit. */
   readonly windowBytes: number | null;
+  /** Whether the program waits instead of losing output that the client has not used. */
+  readonly holdOutput: boolean;
   /** How the client wants the process recorded; null when it does not. */
   readonly record: { readonly input: boolean } | null;
   /** The limits that the client requests. The server's own limits apply in any case. */
@@ -54,6 +57,7 @@ const DEFAULT_START_OPTIONS: StartOptions = {
   name: null,
   lifetime: { type: 'session' },
   windowBytes: null,
+  holdOutput: false,
   record: null,
   limits: null,
   sandbox: null,
@@ -79,7 +83,7 @@ export function checkStart(
   trace: TraceContext | null,
 ): CheckedStart {
   const form = formOf(params, config);
-  const { processId, name, lifetime, windowBytes, record, limits, sandbox, networkProxy } = form;
+  const { processId, name, lifetime, windowBytes, holdOutput, record, limits, sandbox, networkProxy } = form;
   const cwd = workingDirectory(uriOfPath(form.cwd, config));
   const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
   const spec = spawnSpecOf({ ...form, env }, cwd);
@@ -91,6 +95,7 @@ export function checkStart(
     name,
     lifetime,
     windowBytes,
+    holdOutput,
     record,
     limits,
     sandbox,
@@ -140,18 +145,23 @@ function nestedForm(
   return { ...DEFAULT_START_OPTIONS, ...program, ...sharingOf(form), processId, cwd, limits, sandbox };
 }
 
-type SharingOption = 'name' | 'lifetime' | 'windowBytes' | 'record';
+type SharingOption = 'name' | 'lifetime' | 'windowBytes' | 'holdOutput' | 'record';
 
 function sharingOf({
   name = null,
   lifetime,
   windowBytes = null,
+  holdOutput,
   record,
 }: Pick<FlatParams, SharingOption>): Pick<StartOptions, SharingOption> {
+  if (holdOutput && (windowBytes === null || windowBytes > HELD_WINDOW_MAX_BYTES)) {
+    throw invalidParams(`params.holdOutput: needs windowBytes of at most ${HELD_WINDOW_MAX_BYTES}`);
+  }
   return {
     name,
     lifetime: lifetime ?? DEFAULT_START_OPTIONS.lifetime,
     windowBytes,
+    holdOutput: holdOutput ?? false,
     record: record === true ? { input: false } : record || null,
   };
 }

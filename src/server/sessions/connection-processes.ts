@@ -202,6 +202,12 @@ export class ConnectionProcesses {
     followed?.process.consumed(followed.follower, seq);
   }
 
+  /** The client asks for what comes after an event of a process. Infinity stands for the end of the process. */
+  requested(processId: string, afterSeq: number): void {
+    const followed = this.#followed(processId);
+    followed?.process.requested(followed.follower, afterSeq);
+  }
+
   /** The connection no longer keeps up, or does so again. */
   flowChanged(): void {
     for (const { process, follower } of this.#attachments.values()) process.flowChanged(follower);

@@ -15,6 +15,8 @@ interface EnteringProcess {
   readonly lifetime: 'session' | 'detached';
   /** The flow-control window of the session; null is none. */
   readonly windowBytes: number | null;
+  /** How much output is held for the session while it is not used; null when nothing is held. */
+  readonly heldBytes: number | null;
   readonly dialect: Dialect;
 }
 

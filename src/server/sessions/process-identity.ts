@@ -23,6 +23,8 @@ export interface SharedProcessIdentity {
   readonly processId: string;
   /** The flow-control window of the session; null is none. */
   readonly windowBytes: number | null;
+  /** How much output is held for the session while it is not used; null when nothing is held. */
+  readonly heldBytes: number | null;
   readonly dialect: Dialect;
   readonly session: HomeSession;
   /** Where it runs, and its id there. */

@@ -61,6 +61,11 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   /** What the client of the driver has not used yet; null where it sets no limit. */
   #window: OutputWindow | null = null;
   #windowOf: Follower | null = null;
+  /**
+   * What the session has not used yet, over all its connections, so that it can be held. Attached drivers count instead of the session.
+   * Null when nothing is held.
+   */
+  #held: OutputWindow | null = null;
   #process: ManagedProcess | null = null;
   #lastSeq = 0;
   /** Whether a connection was ever attached, so that the session may have missed a change of its role. */
@@ -72,7 +77,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #broadcast: OutputBroadcast | null = null;
 
   constructor(identity: SharedProcessIdentity, directory: Directory) {
-    const { processId, dialect, session, windowBytes } = identity;
+    const { processId, dialect, session, windowBytes, heldBytes } = identity;
     this.ref = identity.ref;
     this.position = identity.position;
     this.owner = identity.owner;
@@ -87,6 +92,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#origin = { session, processId };
     this.#home = { processId, sink: session, stream, windowBytes: null, ...unnotified, ended: () => {} };
     if (session.attached) this.#home.windowBytes = windowBytes;
+    this.#held = heldBytes === null ? null : new OutputWindow(heldBytes);
     this.#restartWindow();
   }
 
@@ -207,7 +213,9 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   detach(follower: Follower): void {
     if (follower === this.#home) {
       this.#home = null;
+      this.#held = null;
       this.#updateDelivery();
+      this.#updatePaused();
       if (this.#attached.size > 0) this.#announcer.changed();
       return;
     }
@@ -245,13 +253,27 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   consumed(follower: Follower, seq: number): void {
     if (follower !== this.#windowOf) return;
     this.#window?.consumed(seq);
+    this.#held?.consumed(seq);
+    this.#updatePaused();
+  }
+
+  /**
+   * The client of a follower asks for what comes after an event, or for the end: infinity. That counts as a report of a client of the
+   * session that does not report what it uses. It may have resumed the session of another one.
+   */
+  requested(follower: Follower, afterSeq: number): void {
+    if (this.#held === null || follower !== this.#home || follower.windowBytes !== null) return;
+    if (afterSeq === Number.POSITIVE_INFINITY) this.#held = null;
+    else this.#held.consumed(afterSeq);
     this.#updatePaused();
   }
 
   /** The client of a follower reports what it uses from now on, or no longer: null. Counts while it drives. */
   setWindow(follower: Follower, windowBytes: number | null): void {
     follower.windowBytes = windowBytes;
+    if (follower === this.#home && windowBytes === null) this.#held = null;
     if (follower === this.#windowOf) this.#restartWindow();
+    else this.#updatePaused();
   }
 
   /** The client of a follower wants the time of output from now on, or no longer. */
@@ -358,9 +380,15 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
         if (follower.processId !== this.ref) follower.stream.output(seq, stream, bytes);
       }
     }
-    if (this.#window === null) return;
-    this.#window.output(seq, bytes.length);
-    if (this.#window.full) this.#updatePaused();
+    this.#window?.output(seq, bytes.length);
+    this.#hold(seq, bytes.length);
+    if (this.#window?.full || this.#held?.full) this.#updatePaused();
+  }
+
+  /** A driver without a window uses what it is sent. The session does not, until its connection reports what it uses. */
+  #hold(seq: number, bytes: number): void {
+    this.#held?.output(seq, bytes);
+    if (this.#driver?.windowBytes === null) this.#held?.consumed(seq);
   }
 
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void {
@@ -422,11 +450,14 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   #updatePaused(): void {
     this.#process?.setPaused(this.paused);
-    this.#process?.setHeld(this.#window?.full ?? false);
+    this.#process?.setHeld((this.#window?.full ?? false) || (this.#held?.full ?? false));
   }
 
   /** The driver has used nothing yet of what comes from now on, and all that came before. */
   #restartWindow(): void {
+    // Nothing is held for a client that has taken over, or for the session after it. Only the session can resume.
+    const wasAttached = this.#windowOf !== null && this.#windowOf !== this.#home;
+    if (this.#driver !== null || wasAttached) this.#held?.consumed(this.nextSeq - 1);
     this.#windowOf = this.driver;
     const windowBytes = this.#windowOf?.windowBytes ?? null;
     this.#window = windowBytes === null ? null : new OutputWindow(windowBytes);

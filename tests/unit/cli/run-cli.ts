@@ -60,7 +60,7 @@ export class Workspace {
 
   close(): void {
     for (const child of this.#children) if (child.exitCode === null) child.kill('SIGKILL');
-    rmSync(this.path, { recursive: true });
+    rmSync(this.path, { recursive: true, maxRetries: 5 });
   }
 }
 

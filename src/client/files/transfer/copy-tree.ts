@@ -201,8 +201,12 @@ class TreeCopy {
     const source = this.#source;
     let hash = createHash('sha256');
     let length = 0;
+    let isCompared = false;
     const soFar = () => ({ sha256: hash.copy().digest('hex'), bytes: length });
     const content = async function* (offset: number) {
+      // The source hashes its file meanwhile.
+      const checking = transfer.verifies ? source.check(item) : null;
+      checking?.catch(() => {});
       length = offset;
       progress.start(offset);
       for await (const block of source.read(item, offset)) {
@@ -213,22 +217,27 @@ class TreeCopy {
         progress.add(block.length);
       }
       if (!transfer.verifies) return;
-      // Before the file gets its name.
-      await transfer.compare(item.shown, soFar(), source.check(item));
+      // Before the file gets its name. A file that was changed meanwhile is hashed again.
+      const isSame = await source.isUnchanged(item);
+      await transfer.compare(item.shown, soFar(), isSame ? checking : source.check(item));
       if (offset > 0 && !transfer.hashes) throw wrongBeginning(item.shown);
     };
     const contentFrom = async (unfinished: UnfinishedFile | null) => {
       // It is called again when the executor refuses the first way to replace the file.
       hash = createHash('sha256');
+      const sha256 = () => {
+        isCompared = true;
+        return soFar().sha256;
+      };
       if (unfinished !== null) transfer.setPart(item, unfinished.shown);
-      if (unfinished === null || unfinished.size === 0) return { offset: 0, content: content(0) };
+      if (unfinished === null || unfinished.size === 0) return { offset: 0, content: content(0), sha256 };
       onResume();
       await this.#hashBeginning(item, unfinished, hash);
-      return { offset: unfinished.size, content: content(unfinished.size) };
+      return { offset: unfinished.size, content: content(unfinished.size), sha256 };
     };
     await this.#sink.putLarge(item.relative, contentFrom, this.#attributesOf(item), resumeKey);
     transfer.setPart(item, null);
-    if (transfer.verifies) {
+    if (transfer.verifies && !isCompared) {
       await transfer.compare(this.#sink.shown(item.relative), soFar(), this.#sink.check(item.relative));
     }
   }

@@ -62,7 +62,7 @@ export async function* localNames(directory: LocalPath): AsyncGenerator<Buffer, 
   }
 }
 
-/** Reads an open file in blocks, one of them ahead. A block is valid until the next one is requested. */
+/** Reads an open file in blocks, one of them ahead. A block is valid until the one after the next is requested. */
 export async function* localBlocks(
   path: LocalPath,
   file: FileHandle,
@@ -70,7 +70,8 @@ export async function* localBlocks(
 ): AsyncGenerator<Buffer, void> {
   const read = (into: Buffer, position: number) =>
     onLocal('read', path, () => file.read(into, 0, into.length, position));
-  let [block, ahead] = [Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES), Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES)];
+  const newBlock = () => Buffer.allocUnsafeSlow(FILE_BLOCK_BYTES);
+  let [block, ahead, before] = [newBlock(), newBlock(), newBlock()];
   let reading = read(block, offset);
   try {
     for (let position = offset; ; ) {
@@ -81,7 +82,7 @@ export async function* localBlocks(
       // It is awaited later, or not at all when the caller stops here.
       reading.catch(() => {});
       yield block.subarray(0, bytesRead);
-      [block, ahead] = [ahead, block];
+      [block, ahead, before] = [ahead, before, block];
     }
   } finally {
     // The caller closes the file next.

@@ -61,19 +61,37 @@ export class LocalPart {
     return { shown: path.text, size, blocks: () => localBlocks(path, file, 0), check: () => null };
   }
 
-  /** Writes the content from the offset on, and drops what an earlier transfer has written beyond it. */
+  /**
+   * Writes the content from the offset on, and drops what an earlier transfer has written beyond it. The next block is received and hashed
+   * while one is written.
+   */
   async write(offset: number, content: AsyncIterable<Uint8Array>): Promise<void> {
     if (offset < this.size) await onLocal('write', this.path, () => this.file.truncate(offset));
     let position = offset;
-    for await (const block of content) {
-      // One write may take only a part of the block when the disk gets full.
-      for (let done = 0; done < block.length; ) {
-        const { bytesWritten } = await onLocal('write', this.path, () =>
-          this.file.write(block, done, block.length - done, position),
-        );
-        done += bytesWritten;
-        position += bytesWritten;
+    let writing: Promise<void> = Promise.resolve();
+    try {
+      for await (const block of content) {
+        await writing;
+        writing = this.#writeBlock(block, position);
+        // It is awaited later.
+        writing.catch(() => {});
+        position += block.length;
       }
+    } catch (error) {
+      // The caller closes the file next.
+      await writing.catch(() => {});
+      throw error;
+    }
+    await writing;
+  }
+
+  async #writeBlock(block: Uint8Array, position: number): Promise<void> {
+    // One write may take only a part of the block when the disk gets full.
+    for (let done = 0; done < block.length; ) {
+      const { bytesWritten } = await onLocal('write', this.path, () =>
+        this.file.write(block, done, block.length - done, position + done),
+      );
+      done += bytesWritten;
     }
   }
 

@@ -83,6 +83,10 @@ export class LocalSource implements TransferSource {
     return null;
   }
 
+  async isUnchanged(): Promise<boolean> {
+    return true;
+  }
+
   /** A link that replaced the file meanwhile is not followed, and opening a FIFO does not wait for its writer. */
   async #open({ relative, target }: SourceItem): Promise<{ path: LocalPath; file: FileHandle }> {
     const path = below(this.#top, relative);

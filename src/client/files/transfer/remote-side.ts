@@ -113,6 +113,14 @@ export class RemoteSource implements TransferSource {
     return this.#checks.check(this.#uriOf(item));
   }
 
+  async isUnchanged(item: SourceItem): Promise<boolean> {
+    const { size, modifiedAtMs } = await this.#files.fileSystem.getMetadata(
+      this.#uriOf(item),
+      this.#transfer.call,
+    );
+    return size === item.size && modifiedAtMs === item.modifiedAtMs;
+  }
+
   #uriOf({ relative }: SourceItem): string {
     return relative === '' ? this.#uri : uriBelow(this.#uri, relative);
   }
@@ -241,8 +249,9 @@ export class RemoteSink implements TransferSink {
   ): Promise<void> {
     const uri = this.#uriOf(relative);
     const { fileSystem } = this.#files;
-    const content = (): ReplacementContent => (part) =>
-      contentFrom(
+    const content = (): ReplacementContent => (part) => {
+      partPath = part?.path ?? null;
+      return contentFrom(
         part === null
           ? null
           : {
@@ -251,18 +260,16 @@ export class RemoteSink implements TransferSink {
               blocks: () => null,
               check: () => this.#checks.check(part.path),
             },
-      ).catch(async (error: unknown) => {
-        // What is there is of no use. It goes when the file is no longer open.
-        if (part !== null && failedWith(error, 'invalidData')) useless = part.path;
-        throw error;
-      });
-    let useless: string | null = null;
+      );
+    };
+    let partPath: string | null = null;
     await withPath('upload to', uri, async () => {
       await this.#removeLink(uri, relative);
       await this.#replacer.replace(uri, content, attributes, resumeKey);
     }).catch(async (error: unknown) => {
-      if (useless !== null)
-        await fileSystem.remove(useless, { ...this.#transfer.call, recursive: false }).catch(() => {});
+      // What is there is of no use.
+      if (partPath !== null && failedWith(error, 'invalidData'))
+        await fileSystem.remove(partPath, { ...this.#transfer.call, recursive: false }).catch(() => {});
       throw error;
     });
   }
@@ -322,11 +329,17 @@ class Replacer {
     attributes: NewAttributes,
     resumeKey: string | undefined,
   ): Promise<void> {
-    const { call, durable } = this.#transfer;
+    const { call, durable, verifies } = this.#transfer;
     const { fileSystem } = this.#files;
     if (this.#way === 'attributes') {
       try {
-        await fileSystem.replaceFile(uri, content(), { ...call, attributes, resumeKey, durable });
+        await fileSystem.replaceFile(uri, content(), {
+          ...call,
+          attributes,
+          resumeKey,
+          durable,
+          compareHash: verifies,
+        });
         return;
       } catch (error) {
         if (failedWith(error, 'unsupported')) this.#way = 'atomic';

@@ -31,10 +31,12 @@ export interface TransferSource {
   /** Everything below the top, parents before their contents. Follows no link. `onError` gets what could not be read. */
   below(onError: (shown: string, error: unknown) => void): AsyncIterable<SourceItem>;
   readWhole(item: SourceItem): Promise<Uint8Array>;
-  /** A block is valid until the next one is requested. */
+  /** A block is valid until the one after the next is requested. */
   read(item: SourceItem, offset: number): AsyncIterable<Uint8Array>;
   /** What is on the disk of the source; null where the source is this machine, whose disk was just read. */
   check(item: SourceItem): Promise<FileCheck> | null;
+  /** Whether size and modification time are still those of the item. */
+  isUnchanged(item: SourceItem): Promise<boolean>;
 }
 
 /** What an interrupted transfer has left of a large file. */
@@ -47,10 +49,15 @@ export interface UnfinishedFile {
   check(): Promise<FileCheck> | null;
 }
 
-/** Returns where the content of a file begins and its bytes from there on. */
-export type ContentFrom = (
-  unfinished: UnfinishedFile | null,
-) => Promise<{ readonly offset: number; readonly content: AsyncIterable<Uint8Array> }>;
+/**
+ * Returns where the content of a file begins and its bytes from there on. `sha256` is called at the end of a whole file by a sink that
+ * compares it before the file gets its name.
+ */
+export type ContentFrom = (unfinished: UnfinishedFile | null) => Promise<{
+  readonly offset: number;
+  readonly content: AsyncIterable<Uint8Array>;
+  readonly sha256: () => string;
+}>;
 
 /** Where a transfer writes. Paths are relative to the target and percent-encoded; the target itself is the empty path. */
 export interface TransferSink {

@@ -29,6 +29,7 @@ const START: CheckedStart = {
   name: null,
   lifetime: { type: 'session' },
   windowBytes: null,
+  holdOutput: false,
   record: null,
   limits: null,
   sandbox: null,

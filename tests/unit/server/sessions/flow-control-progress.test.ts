@@ -29,6 +29,10 @@ class Handle {
     this.#log = new ProcessEventLog(nothing, { afterSeq, screen: null }, () => () => {}, window);
   }
 
+  get lastSeq(): number {
+    return this.#lastSeq;
+  }
+
   receive(seq: number, bytes: Buffer): void {
     if (seq <= this.#lastSeq) return;
     this.skipTo(seq - 1);
@@ -134,11 +138,18 @@ class Client {
     this.#connection = connect('again', home === null ? {} : { session: this.#session });
     this.#received = 0;
     this.#isOwn = isSameClient;
-    if (isSameClient) this.attach({});
+    if (!isSameClient) return;
+    this.attach({});
+    // Reports what it has received, and reads what it has missed.
+    this.#send(({ processes }) => {
+      processes.consumed(this.#processId, Math.min(...this.#handles.map(({ lastSeq }) => lastSeq)));
+      for (const handle of this.#handles) handle.skipTo(this.#process.nextSeq - 1);
+    });
   }
 
   /** All readers take an event. Returns whether one of them does not wait for it. */
   readAll(): boolean {
+    if (!this.#isOwn) this.#connection?.processes.requested(this.#processId, this.#process.nextSeq - 1);
     return this.#handles.filter((handle) => handle.read()).length > 0;
   }
 
@@ -217,10 +228,13 @@ const step = fc.record({
 
 test('a program makes progress while its driver reads, whatever has happened before', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 40, size: 'max' }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 40, size: 'max' }), fc.boolean(), async (steps, isHeld) => {
       const sharing = createSharing();
       const owner = sharing.connect('owner');
-      const { process, child } = await sharing.run(owner, PROGRAM, { windowBytes: WINDOW_BYTES });
+      const { process, child } = await sharing.run(owner, PROGRAM, {
+        windowBytes: WINDOW_BYTES,
+        ...(isHeld && { heldBytes: WINDOW_BYTES / 2 }),
+      });
       const clients = [owner, sharing.connect('one'), sharing.connect('other')].map(
         (connection) => new Client(sharing, process, connection, connection === owner),
       );
@@ -235,6 +249,8 @@ test('a program makes progress while its driver reads, whatever has happened bef
         await settled();
       }
       write(40);
+      // A program whose output is held waits for its session.
+      if (isHeld) clients[0]!.reconnect(true);
       for (const client of clients) client.setSaturated(false);
       for (let idle = 0; idle < 3 && process.nextSeq <= written; idle++) {
         for (const client of clients) {

@@ -28,7 +28,13 @@ export function createRegistry(config: Partial<ExecServerConfig> = {}) {
     return session;
   };
   const run = async (session: Session, processId = 'p') => {
-    const options = { name: null, lifetime: 'session', windowBytes: null, dialect: 'process' } as const;
+    const options = {
+      name: null,
+      lifetime: 'session',
+      windowBytes: null,
+      heldBytes: null,
+      dialect: 'process',
+    } as const;
     const shared = registry.directory.enter(session, { processId, ...options });
     const started = session.processes.start({
       processId,

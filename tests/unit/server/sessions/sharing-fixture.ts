@@ -102,15 +102,22 @@ export function createSharing(config: Partial<ExecServerConfig> = {}) {
   const run = async (
     { session }: Pick<SharingClient, 'session'>,
     processId = 'p',
-    options: { name?: string; retainMs?: number; tailBytes?: number; windowBytes?: number } = {},
+    options: {
+      name?: string;
+      retainMs?: number;
+      tailBytes?: number;
+      windowBytes?: number;
+      heldBytes?: number;
+    } = {},
   ) => {
-    const { name = null, retainMs, tailBytes = 1_000, windowBytes = null } = options;
+    const { name = null, retainMs, tailBytes = 1_000, windowBytes = null, heldBytes = null } = options;
     const lifetime = retainMs === undefined ? 'session' : 'detached';
     const process = registry.directory.enter(session, {
       processId,
       name,
       lifetime,
       windowBytes,
+      heldBytes,
       dialect: 'process',
     });
     const started = process.manager.start({

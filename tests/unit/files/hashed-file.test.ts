@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { Errno, systemError } from '../../../src/files/errors.ts';
+import { FileHandles } from '../../../src/files/file-handles.ts';
+import type { OpenFile } from '../../../src/files/file-system.ts';
+import { HashedFile } from '../../../src/files/hashed-file.ts';
+import { HASHED_PIECES } from '../../../src/files/limits.ts';
+import { openAtomicReplacement } from '../../../src/files/local/atomic-replace.ts';
+import { type ContentHasher, inlineHasher } from '../../../src/files/local/hash-file.ts';
+import { nativePathOfText } from '../../../src/files/native-path.ts';
+import { Scratch } from './local/scratch.ts';
+
+const scratch = new Scratch();
+const CONTENT = Buffer.alloc(200_000, 'content ');
+const SHA256 = createHash('sha256').update(CONTENT).digest('hex');
+const KEY = 'a'.repeat(32);
+
+/** Opens a replacement of `file` under the handle `h`. */
+async function opened(hash = true, options: { resumeKey?: string } = {}): Promise<FileHandles> {
+  const handles = new FileHandles();
+  await handles.open('h', async () => {
+    const path = nativePathOfText(scratch.at('file'));
+    const file = await openAtomicReplacement(path, { attributes: { mode: 0o600 }, ...options });
+    return hash ? new HashedFile(file, inlineHasher()) : file;
+  });
+  return handles;
+}
+
+/** The name and content of what is in the folder. */
+function found(): Record<string, string> {
+  const folder = scratch.at('');
+  return Object.fromEntries(
+    readdirSync(folder).map((name) => [name, readFileSync(scratch.at(name), 'utf8')]),
+  );
+}
+
+const refusal = (message: string) => ({ kind: 'refused', message: expect.stringContaining(message) });
+
+test('replaces a file whose blocks have the expected hash', async () => {
+  for (const blockBytes of [1_000, 65_536, CONTENT.length]) {
+    writeFileSync(scratch.at('file'), 'old');
+    const handles = await opened();
+    for (let at = 0; at < CONTENT.length; at += blockBytes) {
+      await handles.writeBlock('h', at, CONTENT.subarray(at, at + blockBytes));
+    }
+    await handles.close('h', null, { sha256: SHA256 });
+    expect(found()).toEqual({ file: CONTENT.toString() });
+  }
+});
+
+test('replaces a file by an empty one', async () => {
+  const handles = await opened();
+  await handles.close('h', null, { sha256: createHash('sha256').digest('hex') });
+  expect(found()).toEqual({ file: '' });
+});
+
+test('keeps the old file when the blocks have another hash', async () => {
+  writeFileSync(scratch.at('file'), 'old');
+  const handles = await opened();
+  await handles.writeBlock('h', 0, CONTENT.subarray(1));
+  await expect(handles.close('h', null, { sha256: SHA256 })).rejects.toMatchObject(
+    refusal(`not ${SHA256}; nothing was replaced`),
+  );
+  expect(found()).toEqual({ file: 'old' });
+});
+
+test('keeps the old file when the blocks were not written in order from the start', async () => {
+  writeFileSync(scratch.at('file'), 'old');
+  const orders: [number, number][][] = [
+    [
+      [100, CONTENT.length],
+      [0, 100],
+    ],
+    [[1, CONTENT.length]],
+    [
+      [0, 100],
+      [0, CONTENT.length],
+    ],
+  ];
+  for (const blocks of orders) {
+    const handles = await opened();
+    for (const [from, to] of blocks) await handles.writeBlock('h', from, CONTENT.subarray(from, to));
+    await expect(handles.close('h', null, { sha256: SHA256 })).rejects.toMatchObject(refusal('in order'));
+    expect(found()).toEqual({ file: 'old' });
+  }
+});
+
+test('does not know the hash of a part that was there before', async () => {
+  const first = await opened(true, { resumeKey: KEY });
+  await first.writeBlock('h', 0, Buffer.concat([CONTENT, CONTENT]));
+  await first.close('h', null, { discard: true });
+  const second = await opened(true, { resumeKey: KEY });
+  await second.writeBlock('h', 0, CONTENT);
+  await expect(second.close('h', null, { sha256: SHA256 })).rejects.toMatchObject(refusal('in order'));
+  expect(Object.keys(found())).toEqual([`.file.exec-server-${KEY}.part`]);
+});
+
+test('compares the hash only of files that are open and hashed', async () => {
+  const handles = await opened(false);
+  await expect(handles.close('other', null, { sha256: SHA256 })).rejects.toMatchObject({ kind: 'notFound' });
+  await expect(handles.close('h', null, { sha256: SHA256 })).rejects.toMatchObject(refusal('with hash'));
+  expect(found()).toEqual({});
+});
+
+/** A file in memory. */
+class FakeFile implements OpenFile {
+  failure: Error | null = null;
+  async read(): Promise<Buffer> {
+    return Buffer.alloc(0);
+  }
+  async write(): Promise<void> {
+    if (this.failure !== null) throw this.failure;
+  }
+  async close(): Promise<void> {}
+  async discard(): Promise<void> {}
+}
+
+test('does not know the hash after a write that failed', async () => {
+  const file = new FakeFile();
+  const hashed = new HashedFile(file, inlineHasher());
+  file.failure = systemError(Errno.EIO);
+  await expect(hashed.write(0, CONTENT)).rejects.toMatchObject({ errno: Errno.EIO });
+  expect(await hashed.digest()).toBe(null);
+});
+
+test('a hasher that does not keep up delays the writes, and its error is that of the digest', async () => {
+  const waiting: ((error: Error) => void)[] = [];
+  let dropped = 0;
+  const hasher: ContentHasher = {
+    pieceBytes: 10,
+    update: () => new Promise((_, reject) => waiting.push(reject)),
+    digest: () => '',
+    drop: () => dropped++,
+  };
+  const hashed = new HashedFile(new FakeFile(), hasher);
+  await hashed.write(0, Buffer.alloc(10 * HASHED_PIECES));
+  let isWritten = false;
+  const next = hashed.write(10 * HASHED_PIECES, Buffer.alloc(1)).then(() => {
+    isWritten = true;
+  });
+  await new Promise(setImmediate);
+  // One piece is hashed at a time.
+  expect([isWritten, waiting.length]).toEqual([false, 1]);
+  waiting[0]!(new Error('the thread has ended'));
+  await next;
+  await expect(hashed.digest()).rejects.toThrow('the thread has ended');
+  await hashed.discard();
+  expect(dropped).toBe(1);
+});
