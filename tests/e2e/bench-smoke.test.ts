@@ -66,7 +66,9 @@ const WORKLOADS = [
   'relay-echo',
   'relay-handshakes',
   'relay-idle',
-  ...(existsSync('/usr/sbin/sshd') ? ['command-run', 'command-stream', 'command-copy', 'command-copy-back'] : []),
+  ...(existsSync('/usr/sbin/sshd')
+    ? ['command-run', 'command-stream', 'command-copy', 'command-copy-back']
+    : []),
   'growth-starts',
   'growth-connections',
   'growth-processes',
