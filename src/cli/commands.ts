@@ -18,6 +18,8 @@ export interface Host {
   /** How failures are reported. */
   failures: FailureStyle;
   onSignal(listener: (signal: string) => void): void;
+  /** Calls the listener when the process is asked to drain (SIGUSR2). */
+  onDrainSignal(listener: () => void): void;
   /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
   surviveHangup(): void;
   /** Runs `cleanup` when the process exits, however it does. */

@@ -84,6 +84,7 @@ function capabilities(
     lifecycleNotifications: true,
     droppedProcesses: true,
     readOnlyConnections: true,
+    drainNotice: true,
     binaryMessages: true,
     fsAtomicReplace: true,
     fsResume: true,

@@ -9,7 +9,7 @@ import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Gate } from '../../server/auth/gate.ts';
-import { createHostCheck, type HostCheck } from '../../server/auth/host-check.ts';
+import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../../server/auth/principal.ts';
 import { forbidden, hostOf, misdirected, unauthorized } from '../../server/listen/http-routes.ts';
 import type { AgentServers } from '../agent-server.ts';

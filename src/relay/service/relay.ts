@@ -3,6 +3,8 @@ import { AuditLog } from '../../audit/audit-log.ts';
 import { descriptorLimit } from '../../listener/connection-slots.ts';
 import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import type { SocketAddress } from '../../listener/listen-url.ts';
+import { MetricsListener } from '../../listener/metrics-listener.ts';
+import type { MetricsToken } from '../../listener/metrics-token.ts';
 import { Revocations } from '../../listener/revocations.ts';
 import { StartError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
@@ -42,6 +44,10 @@ export interface RelayConfig {
   readonly revokedFile: string | null;
   readonly auditLog: string | null;
   readonly metrics: boolean;
+  /** Where metrics and health probes are served besides the listener of clients; null for nowhere. */
+  readonly metricsAddress?: SocketAddress | null;
+  /** The token that `metricsAddress` needs for `/metrics`; null when it needs none. */
+  readonly metricsToken?: MetricsToken | null;
   readonly maxConnections?: number;
   readonly log: Logger;
   /** Wall clock in milliseconds, for expiry. */
@@ -52,6 +58,8 @@ export interface RelayConfig {
 export interface RunningRelay {
   /** URL for clients: the `--remote` of executors. */
   readonly url: string;
+  /** The URL of `/metrics` on a listener of its own; null without one. */
+  readonly metricsUrl: string | null;
   /** Closes all connections and shuts down. */
   close(reason?: string): Promise<void>;
   /** Reloads certificates and revoked tokens, and reopens the audit log. */
@@ -69,6 +77,7 @@ export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
     const url = await relay.listen();
     return {
       url,
+      metricsUrl: relay.metricsUrl,
       close: (reason = 'the relay is shutting down') => relay.close(reason),
       reload: () => relay.reload(),
     };
@@ -88,7 +97,10 @@ class Relay {
   readonly #records: RelayRecords;
   readonly #rendezvous: Rendezvous;
   readonly #listener: RelayListener;
+  readonly #metricsListener: MetricsListener | null;
   #closing: Promise<void> | null = null;
+  /** The URL of the metrics listener; null without one. */
+  metricsUrl: string | null = null;
 
   constructor(config: RelayConfig, revocations: Revocations, store: Store, audit: AuditLog | null) {
     const { log, now = Date.now } = config;
@@ -131,10 +143,21 @@ class Relay {
       admit: (...request) => upgrades.admit(...request),
       ...limits,
     });
+    const { metricsAddress = null, metricsToken: token = null } = config;
+    this.#metricsListener =
+      metricsAddress &&
+      new MetricsListener({
+        address: metricsAddress,
+        token,
+        log,
+        isReady: () => this.#closing === null && store.available,
+        scrape: () => metrics.text(),
+      });
   }
 
-  /** Opens the listener and returns its URL. */
+  /** Opens the listeners and returns the URL for clients. */
   async listen(): Promise<string> {
+    this.metricsUrl = (await this.#metricsListener?.listen()) ?? null;
     const port = await this.#listener.listen();
     this.#urls.listensOn(port);
     const url = this.#urls.http;
@@ -166,6 +189,7 @@ class Relay {
     this.#listener.drain();
     await this.#rendezvous.drain(reason);
     await this.#listener.close();
+    await this.#metricsListener?.close();
     await this.#store.close();
     await this.#records.close();
   }

@@ -13,7 +13,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { type WebSocketServerOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
 import type { Gate, Refused } from '../auth/gate.ts';
-import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
+import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
 import {
@@ -43,6 +43,8 @@ export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimit
   readonly log: Logger;
   /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
+  /** Checks the tokens of scrapers; null when they need none. */
+  readonly metricsGate?: Gate | null;
   /** Null when the web console is off. */
   readonly webConsole?: Console<Principal> | null;
   /** Called for every rejected connection. */
@@ -56,7 +58,8 @@ export class Listener {
   readonly #options: ListenerOptions;
   readonly #server: WebServer;
   readonly #hostCheck: HostCheck;
-  #draining = false;
+  #ready = true;
+  #closing = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -84,9 +87,15 @@ export class Listener {
     }
   }
 
+  /** Reports not ready from now on, so that new clients go elsewhere. */
+  setNotReady(): void {
+    this.#ready = false;
+  }
+
   /** Refuses new connections and reports not ready. Probes are still answered. */
-  drain(): void {
-    this.#draining = true;
+  refuseConnections(): void {
+    this.#ready = false;
+    this.#closing = true;
   }
 
   /** Reloads the certificates; does nothing without TLS. Throws StartError and keeps the old ones. */
@@ -124,10 +133,10 @@ export class Listener {
     const misdirected = this.#refusalOf(request);
     const console = misdirected === null ? this.#consoleFor(request) : null;
     if (console !== null) {
-      const { draining, limitReached } = this.#state(socket);
+      const { closing, limitReached } = this.#state(socket);
       console.upgrade(request, socket, head, {
         host: hostOf(request),
-        unavailable: draining ? SHUTTING_DOWN : limitReached,
+        unavailable: closing ? SHUTTING_DOWN : limitReached,
         admit: () => this.#server.slots.admit(socket),
         upgrader: this.#upgrader,
       });
@@ -154,10 +163,10 @@ export class Listener {
 
   /** The response to a request for metrics; null for other requests and when metrics are not served. */
   #metricsFor(request: IncomingMessage): Promise<HttpResponse> | null {
-    const { metrics = null, gate } = this.#options;
+    const { metrics = null, metricsGate = null } = this.#options;
     if (metrics === null || !asksForMetrics(request)) return null;
     const { socket } = request;
-    return answerMetrics(request, metrics, gate, {
+    return answerMetrics(request, metrics, metricsGate, {
       unauthorized: (refused) => this.#unauthorized(socket, refused),
       forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
     });
@@ -224,7 +233,8 @@ export class Listener {
   }
 
   #state(socket: Duplex): ListenerState {
-    return { draining: this.#draining, limitReached: this.#server.slots.limitReached(socket) };
+    const limitReached = this.#server.slots.limitReached(socket);
+    return { ready: this.#ready, closing: this.#closing, limitReached };
   }
 }
 

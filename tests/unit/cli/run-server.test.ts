@@ -34,6 +34,8 @@ class FakeHost implements Host {
     beforeRequests: () => {},
   };
   readonly reload = vi.fn(async () => false);
+  readonly drain = vi.fn(async () => this.end());
+  drainSignal: () => void = () => {};
   signal: (name: string) => void = () => {};
   end: () => void = () => {};
   #comeUp: (server: RunningServer) => void = () => {};
@@ -48,6 +50,10 @@ class FakeHost implements Host {
     this.signal = listener;
   }
 
+  onDrainSignal(listener: () => void): void {
+    this.drainSignal = listener;
+  }
+
   onExit(cleanup: () => void): void {
     this.cleanups.push(cleanup);
   }
@@ -58,8 +64,10 @@ class FakeHost implements Host {
     const dispose = async () => {};
     this.#comeUp({
       url,
+      metricsUrl: null,
       closed: this.#closed,
       close,
+      drain: this.drain,
       reload,
       accept: vi.fn(),
       isIdle: () => false,

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
 
 const STATE = {
-  connections: 0,
+  draining: false,
+    connections: 0,
   attachedSessions: 0,
   detachedSessions: 0,
   detachedProcesses: { processes: 2, bytes: 300 },
