@@ -200,6 +200,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (argv, host) => (await import('./serve-command.ts')).serveCommand(argv, host),
   },
   {
+    name: 'drain',
+    group: 'Servers',
+    summary: 'End without interruption',
+    spec: async () => (await import('./specs/drain-spec.ts')).DRAIN,
+    run: async (argv, host) => (await import('./drain-command.ts')).drainCommand(argv, host),
+  },
+  {
     name: 'config',
     group: 'Servers',
     summary: 'Show the settings',

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
+import { Metrics } from '../observability/metrics.ts';
 import { createHostCheck, type HostCheck } from './host-check.ts';
 import { encodeResponse, type HttpResponse, textResponse } from './http-response.ts';
 import { MAX_METRICS_SOCKETS, METRICS_REQUEST_TIMEOUT_MS } from './limits.ts';

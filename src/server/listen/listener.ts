@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Console } from '../../console/console.ts';
 import type { ConnectionLimits } from '../../listener/connection-slots.ts';
+import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
 import { listenError } from '../../listener/start-error.ts';
@@ -13,7 +14,6 @@ import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { type WebSocketServerOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
 import type { Gate, Refused } from '../auth/gate.ts';
-import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
 import {

@@ -73,7 +73,9 @@ export class SessionRegistry {
   create(accessKey = FULL_ACCESS_KEY, client = '', owner = LOCAL_OWNER): Session {
     this.#refuseWhenClosing();
     if (this.#draining) {
-      throw invalidRequest('the server is draining: it accepts no new sessions and will end soon; try again later');
+      throw invalidRequest(
+        'the server is draining: it accepts no new sessions and will end soon; try again later',
+      );
     }
     const evicted = this.#byClient.evictedFor(client);
     if (evicted !== null) this.end(evicted);

@@ -4,7 +4,7 @@ import { ServerMetrics } from '../../../../src/server/records/server-metrics.ts'
 
 const STATE = {
   draining: false,
-    connections: 0,
+  connections: 0,
   attachedSessions: 0,
   detachedSessions: 0,
   detachedProcesses: { processes: 2, bytes: 300 },
