@@ -248,7 +248,7 @@ export class ExecServer {
       maxSockets: sockets,
       log: this.#log,
       metrics: this.#config.metrics ? this.#records.metrics : null,
-      metricsGate: (await openMetricsGate(this.#config)) ?? gate,
+      metricsGate: await openMetricsGate(this.#config),
       rejected: (...rejection) => this.#records.connectionRejected(...rejection),
       gate,
       webConsole: this.#console,

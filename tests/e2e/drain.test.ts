@@ -46,7 +46,9 @@ test('refuses new sessions and programs, keeps serving the others, and ends with
   expect(await readiness(running)).toEqual([200, 200]);
 
   const drained = running.drain();
-  const notice = await client.waitFor((message) => 'method' in message && message.method === 'server/draining');
+  const notice = await client.waitFor(
+    (message) => 'method' in message && message.method === 'server/draining',
+  );
   expect(notice).toMatchObject({ params: { deadlineMs: expect.any(Number) } });
   expect(await readiness(running)).toEqual([503, 503]);
   const draining = await fetch(running.metricsUrl!);

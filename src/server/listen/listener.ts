@@ -43,7 +43,7 @@ export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimit
   readonly log: Logger;
   /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
-  /** Checks the tokens of scrapers; null when they need none. */
+  /** Checks the token of scrapers; null when it is one of clients. */
   readonly metricsGate?: Gate | null;
   /** Null when the web console is off. */
   readonly webConsole?: Console<Principal> | null;
@@ -163,10 +163,10 @@ export class Listener {
 
   /** The response to a request for metrics; null for other requests and when metrics are not served. */
   #metricsFor(request: IncomingMessage): Promise<HttpResponse> | null {
-    const { metrics = null, metricsGate = null } = this.#options;
+    const { metrics = null, gate, metricsGate = null } = this.#options;
     if (metrics === null || !asksForMetrics(request)) return null;
     const { socket } = request;
-    return answerMetrics(request, metrics, metricsGate, {
+    return answerMetrics(request, metrics, metricsGate ?? gate, {
       unauthorized: (refused) => this.#unauthorized(socket, refused),
       forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
     });
