@@ -13,6 +13,7 @@ import type { CommandResult, Host } from './commands.ts';
 import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
+import { takePassedSocket } from './passed-socket.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
 import { RELAY_SERVE_FLAGS, RELAY_TOKEN_FLAGS } from './specs/relay-spec.ts';
 import { deliver, seconds } from './token-command.ts';
@@ -25,10 +26,11 @@ export async function relayCommand(argv: readonly string[], host: Host): Promise
   }
   const flags = parseOnlyFlags('relay', argv, RELAY_SERVE_FLAGS);
   host.surviveHangup();
+  const descriptor = takePassedSocket(host.env);
   hideOwnEnvironment();
   // The relay keeps running when its log reader goes away.
   host.stderr.on('error', () => {});
-  return { text: '', exitCode: await serveRelay(configOf(flags, host), host) };
+  return { text: '', exitCode: await serveRelay({ ...configOf(flags, host), descriptor }, host) };
 }
 
 type ServeFlags = GivenFlags<typeof RELAY_SERVE_FLAGS>;

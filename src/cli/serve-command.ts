@@ -2,6 +2,7 @@ import type { RunningServer, ServeOptions } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
+import { takePassedSocket } from './passed-socket.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 
 /** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */
@@ -28,6 +29,7 @@ export async function serveArguments(
 ): Promise<CommandResult> {
   reportIgnored(args.warnings, host);
   planThreadPool(host.env);
+  const descriptor = takePassedSocket(host.env);
   hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, host.env);
@@ -38,7 +40,7 @@ export async function serveArguments(
     import('../server/serve.ts'),
   ]);
   const exitCode = await runServer(settings, args, host, {
-    serve: (config) => started(server.serve(config, options)),
+    serve: (config) => started(server.serve(config, { ...options, descriptor })),
     serveStdio: server.serveStdio,
     beforeRequests: () => startThreadPool(host.env),
   });

@@ -61,6 +61,8 @@ export interface RunningServer {
 
 /** What the caller of {@link serve} knows about the server, and no setting says. */
 export interface ServeOptions {
+  /** A listening socket for the address that this process has inherited, as from systemd. Default: it binds the address. */
+  readonly descriptor?: number | null;
   /** A directory that no sandbox shows, with all links resolved. Default: none. */
   readonly hiddenDirectory?: string;
 }
@@ -80,7 +82,7 @@ export async function serve(complete: ExecServerConfig, options: ServeOptions = 
   await checkSettings(config, address);
   const server = new ExecServer(config, options);
   try {
-    if (address.kind !== 'off') return runningServer(server, await server.listen(address));
+    if (address.kind !== 'off') return runningServer(server, await server.listen(address, options.descriptor));
     await server.openRecords();
     return runningServer(server, null);
   } catch (error) {
@@ -230,8 +232,8 @@ export class ExecServer {
     return this.#metricsUrl;
   }
 
-  /** Opens the listener and returns its URL. */
-  async listen(address: SocketAddress | UnixAddress): Promise<string> {
+  /** Opens the listener, on an inherited socket if there is one, and returns its URL. */
+  async listen(address: SocketAddress | UnixAddress, descriptor: number | null = null): Promise<string> {
     await this.openRecords();
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
@@ -243,6 +245,7 @@ export class ExecServer {
     this.#listener = new Listener({
       ...this.#config,
       address,
+      descriptor,
       tls,
       maxConnections: connections,
       maxSockets: sockets,

@@ -29,6 +29,8 @@ import type { Store } from './store/store.ts';
 /** Configuration of a relay node. */
 export interface RelayConfig {
   readonly address: SocketAddress;
+  /** A listening socket for the address that this process has inherited, as from systemd; null when the relay binds it. */
+  readonly descriptor?: number | null;
   readonly tls: TlsFiles | null;
   /** Key of the seals of tokens and URLs, the same on all nodes. At least 32 bytes. */
   readonly secret: string;
@@ -133,6 +135,7 @@ class Relay {
     const upgrades = new Upgrades({ tickets, rendezvous: this.#rendezvous, store, budget, tenants });
     this.#listener = new RelayListener({
       address: config.address,
+      descriptor: config.descriptor ?? null,
       tls: config.tls,
       basePaths: urls.basePaths,
       servesMetrics: config.metrics,

@@ -32,6 +32,8 @@ import {
 /** The address of a listener, its limits and its callbacks. */
 export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
+  /** A listening socket that this process has inherited; null when it binds the address itself. */
+  readonly descriptor?: number | null;
   /** Null on a listener without TLS. */
   readonly tls: TlsFiles | null;
   /** How long a connection may take to become a websocket. */
