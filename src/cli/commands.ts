@@ -200,6 +200,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (argv, host) => (await import('./serve-command.ts')).serveCommand(argv, host),
   },
   {
+    name: 'service',
+    group: 'Servers',
+    summary: 'Install with systemd',
+    spec: async () => (await import('./specs/service-spec.ts')).SERVICE,
+    run: async (argv, host) => (await import('./service/service-command.ts')).serviceCommand(argv, host),
+  },
+  {
     name: 'drain',
     group: 'Servers',
     summary: 'End without interruption',

@@ -1,8 +1,8 @@
 import type { RunningServer, ServeOptions } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
+import { takePassedSocket } from './passed-socket.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
-import { takePassedSocket } from './passed-socket.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 
 /** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */

@@ -82,7 +82,8 @@ export async function serve(complete: ExecServerConfig, options: ServeOptions = 
   await checkSettings(config, address);
   const server = new ExecServer(config, options);
   try {
-    if (address.kind !== 'off') return runningServer(server, await server.listen(address, options.descriptor));
+    if (address.kind !== 'off')
+      return runningServer(server, await server.listen(address, options.descriptor));
     await server.openRecords();
     return runningServer(server, null);
   } catch (error) {
