@@ -1,10 +1,11 @@
+import { statSync } from 'node:fs';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { parseDuration } from './duration.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
 import { privateFolder, readServerInfo } from './private-server/private-folder.ts';
-import { pidInFile, serverProcess } from './service/server-process.ts';
+import { isRunning, pidInFile, serverProcess, startedAfter } from './service/server-process.ts';
 import { DRAIN } from './specs/drain-spec.ts';
 
 /** Asks a server to drain, and waits for its end. */
@@ -50,7 +51,15 @@ async function findServer(
     return Number(pid);
   }
   if (pidFile !== undefined) return pidInFile(pidFile);
-  if (!service) return readServerInfo(privateFolder(env))?.pid ?? null;
+  if (!service) return privateServer(env);
   const { systemctl } = await import('./service/systemctl.ts');
   return Number(systemctl(user === true, env).property('exec-server.service', 'MainPID')) || null;
+}
+
+/** The process id of this user's private server; null when there is none. A server that was killed leaves its description. */
+function privateServer(env: NodeJS.ProcessEnv): number | null {
+  const folder = privateFolder(env);
+  const pid = readServerInfo(folder)?.pid ?? null;
+  if (pid === null || !isRunning(pid)) return null;
+  return startedAfter(pid, statSync(folder.info).mtimeMs) ? null : pid;
 }

@@ -54,8 +54,8 @@ describe.skipIf(!has('systemd-analyze'))('systemd accepts the units', () => {
 
   // Exposure is 0 for a service that can do nothing, and 96 for one without any restriction.
   test.each([
-    ['exec-server', [], 60],
-    ['exec-server-relay', ['--relay'], 15],
+    ['exec-server', [], 45],
+    ['exec-server-relay', ['--relay'], 18],
   ])('%s %j has an exposure of at most %i', async (name, flags, threshold) => {
     const unit = await writeUnits(name, ...flags);
     const args = ['security', '--offline=true', '--no-pager', `--threshold=${threshold}`, unit];
@@ -149,6 +149,18 @@ test('keeps the token and changed settings, and removes what is unchanged', asyn
   expect(stdout).toContain('To use changed files now');
   expect(readFileSync(token, 'utf8')).toBe(before);
   expect(readFileSync(settings, 'utf8')).toContain('EXEC_SERVER_METRICS=true');
+
+  const unit = join(config, 'systemd/user/exec-server.service');
+  const text = readFileSync(unit, 'utf8');
+  writeFileSync(unit, `${text}# mine\n`);
+  const refused = await withSystemctl('exit 0', 'install', '--user');
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    expect.stringContaining(`${unit} exist and were changed`),
+  ]);
+  expect(readFileSync(unit, 'utf8')).toContain('# mine');
+  await withSystemctl('exit 0', 'install', '--user', '--listen', 'ws://127.0.0.1:4001', '--force');
+  expect(readFileSync(unit, 'utf8')).toBe(text);
 
   const removed = await withSystemctl('exit 0', 'uninstall', '--user');
   expect(removed.stdout).toContain(`kept ${settings}`);

@@ -26,13 +26,13 @@ export function serverProcess(pid: number): ServerProcess {
     );
   }
   // Another process may get the id of one that has ended.
-  const isRunning = () => identityOf(pid) === identity;
+  const isSame = () => identityOf(pid) === identity;
   return {
     pid,
-    signal: (name) => isRunning() && sendSignal(pid, name),
+    signal: (name) => isSame() && sendSignal(pid, name),
     ended: async (timeoutMs) => {
       const deadline = performance.now() + timeoutMs;
-      while (isRunning()) {
+      while (isSame()) {
         if (performance.now() >= deadline) return false;
         await delay(CHECK_MS);
       }
@@ -47,13 +47,23 @@ export function pidInFile(path: string): number {
   const pid = /^[1-9]\d{0,9}\s*$/.test(text) ? Number(text) : null;
   if (pid === null)
     throw new RunError(`--pid-file ${path} has no process id; name the file of 'serve --pid-file'`);
-  const startedAtMs = startOf(pid);
-  if (startedAtMs !== null && startedAtMs > writtenAtMs + CLOCK_TOLERANCE_MS) {
+  if (startedAfter(pid, writtenAtMs)) {
     throw new RunError(
       `--pid-file ${path} is stale: process ${pid} is another one, started later; remove the file`,
     );
   }
   return pid;
+}
+
+/** Whether there is a process with this id. */
+export function isRunning(pid: number): boolean {
+  return identityOf(pid) !== null;
+}
+
+/** Whether a process was started after a file with its id was written: then it is another one, which got the id since. */
+export function startedAfter(pid: number, writtenAtMs: number): boolean {
+  const startedAtMs = startOf(pid);
+  return startedAtMs !== null && startedAtMs > writtenAtMs + CLOCK_TOLERANCE_MS;
 }
 
 const CHECK_MS = 100;

@@ -162,7 +162,8 @@ function relayOptions(user: boolean): string[] {
     'RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6',
     'SystemCallArchitectures=native',
     'SystemCallFilter=@system-service',
-    'SystemCallFilter=~@privileged @resources',
+    // Node raises its own limit on open files, so not @resources.
+    'SystemCallFilter=~@privileged',
     'SystemCallErrorNumber=EPERM',
   ];
   if (user) return always;
