@@ -5,7 +5,14 @@ import {
   type IncomingMessage,
   type ServerResponse,
 } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  createServer,
+  isIPv6,
+  type Server,
+  type Socket,
+  SocketAddress as SystemAddress,
+} from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
@@ -152,6 +159,8 @@ async function listenOnDescriptor(
 
 /** Compares IP addresses, of which IPv6 has several spellings. */
 function sameHost(first: string, second: string): boolean {
-  const [one, other] = [first, second].map((host) => new URL(`http://${hostInUrl(host)}`).hostname);
+  const [one, other] = [first, second].map((address) =>
+    isIPv6(address) ? new SystemAddress({ address, family: 'ipv6' }).address : address,
+  );
   return one === other;
 }
