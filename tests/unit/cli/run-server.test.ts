@@ -246,3 +246,18 @@ test('does not replace devices and links', () => {
     expect(() => publishFile('--url-file', path, 'x')).toThrow('it exists and is not a regular file');
   }
 });
+
+test('drains when it is asked to, also before the server is up, and still ends with a signal', async () => {
+  const host = new FakeHost();
+  host.drain.mockImplementation(async () => {});
+  const code = run(host);
+  await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
+  host.drainSignal();
+  expect(host.drain).not.toHaveBeenCalled();
+  host.up();
+  await vi.waitFor(() => expect(host.drain).toHaveBeenCalledOnce());
+  expect(host.close).not.toHaveBeenCalled();
+  host.signal('SIGTERM');
+  expect(await code).toBe(0);
+  expect(host.close).toHaveBeenCalledExactlyOnceWith('the server is shutting down (SIGTERM)');
+});
