@@ -20,6 +20,7 @@ const TOOLS = {
   asciinema: 'asciinema',
   'redis-server': 'redis-server',
   chromium: 'chromium',
+  'systemd-analyze': 'systemd',
 };
 
 const missing = Object.keys(TOOLS).filter((program) => !onPath(program));

@@ -18,6 +18,8 @@ export interface Host {
   /** How failures are reported. */
   failures: FailureStyle;
   onSignal(listener: (signal: string) => void): void;
+  /** Calls the listener when the process is asked to drain (SIGUSR2). */
+  onDrainSignal(listener: () => void): void;
   /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
   surviveHangup(): void;
   /** Runs `cleanup` when the process exits, however it does. */
@@ -196,6 +198,20 @@ export const COMMANDS: readonly Command[] = [
     summary: 'Serve clients (default)',
     spec: async () => (await import('./specs/serve-spec.ts')).SERVE,
     run: async (argv, host) => (await import('./serve-command.ts')).serveCommand(argv, host),
+  },
+  {
+    name: 'service',
+    group: 'Servers',
+    summary: 'Install with systemd',
+    spec: async () => (await import('./specs/service-spec.ts')).SERVICE,
+    run: async (argv, host) => (await import('./service/service-command.ts')).serviceCommand(argv, host),
+  },
+  {
+    name: 'drain',
+    group: 'Servers',
+    summary: 'End without interruption',
+    spec: async () => (await import('./specs/drain-spec.ts')).DRAIN,
+    run: async (argv, host) => (await import('./drain-command.ts')).drainCommand(argv, host),
   },
   {
     name: 'config',

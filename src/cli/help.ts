@@ -19,9 +19,8 @@ export function programHelp(): string {
   return `\
 Usage: exec-server [COMMAND] [options]
 
-Runs programs and file operations, here or on other machines.
+Runs programs and file operations, here or on other machines. Commands:
 
-Commands:
 ${rows.join('\n')}
 
 Without a command it serves. 'exec-server COMMAND --help' describes a command,

@@ -24,6 +24,7 @@ const host: Host = {
   debug: false,
   failures: SERVER_FAILURES,
   onSignal: (listener) => listenForSignals(process, listener),
+  onDrainSignal: (listener) => void process.on('SIGUSR2', listener),
   surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
   exit: (code) => process.exit(code),

@@ -1,16 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '../listener/listen-url.ts';
+import { parseMetricsAddress } from '../listener/metrics-listener.ts';
+import { MetricsToken } from '../listener/metrics-token.ts';
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { logStream } from '../observability/log-stream.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, startRelay } from '../relay/service/relay.ts';
-import { readSharedSecret } from '../server/auth/secret-file.ts';
+import { readSecretFile, readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
+import { takePassedSocket } from './passed-socket.ts';
 import { hideOwnEnvironment } from './process-setup.ts';
 import { RELAY_SERVE_FLAGS, RELAY_TOKEN_FLAGS } from './specs/relay-spec.ts';
 import { deliver, seconds } from './token-command.ts';
@@ -23,10 +26,11 @@ export async function relayCommand(argv: readonly string[], host: Host): Promise
   }
   const flags = parseOnlyFlags('relay', argv, RELAY_SERVE_FLAGS);
   host.surviveHangup();
+  const descriptor = takePassedSocket(host.env);
   hideOwnEnvironment();
   // The relay keeps running when its log reader goes away.
   host.stderr.on('error', () => {});
-  return { text: '', exitCode: await serveRelay(configOf(flags, host), host) };
+  return { text: '', exitCode: await serveRelay({ ...configOf(flags, host), descriptor }, host) };
 }
 
 type ServeFlags = GivenFlags<typeof RELAY_SERVE_FLAGS>;
@@ -71,6 +75,7 @@ function configOf(flags: ServeFlags, { env, stderr }: Host): RelayConfig {
     revokedFile: text(flags, 'revoked-file'),
     auditLog: text(flags, 'audit-log'),
     metrics: flags.metrics === true,
+    ...metricsListener(flags),
     log: createLogger(level, logStream(stderr)),
   };
 }
@@ -83,6 +88,19 @@ function listenAddress(url: string): SocketAddress {
   } catch (error) {
     throw error instanceof ListenUrlError ? new UsageError(expected, 'relay') : error;
   }
+}
+
+function metricsListener(flags: ServeFlags): Pick<RelayConfig, 'metricsAddress' | 'metricsToken'> {
+  const address = text(flags, 'metrics-listen');
+  const tokenFile = text(flags, 'metrics-token-file');
+  if (tokenFile !== null && address === null) {
+    throw new UsageError('--metrics-token-file needs --metrics-listen', 'relay');
+  }
+  return {
+    metricsAddress: address === null ? null : parseMetricsAddress(address),
+    metricsToken:
+      tokenFile === null ? null : new MetricsToken(readSecretFile(tokenFile, 'token of /metrics')),
+  };
 }
 
 function tlsFiles(flags: ServeFlags, { secure }: SocketAddress): RelayConfig['tls'] {
@@ -132,14 +150,21 @@ async function serveRelay(config: RelayConfig, host: Host): Promise<number> {
   const relay = await startRelay({ ...config, fileLock });
   const ended = new Promise<void>((resolve, reject) => {
     let isEnding = false;
+    const end = (signal: string) => {
+      isEnding = true;
+      relay.close(`the relay is shutting down (${signal})`).then(resolve, reject);
+    };
+    // A relay has nothing to wait for: its clients connect again, to another node if there is one.
+    host.onDrainSignal(() => {
+      if (!isEnding) end('SIGUSR2');
+    });
     host.onSignal((signal) => {
       if (signal === 'SIGHUP') {
         void relay.reload();
       } else if (isEnding) {
         host.exit(EXIT_CODES.failure.code);
       } else {
-        isEnding = true;
-        relay.close(`the relay is shutting down (${signal})`).then(resolve, reject);
+        end(signal);
       }
     });
   });

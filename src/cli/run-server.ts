@@ -30,7 +30,8 @@ type RunFlags = RuntimeFiles &
 
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
- * The first signal closes the server gracefully, a second one ends the process immediately. SIGHUP only reloads the server's files.
+ * The first signal closes the server gracefully, a second one ends the process immediately. SIGHUP only reloads the server's files, and
+ * SIGUSR2 drains the server.
  */
 export async function runServer(
   settings: Settings,
@@ -81,6 +82,7 @@ class Stop {
   #resolve!: (closed: Promise<void>) => void;
   #requested: string | null = null;
   #signalled = false;
+  #drains = false;
   #server: RunningServer | null = null;
 
   constructor(settings: Settings, host: Host) {
@@ -88,6 +90,7 @@ class Stop {
       this.#resolve = resolve;
     });
     host.onSignal((signal) => this.#onSignal(signal, host));
+    host.onDrainSignal(() => this.#drain());
     if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
   }
 
@@ -95,6 +98,13 @@ class Stop {
   attach(server: RunningServer): void {
     this.#server = server;
     if (this.#requested !== null) this.#close(this.#requested);
+    else if (this.#drains) this.#drain();
+  }
+
+  /** The server closes when it has drained. A signal that ends it works meanwhile. */
+  #drain(): void {
+    this.#drains = true;
+    void this.#server?.drain();
   }
 
   #onSignal(signal: string, host: Host): void {

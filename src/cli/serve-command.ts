@@ -1,5 +1,6 @@
 import type { RunningServer, ServeOptions } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
+import { takePassedSocket } from './passed-socket.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
@@ -28,6 +29,7 @@ export async function serveArguments(
 ): Promise<CommandResult> {
   reportIgnored(args.warnings, host);
   planThreadPool(host.env);
+  const descriptor = takePassedSocket(host.env);
   hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, host.env);
@@ -38,7 +40,7 @@ export async function serveArguments(
     import('../server/serve.ts'),
   ]);
   const exitCode = await runServer(settings, args, host, {
-    serve: (config) => started(server.serve(config, options)),
+    serve: (config) => started(server.serve(config, { ...options, descriptor })),
     serveStdio: server.serveStdio,
     beforeRequests: () => startThreadPool(host.env),
   });

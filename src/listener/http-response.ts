@@ -17,7 +17,7 @@ export function textResponse(
   return {
     status,
     body,
-    headers: { ...headers, ...type, 'content-length': String(Buffer.byteLength(body)) },
+    headers: { ...type, ...headers, 'content-length': String(Buffer.byteLength(body)) },
   };
 }
 

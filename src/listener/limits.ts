@@ -22,6 +22,12 @@ export const RESERVED_DESCRIPTORS = 40;
 /** Longest path of a Unix socket: `sun_path` of `sockaddr_un` has 108 bytes with the final NUL (unix(7)). */
 export const MAX_UNIX_PATH_BYTES = 107;
 
+/** Connections of a metrics listener: a few scrapers and probes at a time. The oldest one is closed for a new one. */
+export const MAX_METRICS_SOCKETS = 8;
+
+/** How long a scraper may take to send its request. */
+export const METRICS_REQUEST_TIMEOUT_MS = 10_000;
+
 /** Largest revocation list: a few hundred thousand token ids. */
 export const MAX_REVOCATION_FILE_BYTES = 4 * 1024 * 1024;
 

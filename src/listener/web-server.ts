@@ -5,17 +5,27 @@ import {
   type IncomingMessage,
   type ServerResponse,
 } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  createServer,
+  isIPv6,
+  type Server,
+  type Socket,
+  SocketAddress as SystemAddress,
+} from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../observability/log.ts';
 import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
-import type { SocketAddress, UnixAddress } from './listen-url.ts';
+import { hostInUrl, type SocketAddress, type UnixAddress } from './listen-url.ts';
 import { RequestCredits, RequestStream } from './request-stream.ts';
+import { StartError } from './start-error.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where a web server listens, and its limits. */
 interface WebServerOptions extends ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
+  /** A listening socket for the address that this process has inherited; null when it binds the address itself. */
+  readonly descriptor?: number | null;
   /** Null without TLS. */
   readonly tls: TlsFiles | null;
   /** How long a connection may take to send its request. */
@@ -66,7 +76,10 @@ export class WebServer {
       const { requestTimeoutMs } = this.#options;
       this.#http.emit('connection', new RequestStream(socket, requestTimeoutMs, this.#credits.of(socket)));
     });
-    const bound = await bind(server, this.#options.address);
+    const { address, descriptor = null } = this.#options;
+    const bound = await (descriptor === null
+      ? bind(server, address)
+      : listenOnDescriptor(server, descriptor, address));
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
     server.on('error', ({ message }) =>
       this.#options.log.warn('failed to accept a connection', { reason: message }),
@@ -118,4 +131,36 @@ async function bind(server: Server, address: SocketAddress | UnixAddress): Promi
   server.listen(address.port, address.host);
   await listening;
   return server.address() as AddressInfo;
+}
+
+/** Listens on an inherited socket. Rejects with StartError when it belongs to another address. */
+async function listenOnDescriptor(
+  server: Server,
+  descriptor: number,
+  address: SocketAddress | UnixAddress,
+): Promise<AddressInfo | null> {
+  const listening = once(server, 'listening');
+  server.listen({ fd: descriptor });
+  await listening;
+  // Node reports no address for a Unix socket that it has not bound.
+  const bound = server.address() as AddressInfo | null;
+  const isExpected =
+    address.kind === 'unix'
+      ? bound === null
+      : bound !== null && sameHost(bound.address, address.host) && [0, bound.port].includes(address.port);
+  if (isExpected) return bound;
+  server.close();
+  const passed = bound === null ? 'a Unix socket' : `${hostInUrl(bound.address)}:${bound.port}`;
+  const configured = address.kind === 'unix' ? address.path : `${hostInUrl(address.host)}:${address.port}`;
+  throw new StartError(
+    `the service manager passed ${passed}, but --listen names ${configured}; use the same address in the socket unit and in --listen`,
+  );
+}
+
+/** Compares IP addresses, of which IPv6 has several spellings. */
+function sameHost(first: string, second: string): boolean {
+  const [one, other] = [first, second].map((address) =>
+    isIPv6(address) ? new SystemAddress({ address, family: 'ipv6' }).address : address,
+  );
+  return one === other;
 }

@@ -34,6 +34,7 @@ export const CAPABILITIES = {
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
   readOnlyConnections: '`initialize` can give up the rights to change anything (`readOnly`).',
+  drainNotice: '`initialize` can request `server/draining`.',
   processOutputTimes: '`process/read` and `process/attach` accept `withTimes`.',
   processSharing:
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',

@@ -541,6 +541,12 @@ export const NOTIFICATIONS = {
     params: sharing.ProcessSkippedParams,
     summary: 'A viewer reads too slowly: these events are not sent. Those still retained can be read.',
   }),
+  'server/draining': notification({
+    origin: 'extension',
+    params: session.ServerDrainingParams,
+    summary:
+      'On request: the server is about to end. It starts no programs and opens no sessions, and ends when the last program has ended.',
+  }),
   'tcp/data': notification({
     origin: 'extension',
     params: tcp.TcpReceivedParams,

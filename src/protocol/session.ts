@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { EnvironmentInfo } from './environment.ts';
-import { doc, Name, optional } from './scalars.ts';
+import { doc, Name, optional, Uint64 } from './scalars.ts';
 
 /** A TTL without a limit. */
 export const NO_TTL = -1;
@@ -51,6 +51,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             'Send binary messages in both directions, if the transport has binary frames.',
           ),
+          drainNotice: doc(
+            z._default(z.boolean(), false),
+            'Send `server/draining` when the server is about to end.',
+          ),
           readOnly: doc(
             z._default(z.boolean(), false),
             'Give up the rights to start and drive programs, to change files and to reach the network, for this connection. Needs the capability `readOnlyConnections`.',
@@ -73,6 +77,15 @@ export const InitializeResult = once(() =>
     binaryMessages: doc(
       z.optional(z.boolean()),
       'True when this connection carries binary messages. Absent unless requested.',
+    ),
+  }),
+);
+
+export const ServerDrainingParams = once(() =>
+  z.object({
+    deadlineMs: doc(
+      z.optional(Uint64()),
+      'When the server ends the programs that still run, in Unix time. Absent when it waits without a limit.',
     ),
   }),
 );

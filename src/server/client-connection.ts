@@ -12,7 +12,7 @@ import {
   printable,
   type RpcError,
 } from '../protocol/errors.ts';
-import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
+import { METHODS, type NotificationParamsOf, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { NO_TTL } from '../protocol/session.ts';
 import type { RecordingStore } from '../recording/recording-store.ts';
 import { RpcConnection } from '../rpc/connection.ts';
@@ -66,6 +66,8 @@ export interface ConnectionServices {
   readonly recordings: RecordingStore | null;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
+  /** What is announced to clients while the server drains; null while it does not. */
+  draining(): NotificationParamsOf<'server/draining'> | null;
   /** Called for every new or resumed session. */
   sessionOpened(): void;
 }
@@ -148,6 +150,11 @@ export class ClientConnection {
     this.#connection.close(reason);
   }
 
+  /** Sends `server/draining` to a client that has asked for it. */
+  announceDraining(draining: NotificationParamsOf<'server/draining'>): void {
+    if (this.#attachment?.session.drainNotice) this.#connection.notify('server/draining', draining);
+  }
+
   #open(onClosed: (reason: CloseReason) => void): void {
     this.#connection.open({
       request: (message) => this.#request(message),
@@ -196,6 +203,8 @@ export class ClientConnection {
         const result = this.#initialize(routed.params as ParamsOf<'initialize'>);
         void this.#connection.respond(message.id, result);
         if (result.binaryMessages) this.#connection.useBytes();
+        const draining = this.#services.draining();
+        if (draining !== null) this.announceDraining(draining);
       } else {
         this.#submit(message, routed, this.#handlersFor(routed));
       }
@@ -228,6 +237,7 @@ export class ClientConnection {
     this.#connection.peerInitialized();
     session.clientName = params.clientName;
     session.sharing = params.capabilities?.processSharing ?? false;
+    session.drainNotice = params.capabilities?.drainNotice ?? false;
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.processes.closed.reportsDropped = params.capabilities?.droppedProcesses ?? false;
     session.attach(this.#connection);

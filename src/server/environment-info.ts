@@ -86,6 +86,7 @@ function capabilities(
     lifecycleNotifications: true,
     droppedProcesses: true,
     readOnlyConnections: true,
+    drainNotice: true,
     binaryMessages: true,
     fsAtomicReplace: true,
     fsResume: true,

@@ -1,3 +1,9 @@
+/** How often a server that drains checks whether the last program has ended. */
+export const DRAIN_CHECK_MS = 100;
+
+/** How long a server that has drained waits for clients to read the end of the output and to leave. */
+export const DRAIN_LINGER_MS = 1_000;
+
 /** Smallest number of slots kept for new clients, however few descriptors the system allows. */
 export const MIN_SLOTS_FOR_NEW_CLIENTS = 2;
 

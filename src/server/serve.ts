@@ -2,6 +2,7 @@ import { channel } from 'node:diagnostics_channel';
 import type { Readable, Writable } from 'node:stream';
 import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
+import type { MetricsListener } from '../listener/metrics-listener.ts';
 import type { Revocations } from '../listener/revocations.ts';
 import { StartError } from '../listener/start-error.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
@@ -11,13 +12,15 @@ import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
-import { openGate, openRevocations } from './auth/open-gate.ts';
+import { openGate, openMetricsGate, openRevocations } from './auth/open-gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
 import { configOf } from './config/resolve.ts';
+import { Draining } from './draining.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
+import { createMetricsListener } from './listen/create-metrics-listener.ts';
 import type { Listener } from './listen/listener.ts';
 import type { ServerConsole } from './listen/server-console.ts';
 import { ServerRecords } from './records/records.ts';
@@ -30,10 +33,17 @@ import { checkSettings, tlsFilesOf } from './start-checks.ts';
 export interface RunningServer {
   /** The URL that clients connect to; null when the server does not listen. */
   readonly url: string | null;
+  /** The URL of `/metrics` on a listener of its own (`metricsListen`); null without one. */
+  readonly metricsUrl: string | null;
   /** Resolves when the server has shut down, for whatever reason. */
   readonly closed: Promise<void>;
   /** Stops accepting clients, lets programs end, kills the rest, and closes every connection with the reason. */
   close(reason?: string): Promise<void>;
+  /**
+   * Refuses new sessions and programs, waits until the last program has ended, and closes. After `timeoutMs` it ends the rest. Default:
+   * the setting `drainTimeoutMs`.
+   */
+  drain(timeoutMs?: number): Promise<void>;
   /** Reloads certificates, revoked tokens and the audit log file. Resolves to false when none of them is configured. */
   reload(): Promise<boolean>;
   /** Whether there is no connection, no session and no process whose output is kept. */
@@ -51,6 +61,8 @@ export interface RunningServer {
 
 /** What the caller of {@link serve} knows about the server, and no setting says. */
 export interface ServeOptions {
+  /** A listening socket for the address that this process has inherited, as from systemd. Default: it binds the address. */
+  readonly descriptor?: number | null;
   /** A directory that no sandbox shows, with all links resolved. Default: none. */
   readonly hiddenDirectory?: string;
 }
@@ -70,7 +82,8 @@ export async function serve(complete: ExecServerConfig, options: ServeOptions = 
   await checkSettings(config, address);
   const server = new ExecServer(config, options);
   try {
-    if (address.kind !== 'off') return runningServer(server, await server.listen(address));
+    if (address.kind !== 'off')
+      return runningServer(server, await server.listen(address, options.descriptor));
     await server.openRecords();
     return runningServer(server, null);
   } catch (error) {
@@ -115,8 +128,10 @@ const REFUSED_INPUT: readonly number[] = [CloseCode.messageTooBig, CloseCode.pro
 function runningServer(server: ExecServer, url: string | null): RunningServer {
   return {
     url,
+    metricsUrl: server.metricsUrl,
     closed: server.closed,
     close: (reason) => server.close(reason),
+    drain: (timeoutMs) => server.drain(timeoutMs),
     [Symbol.asyncDispose]: () => server.close(),
     reload: () => server.reload(),
     isIdle: () => server.isIdle,
@@ -149,12 +164,16 @@ export class ExecServer {
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
+  /** Null without a listener for metrics alone. */
+  #metricsListener: MetricsListener | null = null;
+  #metricsUrl: string | null = null;
   /** Null when the web console is off. */
   #console: ServerConsole | null = null;
   /** Null when no revocation list is configured. */
   #revocations: Revocations | null = null;
   #records = ServerRecords.none;
   #closing: Promise<void> | null = null;
+  #draining: Draining | null = null;
   #idleWatch: IdleWatch | null = null;
   #accepted = 0;
 
@@ -178,6 +197,7 @@ export class ExecServer {
       log: this.#log,
       ...(hiddenDirectory !== undefined && { hiddenDirectory }),
       descriptors: this.#descriptors.work,
+      draining: () => this.#draining?.announced ?? null,
       // After the response: a client that opens a session will soon start a program.
       sessionOpened: () => {
         this.#prepared ??= setImmediate(() => void this.#prepare().catch(() => undefined));
@@ -190,6 +210,7 @@ export class ExecServer {
   /** Opens the configured audit log, metrics, tracing and recordings. Must precede the first client. Throws StartError when that fails. */
   async openRecords(): Promise<void> {
     this.#records = await ServerRecords.open(this.#config, this.#log, () => this.#state());
+    await this.#listenForScrapers();
     const { recordDir } = this.#config;
     if (recordDir === '') return;
     await this.#services.recordings?.prepare().catch((error: Error) => {
@@ -197,8 +218,23 @@ export class ExecServer {
     });
   }
 
-  /** Opens the listener and returns its URL. */
-  async listen(address: SocketAddress | UnixAddress): Promise<string> {
+  async #listenForScrapers(): Promise<void> {
+    const isReady = () => this.#draining === null && this.#closing === null;
+    const { metrics } = this.#records;
+    this.#metricsListener = await createMetricsListener(this.#config, metrics, this.#log, isReady);
+    if (this.#metricsListener === null) return;
+    this.#metricsUrl = await this.#metricsListener.listen();
+    // A program that can reach this machine through its proxy must not read the metrics.
+    this.#services.proxies.serverPorts.add(Number(new URL(this.#metricsUrl).port));
+  }
+
+  /** The URL of the metrics listener; null without one. */
+  get metricsUrl(): string | null {
+    return this.#metricsUrl;
+  }
+
+  /** Opens the listener, on an inherited socket if there is one, and returns its URL. */
+  async listen(address: SocketAddress | UnixAddress, descriptor: number | null = null): Promise<string> {
     await this.openRecords();
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
@@ -210,11 +246,13 @@ export class ExecServer {
     this.#listener = new Listener({
       ...this.#config,
       address,
+      descriptor,
       tls,
       maxConnections: connections,
       maxSockets: sockets,
       log: this.#log,
-      metrics: this.#records.metrics,
+      metrics: this.#config.metrics ? this.#records.metrics : null,
+      metricsGate: await openMetricsGate(this.#config),
       rejected: (...rejection) => this.#records.connectionRejected(...rejection),
       gate,
       webConsole: this.#console,
@@ -358,6 +396,20 @@ export class ExecServer {
     );
   }
 
+  /**
+   * Refuses new sessions and programs, tells the clients that asked for it, waits until the last program has ended or the time is
+   * over, and closes. Clients can meanwhile resume their sessions and use everything else.
+   */
+  drain(timeoutMs = this.#config.drainTimeoutMs): Promise<void> {
+    if (this.#closing !== null) return this.#closing;
+    if (this.#draining === null) {
+      this.#listener?.setNotReady();
+      const { sessions } = this.#services;
+      this.#draining = new Draining({ sessions, connections: this.#connections, log: this.#log }, timeoutMs);
+    }
+    return this.#draining.done.then(() => this.close('the server has drained'));
+  }
+
   close(reason = SHUTTING_DOWN): Promise<void> {
     this.#closing ??= this.#shutDown(reason);
     return this.#closing;
@@ -370,6 +422,7 @@ export class ExecServer {
     const { attached, detached } = this.#services.sessions.counts;
     return {
       connections: loads.length,
+      draining: this.#draining !== null,
       attachedSessions: attached,
       detachedSessions: detached,
       detachedProcesses: this.#services.sessions.detachedProcesses,
@@ -389,13 +442,15 @@ export class ExecServer {
 
   async #shutDown(reason: string): Promise<void> {
     this.#idleWatch?.close();
-    this.#listener?.drain();
+    this.#draining?.stop();
+    this.#listener?.refuseConnections();
     await this.endSessions();
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
     this.#console?.close();
     await this.#services.sandboxEnforcer.close();
     await this.#spawner.close();
     await this.#listener?.close();
+    await this.#metricsListener?.close();
     await this.#services.recordings?.close();
     await this.#records.close();
     this.#resolveClosed();

@@ -29,6 +29,8 @@ interface SharedServicesOptions {
   readonly hiddenDirectory?: string;
   /** File descriptors for programs, open files and connections to other hosts. */
   readonly descriptors: number;
+  /** What is announced while the server drains; null while it does not. */
+  draining: ConnectionServices['draining'];
   /** Called for every new or resumed session. */
   sessionOpened(): void;
 }
@@ -36,7 +38,7 @@ interface SharedServicesOptions {
 /** Creates what all connections of a server share. The parts that few clients need are loaded with their first use. */
 export function createServices(
   config: ExecServerConfig,
-  { inProcess, log, hiddenDirectory, descriptors, sessionOpened }: SharedServicesOptions,
+  { inProcess, log, hiddenDirectory, descriptors, draining, sessionOpened }: SharedServicesOptions,
 ): { readonly spawner: LazySpawner; readonly services: ConnectionServices } {
   const fastPaths = fastPathsFor(config, { inProcess });
   const spawner = new LazySpawner({
@@ -72,6 +74,7 @@ export function createServices(
         sandbox: sandboxEnforcer.usable,
         inProcess,
       }),
+    draining,
     sessionOpened,
   };
   return { spawner, services };

@@ -71,6 +71,7 @@ export function refuseUnsafeAccess(config: ExecServerConfig, address: ListenAddr
     authProblem(config) ??
     revocationProblem(config) ??
     consoleProblem(config, address) ??
+    metricsProblem(config) ??
     listenerProblem(config, address);
   if (problem !== null) throw new StartError(problem);
 }
@@ -123,6 +124,12 @@ function consoleProblem(config: ExecServerConfig, address: ListenAddress): strin
   return config.allowedHost.split(',').some((name) => name.trim() === '*')
     ? '`--console` needs the names of this server: replace `*` in `--allowed-host` by them'
     : null;
+}
+
+function metricsProblem({ metrics, metricsListen, metricsTokenFile }: ExecServerConfig): string | null {
+  return metricsTokenFile === '' || metrics || metricsListen !== ''
+    ? null
+    : '`--metrics-token-file` needs `--metrics` or `--metrics-listen`: nothing serves metrics';
 }
 
 function listenerProblem(config: ExecServerConfig, address: ListenAddress): string | null {

@@ -9,7 +9,7 @@ import { attachCommand, detachedText, limitOf, type Place } from './endings.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
 import { followSize, readKeys, watchRole } from './keyboard.ts';
 import { LEAVE_GRACE_MS, REPORT_WAIT_MS, SECOND_INTERRUPT_MS, TERMINATED_WAIT_MS } from './limits.ts';
-import { reconnectingText, watchLine } from './line-watch.ts';
+import { reconnectingText, watchDraining, watchLine } from './line-watch.ts';
 import type { LocalTerminal } from './local-terminal.ts';
 import type { OutputLosses } from './output-losses.ts';
 import { ProgramInput } from './program-input.ts';
@@ -92,6 +92,7 @@ class Follower {
     interruptions.handleWith((interruption) => this.#interrupted(interruption));
     this.#watchLine();
     this.#cleanups.push(watchRole(this.#with, this.#note), followSize(this.#with));
+    this.#cleanups.push(watchDraining(this.#with.client, this.#note));
     this.#startInput();
     if (this.#with.isResumed) void this.#refresh();
     void output.readerGone.then(() => this.#leaveAfter('SIGPIPE'));

@@ -46,6 +46,19 @@ export function watchLine(
   };
 }
 
+/** Says that the server is about to end. Returns a function that ends the watch. */
+export function watchDraining(
+  client: Pick<ExecServerClient, 'onNotification'>,
+  note: (text: string) => void,
+): () => void {
+  return client.onNotification('server/draining', ({ deadlineMs }) => {
+    const until = Number.isSafeInteger(deadlineMs)
+      ? `, at the latest at ${new Date(deadlineMs!).toISOString()}`
+      : '';
+    note(`the server is draining: it ends when its programs have ended${until}`);
+  });
+}
+
 /** The line that a command prints while the connection is lost. `way` says how to leave it: `~. detaches`. */
 export function reconnectingText(way: string): string {
   return `reconnecting… (the program should keep running; ${way})`;

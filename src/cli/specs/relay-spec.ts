@@ -46,6 +46,16 @@ export const RELAY_SERVE_FLAGS = {
     description: "Record calls and connections; see 'exec-server audit'.",
   },
   metrics: { type: 'boolean', description: 'Serve /metrics to tokens with the role metrics.' },
+  'metrics-listen': {
+    type: 'string',
+    value: 'IP:PORT',
+    description: 'Serve /metrics, /healthz and /readyz on this address too, over plain HTTP, without tokens.',
+  },
+  'metrics-token-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'With --metrics-listen: file with the token that /metrics needs there.',
+  },
   'max-connections': { type: 'string', value: 'N', description: 'Concurrent websockets. Default: 16384' },
   'log-level': {
     type: 'string',

@@ -24,6 +24,7 @@ export async function initialize(
     ...(detachedSessionTtlMs !== undefined && { detachedSessionTtlMs }),
     capabilities: {
       processSharing: true,
+      drainNotice: true,
       ...(hasBinaryMessages && { binaryMessages: true }),
       ...(resumeSessionId !== null && { droppedProcesses: true }),
     },

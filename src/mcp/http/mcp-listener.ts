@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createMcpHandler, isLegacyRequest, type McpHttpHandler } from '@modelcontextprotocol/server';
+import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { type HttpResponse, textResponse } from '../../listener/http-response.ts';
 import { SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import { hostInUrl, type SocketAddress } from '../../listener/listen-url.ts';
@@ -9,7 +10,6 @@ import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Gate } from '../../server/auth/gate.ts';
-import { createHostCheck, type HostCheck } from '../../server/auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../../server/auth/principal.ts';
 import { forbidden, hostOf, misdirected, unauthorized } from '../../server/listen/http-routes.ts';
 import type { AgentServers } from '../agent-server.ts';

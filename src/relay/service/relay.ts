@@ -3,6 +3,8 @@ import { AuditLog } from '../../audit/audit-log.ts';
 import { descriptorLimit } from '../../listener/connection-slots.ts';
 import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import type { SocketAddress } from '../../listener/listen-url.ts';
+import { MetricsListener } from '../../listener/metrics-listener.ts';
+import type { MetricsToken } from '../../listener/metrics-token.ts';
 import { Revocations } from '../../listener/revocations.ts';
 import { StartError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
@@ -27,6 +29,8 @@ import type { Store } from './store/store.ts';
 /** Configuration of a relay node. */
 export interface RelayConfig {
   readonly address: SocketAddress;
+  /** A listening socket for the address that this process has inherited, as from systemd; null when the relay binds it. */
+  readonly descriptor?: number | null;
   readonly tls: TlsFiles | null;
   /** Key of the seals of tokens and URLs, the same on all nodes. At least 32 bytes. */
   readonly secret: string;
@@ -42,6 +46,10 @@ export interface RelayConfig {
   readonly revokedFile: string | null;
   readonly auditLog: string | null;
   readonly metrics: boolean;
+  /** Where metrics and health probes are served besides the listener of clients; null for nowhere. */
+  readonly metricsAddress?: SocketAddress | null;
+  /** The token that `metricsAddress` needs for `/metrics`; null when it needs none. */
+  readonly metricsToken?: MetricsToken | null;
   readonly maxConnections?: number;
   readonly log: Logger;
   /** Wall clock in milliseconds, for expiry. */
@@ -52,6 +60,8 @@ export interface RelayConfig {
 export interface RunningRelay {
   /** URL for clients: the `--remote` of executors. */
   readonly url: string;
+  /** The URL of `/metrics` on a listener of its own; null without one. */
+  readonly metricsUrl: string | null;
   /** Closes all connections and shuts down. */
   close(reason?: string): Promise<void>;
   /** Reloads certificates and revoked tokens, and reopens the audit log. */
@@ -69,6 +79,7 @@ export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
     const url = await relay.listen();
     return {
       url,
+      metricsUrl: relay.metricsUrl,
       close: (reason = 'the relay is shutting down') => relay.close(reason),
       reload: () => relay.reload(),
     };
@@ -88,7 +99,10 @@ class Relay {
   readonly #records: RelayRecords;
   readonly #rendezvous: Rendezvous;
   readonly #listener: RelayListener;
+  readonly #metricsListener: MetricsListener | null;
   #closing: Promise<void> | null = null;
+  /** The URL of the metrics listener; null without one. */
+  metricsUrl: string | null = null;
 
   constructor(config: RelayConfig, revocations: Revocations, store: Store, audit: AuditLog | null) {
     const { log, now = Date.now } = config;
@@ -121,6 +135,7 @@ class Relay {
     const upgrades = new Upgrades({ tickets, rendezvous: this.#rendezvous, store, budget, tenants });
     this.#listener = new RelayListener({
       address: config.address,
+      descriptor: config.descriptor ?? null,
       tls: config.tls,
       basePaths: urls.basePaths,
       servesMetrics: config.metrics,
@@ -131,10 +146,21 @@ class Relay {
       admit: (...request) => upgrades.admit(...request),
       ...limits,
     });
+    const { metricsAddress = null, metricsToken: token = null } = config;
+    this.#metricsListener =
+      metricsAddress &&
+      new MetricsListener({
+        address: metricsAddress,
+        token,
+        log,
+        isReady: () => this.#closing === null && store.available,
+        scrape: () => metrics.text(),
+      });
   }
 
-  /** Opens the listener and returns its URL. */
+  /** Opens the listeners and returns the URL for clients. */
   async listen(): Promise<string> {
+    this.metricsUrl = (await this.#metricsListener?.listen()) ?? null;
     const port = await this.#listener.listen();
     this.#urls.listensOn(port);
     const url = this.#urls.http;
@@ -166,6 +192,7 @@ class Relay {
     this.#listener.drain();
     await this.#rendezvous.drain(reason);
     await this.#listener.close();
+    await this.#metricsListener?.close();
     await this.#store.close();
     await this.#records.close();
   }

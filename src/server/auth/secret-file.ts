@@ -4,11 +4,14 @@ import { FileError, toFileError } from '../../files/errors.ts';
 import { StartError } from '../../listener/start-error.ts';
 import { MAX_SECRET_FILE_BYTES } from '../limits.ts';
 
-/** Reads a token or secret without the white space around it. Throws StartError, which names the file but not its content. */
-export function readSecretFile(file: string): string {
+/**
+ * Reads a token or secret without the white space around it. Throws StartError, which names the file and `what` it is for, but not its
+ * content.
+ */
+export function readSecretFile(file: string, what = 'websocket auth secret'): string {
   const path = resolve(file);
-  const secret = readText(path).trim();
-  if (secret === '') throw new StartError(`websocket auth secret ${path} must not be empty`);
+  const secret = readText(path, what).trim();
+  if (secret === '') throw new StartError(`${what} ${path} must not be empty`);
   return secret;
 }
 
@@ -24,13 +27,13 @@ export function readSharedSecret(file: string): string {
 /** The length of the digest, the minimum that RFC 2104 recommends for an HMAC key. */
 const MIN_SHARED_SECRET_BYTES = 32;
 
-function readText(path: string): string {
+function readText(path: string, what: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(readBytes(path));
   } catch (error) {
     const failure = toFileError(error);
     const reason = failure instanceof FileError ? failure.message : problemOf(error);
-    throw new StartError(`failed to read websocket auth secret ${path}: ${reason}`);
+    throw new StartError(`failed to read ${what} ${path}: ${reason}`);
   }
 }
 

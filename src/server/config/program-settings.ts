@@ -190,6 +190,20 @@ export const PROGRAM_SETTINGS = {
     default: false,
     description: 'Serve metrics for Prometheus at `/metrics`.',
   },
+  metricsListen: {
+    group: 'Logs, audit and metrics',
+    type: 'string',
+    default: '',
+    placeholder: 'IP:PORT',
+    allowed: '`IP:PORT`',
+    description:
+      'Serve `/metrics`, `/healthz` and `/readyz` on this address too, over plain HTTP. Clients cannot use it. Empty for none.',
+  },
+  metricsTokenFile: {
+    ...FILE,
+    group: 'Logs, audit and metrics',
+    description: 'File with the token that `/metrics` needs, instead of a token of clients.',
+  },
   logLevel: {
     group: 'Logs, audit and metrics',
     type: 'enum',

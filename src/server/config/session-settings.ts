@@ -175,6 +175,16 @@ export const SESSION_SETTINGS = {
     max: HOUR,
     description: 'Time between SIGTERM and SIGKILL for programs when the server shuts down.',
   },
+  drainTimeoutMs: {
+    group: 'Sessions and processes',
+    type: 'duration',
+    default: 600_000,
+    min: 0,
+    max: WEEK,
+    none: true,
+    description:
+      'How long a server that drains (`exec-server drain`, SIGUSR2) waits for its programs. Then it shuts down.',
+  },
   allowDirectExec: {
     group: 'Sessions and processes',
     type: 'boolean',

@@ -7,7 +7,9 @@ import type { ServerMetrics } from '../records/server-metrics.ts';
 
 /** The state of the listener when a request arrives. */
 export interface ListenerState {
-  readonly draining: boolean;
+  /** Whether new clients are wanted. A server that drains still accepts those that resume their sessions. */
+  readonly ready: boolean;
+  readonly closing: boolean;
   /** The limit that forbids another connection, as an error text; null when there is none. */
   readonly limitReached: string | null;
 }
@@ -23,13 +25,13 @@ export function answerHttp(
 ): HttpResponse | null {
   if (request.headers.origin !== undefined) return textResponse(403);
   const path = pathOf(request);
-  if (path === '/readyz') return probe(request, state.draining ? 503 : 200);
+  if (path === '/readyz') return probe(request, state.ready ? 200 : 503);
   if (path === '/healthz') return probe(request, 200);
   if (path !== '/') return textResponse(404);
   if (request.method !== 'GET')
     return textResponse(405, 'a websocket handshake is a GET request\n', { allow: 'GET' });
   if (!isUpgrade) return textResponse(400, 'this is a websocket endpoint: send an upgrade request\n');
-  if (state.draining) return unavailable('the server is shutting down');
+  if (state.closing) return unavailable('the server is shutting down');
   if (state.limitReached !== null) return unavailable(state.limitReached);
   return null;
 }

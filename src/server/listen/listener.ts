@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Console } from '../../console/console.ts';
 import type { ConnectionLimits } from '../../listener/connection-slots.ts';
+import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
 import { listenError } from '../../listener/start-error.ts';
@@ -13,7 +14,6 @@ import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { type WebSocketServerOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
 import type { Gate, Refused } from '../auth/gate.ts';
-import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
 import {
@@ -32,6 +32,8 @@ import {
 /** The address of a listener, its limits and its callbacks. */
 export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
+  /** A listening socket that this process has inherited; null when it binds the address itself. */
+  readonly descriptor?: number | null;
   /** Null on a listener without TLS. */
   readonly tls: TlsFiles | null;
   /** How long a connection may take to become a websocket. */
@@ -43,6 +45,8 @@ export interface ListenerOptions extends WebSocketServerOptions, ConnectionLimit
   readonly log: Logger;
   /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
+  /** Checks the token of scrapers; null when it is one of clients. */
+  readonly metricsGate?: Gate | null;
   /** Null when the web console is off. */
   readonly webConsole?: Console<Principal> | null;
   /** Called for every rejected connection. */
@@ -56,7 +60,8 @@ export class Listener {
   readonly #options: ListenerOptions;
   readonly #server: WebServer;
   readonly #hostCheck: HostCheck;
-  #draining = false;
+  #ready = true;
+  #closing = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -84,9 +89,15 @@ export class Listener {
     }
   }
 
+  /** Reports not ready from now on, so that new clients go elsewhere. */
+  setNotReady(): void {
+    this.#ready = false;
+  }
+
   /** Refuses new connections and reports not ready. Probes are still answered. */
-  drain(): void {
-    this.#draining = true;
+  refuseConnections(): void {
+    this.#ready = false;
+    this.#closing = true;
   }
 
   /** Reloads the certificates; does nothing without TLS. Throws StartError and keeps the old ones. */
@@ -124,10 +135,10 @@ export class Listener {
     const misdirected = this.#refusalOf(request);
     const console = misdirected === null ? this.#consoleFor(request) : null;
     if (console !== null) {
-      const { draining, limitReached } = this.#state(socket);
+      const { closing, limitReached } = this.#state(socket);
       console.upgrade(request, socket, head, {
         host: hostOf(request),
-        unavailable: draining ? SHUTTING_DOWN : limitReached,
+        unavailable: closing ? SHUTTING_DOWN : limitReached,
         admit: () => this.#server.slots.admit(socket),
         upgrader: this.#upgrader,
       });
@@ -154,10 +165,10 @@ export class Listener {
 
   /** The response to a request for metrics; null for other requests and when metrics are not served. */
   #metricsFor(request: IncomingMessage): Promise<HttpResponse> | null {
-    const { metrics = null, gate } = this.#options;
+    const { metrics = null, gate, metricsGate = null } = this.#options;
     if (metrics === null || !asksForMetrics(request)) return null;
     const { socket } = request;
-    return answerMetrics(request, metrics, gate, {
+    return answerMetrics(request, metrics, metricsGate ?? gate, {
       unauthorized: (refused) => this.#unauthorized(socket, refused),
       forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
     });
@@ -224,7 +235,8 @@ export class Listener {
   }
 
   #state(socket: Duplex): ListenerState {
-    return { draining: this.#draining, limitReached: this.#server.slots.limitReached(socket) };
+    const limitReached = this.#server.slots.limitReached(socket);
+    return { ready: this.#ready, closing: this.#closing, limitReached };
   }
 }
 

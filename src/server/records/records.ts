@@ -48,10 +48,11 @@ export class ServerRecords {
     log: Logger,
     state: () => Omit<ServerState, 'audit'>,
   ): Promise<ServerRecords> {
-    if (config.auditLog === '' && !config.metrics && !config.otel) return ServerRecords.none;
+    const hasMetrics = config.metrics || config.metricsListen !== '';
+    if (config.auditLog === '' && !hasMetrics && !config.otel) return ServerRecords.none;
     const audit = config.auditLog === '' ? null : await openAudit(config, log);
     const tracer = config.otel ? await loadTracer() : null;
-    if (!config.metrics) return new ServerRecords(audit, null, tracer);
+    if (!hasMetrics) return new ServerRecords(audit, null, tracer);
     const { ServerMetrics } = await import('./server-metrics.ts');
     const metrics = new ServerMetrics(() => ({ ...state(), audit: audit?.log.counts ?? null }));
     return new ServerRecords(audit, metrics, tracer);

@@ -1,10 +1,11 @@
-import { readdirSync } from 'node:fs';
 import { type Counter, type Histogram, Metrics } from '../../observability/metrics.ts';
+import { addProcessMetrics } from '../../observability/process-metrics.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 
 /** The state of the server at the time of a scrape. */
 export interface ServerState {
   readonly connections: number;
+  readonly draining: boolean;
   readonly attachedSessions: number;
   readonly detachedSessions: number;
   /** Closed processes that detached sessions keep beyond their retention time. */
@@ -149,6 +150,9 @@ export class ServerMetrics {
     const metrics = this.#metrics;
     const one = (value: number) => [{ value }];
     metrics.gauge('exec_server_connections_active', 'Open connections.', () => one(state().connections));
+    metrics.gauge('exec_server_draining', '1 while the server drains: it accepts no new work.', () =>
+      one(state().draining ? 1 : 0),
+    );
     metrics.gauge('exec_server_sessions', 'Sessions, with and without a connection.', () => [
       { labels: { state: 'attached' }, value: state().attachedSessions },
       { labels: { state: 'detached' }, value: state().detachedSessions },
@@ -186,13 +190,7 @@ export class ServerMetrics {
       const { audit } = state();
       return audit === null ? [] : one(audit.pending);
     });
-    metrics.gauge('process_resident_memory_bytes', 'Memory of the server itself.', () =>
-      one(process.memoryUsage.rss()),
-    );
-    metrics.gauge('process_open_fds', 'Open descriptors of the server.', () => openDescriptors());
-    metrics.gauge('process_start_time_seconds', 'When the server was started, in Unix time.', () =>
-      one(Math.round(performance.timeOrigin) / 1_000),
-    );
+    addProcessMetrics(metrics, 'server');
   }
 }
 
@@ -208,12 +206,3 @@ type RequestResult = 'success' | 'error';
 
 const REQUEST_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60];
 const PROCESS_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1_800, 3_600];
-
-/** Empty where the system does not report it. */
-function openDescriptors(): { value: number }[] {
-  try {
-    return [{ value: readdirSync('/proc/self/fd').length }];
-  } catch {
-    return [];
-  }
-}

@@ -77,6 +77,7 @@ export class ProcessDirectory {
   #randomness: Buffer = Buffer.alloc(0);
   #lastPosition = 0;
   #closing = false;
+  #draining = false;
 
   constructor(spawner: Spawner, detachedOptions: (owner: string) => DetachedOptions) {
     this.#spawner = spawner;
@@ -85,9 +86,12 @@ export class ProcessDirectory {
 
   /**
    * Gives a process its reference. It is listed when its start begins. Throws ProcessError when its name or id is in use, and for a
-   * detached process while the server shuts down.
+   * detached process while the server shuts down; for any process while it drains.
    */
   enter(session: StartingSession, entering: EnteringProcess): SharedProcess {
+    if (this.#draining) {
+      throw new ProcessError('shuttingDown', 'the server is draining; no program can be started');
+    }
     const { owner } = session;
     const { processId, name, lifetime } = entering;
     const processes = this.#ownerProcesses(owner);
@@ -177,6 +181,18 @@ export class ProcessDirectory {
       'unknownProcess',
       `process ${'ref' in wanted ? ended.ref : ended.name} exited with code ${ended.exitCode} and closed at ${endedAt}; its output was removed at ${removedAt}`,
     );
+  }
+
+  /** Refuses further processes. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Processes that have not closed yet. */
+  get running(): number {
+    let count = 0;
+    for (const process of this.#byRef.values()) if (process.running) count++;
+    return count;
   }
 
   /** Refuses further detached processes, and returns the managers of those that exist. */

@@ -31,6 +31,7 @@ export class SessionRegistry {
   readonly directory: ProcessDirectory;
   readonly #ending = new Set<Promise<void>>();
   #closing = false;
+  #draining = false;
 
   constructor(config: ExecServerConfig, spawner: Spawner) {
     this.#config = config;
@@ -59,12 +60,23 @@ export class SessionRegistry {
     return this.#detachedProcesses.total;
   }
 
+  /** Refuses new sessions and programs from now on. Sessions can be resumed, and their programs continue. */
+  drain(): void {
+    this.#draining = true;
+    this.directory.drain();
+  }
+
   /**
    * Creates a session. `client` identifies its token or address, `owner` whom its processes belong to. At the maximum number of sessions one that is detached and has no
-   * running process ends. Throws RpcError when there is none that may end, and while the server shuts down.
+   * running process ends. Throws RpcError when there is none that may end, and while the server drains or shuts down.
    */
   create(accessKey = FULL_ACCESS_KEY, client = '', owner = LOCAL_OWNER): Session {
     this.#refuseWhenClosing();
+    if (this.#draining) {
+      throw invalidRequest(
+        'the server is draining: it accepts no new sessions and will end soon; try again later',
+      );
+    }
     const evicted = this.#byClient.evictedFor(client);
     if (evicted !== null) this.end(evicted);
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;

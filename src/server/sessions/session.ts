@@ -48,6 +48,8 @@ export class Session implements HomeSession {
   clientName = '';
   /** Whether the client asked for references and for `process/attachment`. */
   sharing = false;
+  /** Whether the client asked for `server/draining`. */
+  drainNotice = false;
   /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */

@@ -17,7 +17,10 @@ test.each<[string[], string[]]>([
   ],
   [['completion', 'z'], ['zsh']],
   [['completion', 'bash', ''], []],
-  [['help', 'ser'], ['serve']],
+  [
+    ['help', 'ser'],
+    ['serve', 'service'],
+  ],
   [
     ['serve', '--tls-c'],
     ['--tls-cert', '--tls-client-ca'],

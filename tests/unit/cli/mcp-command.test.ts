@@ -10,6 +10,7 @@ const host = () =>
     stdout: new PassThrough(),
     stderr: new PassThrough(),
     isTerminal: false,
+    onDrainSignal: () => {},
     surviveHangup: () => {},
     onSignal: () => {},
   }) as unknown as Host;

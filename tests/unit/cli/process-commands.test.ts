@@ -16,6 +16,7 @@ const host: Host = {
   debug: false,
   failures: SERVER_FAILURES,
   onSignal() {},
+  onDrainSignal() {},
   surviveHangup() {},
   onExit() {},
   exit() {},

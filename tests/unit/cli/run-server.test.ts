@@ -34,6 +34,8 @@ class FakeHost implements Host {
     beforeRequests: () => {},
   };
   readonly reload = vi.fn(async () => false);
+  readonly drain = vi.fn(async () => this.end());
+  drainSignal: () => void = () => {};
   signal: (name: string) => void = () => {};
   end: () => void = () => {};
   #comeUp: (server: RunningServer) => void = () => {};
@@ -48,6 +50,10 @@ class FakeHost implements Host {
     this.signal = listener;
   }
 
+  onDrainSignal(listener: () => void): void {
+    this.drainSignal = listener;
+  }
+
   onExit(cleanup: () => void): void {
     this.cleanups.push(cleanup);
   }
@@ -58,8 +64,10 @@ class FakeHost implements Host {
     const dispose = async () => {};
     this.#comeUp({
       url,
+      metricsUrl: null,
       closed: this.#closed,
       close,
+      drain: this.drain,
       reload,
       accept: vi.fn(),
       isIdle: () => false,
@@ -237,4 +245,19 @@ test('does not replace devices and links', () => {
   for (const path of ['/dev/null', link, workspace.path]) {
     expect(() => publishFile('--url-file', path, 'x')).toThrow('it exists and is not a regular file');
   }
+});
+
+test('drains when it is asked to, also before the server is up, and still ends with a signal', async () => {
+  const host = new FakeHost();
+  host.drain.mockImplementation(async () => {});
+  const code = run(host);
+  await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
+  host.drainSignal();
+  expect(host.drain).not.toHaveBeenCalled();
+  host.up();
+  await vi.waitFor(() => expect(host.drain).toHaveBeenCalledOnce());
+  expect(host.close).not.toHaveBeenCalled();
+  host.signal('SIGTERM');
+  expect(await code).toBe(0);
+  expect(host.close).toHaveBeenCalledExactlyOnceWith('the server is shutting down (SIGTERM)');
 });

@@ -52,7 +52,7 @@ describe('ExecServerClient.connect', () => {
           clientName: 'me',
           resumeSessionId: null,
           detachedSessionTtlMs: 5,
-          capabilities: { processSharing: true },
+          capabilities: { processSharing: true, drainNotice: true },
         },
       },
     ]);
@@ -161,6 +161,7 @@ describe('ExecServerClient.connect', () => {
     const client = await server.connect({ resumeSessionId: 'session-1' });
     expect(server.requests('initialize')[0]!.params.capabilities).toEqual({
       processSharing: true,
+      drainNotice: true,
       droppedProcesses: true,
     });
     expect(client.droppedProcesses).toEqual([

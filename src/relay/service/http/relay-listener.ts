@@ -20,6 +20,7 @@ import type { Admission } from './upgrades.ts';
 /** Address, limits and handlers of the listener. */
 interface RelayListenerOptions extends ConnectionLimits {
   readonly address: SocketAddress;
+  readonly descriptor?: number | null;
   readonly tls: TlsFiles | null;
   /** Path prefixes of the relay's public URLs. */
   readonly basePaths: readonly string[];

@@ -1,4 +1,5 @@
 import { Metrics } from '../../../observability/metrics.ts';
+import { addProcessMetrics } from '../../../observability/process-metrics.ts';
 
 /** Current values, read at each scrape. */
 interface RelayState {
@@ -37,9 +38,7 @@ export class RelayMetrics {
     this.#gauge('waiting_bytes', 'Bytes queued for sockets.', () => one(state().queuedBytes));
     this.#gauge('leases', 'Executors connected to this node.', () => one(state().leases));
     this.#gauge('store_available', '1 if the store is reachable.', () => one(state().storeAvailable ? 1 : 0));
-    this.#metrics.gauge('process_resident_memory_bytes', 'Resident memory of the relay process.', () =>
-      one(process.memoryUsage.rss()),
-    );
+    addProcessMetrics(this.#metrics, 'relay');
   }
 
   /** Returns all metrics in the Prometheus text format. */

@@ -47,7 +47,7 @@ describe('a lost connection', () => {
     expect(server.link.requests[0]!.params).toEqual({
       clientName: 'exec-server-client',
       resumeSessionId: 'session-1',
-      capabilities: { processSharing: true, droppedProcesses: true },
+      capabilities: { processSharing: true, drainNotice: true, droppedProcesses: true },
     });
     expect(server.link.notifications).toEqual(['initialized']);
     expect(client.capabilities).toEqual({ fsWatch: true });

@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
 import { answerHttp, type ListenerState } from '../../../../src/server/listen/http-routes.ts';
 
-const READY: ListenerState = { draining: false, limitReached: null };
-const DRAINING: ListenerState = { draining: true, limitReached: null };
-const FULL: ListenerState = { draining: false, limitReached: 'a limit is reached' };
+const READY: ListenerState = { ready: true, closing: false, limitReached: null };
+const DRAINING: ListenerState = { ready: false, closing: true, limitReached: null };
+const FULL: ListenerState = { ready: true, closing: false, limitReached: 'a limit is reached' };
 
 function answer(line: string, options: { upgrade?: boolean; origin?: string; state?: ListenerState } = {}) {
   const [method, url] = line.split(' ');

@@ -139,7 +139,7 @@ test('logs a refusal with the address and without the token', async () => {
 test('refuses a client whose token is verified after the shutdown has begun', async () => {
   const { listener, port } = await listen({
     gate: async () => {
-      listener.drain();
+      listener.refuseConnections();
       return { principal: ROBOT };
     },
   });

@@ -168,7 +168,7 @@ test('limits the number of connections; a closed one frees its slot', async () =
 
 test('answers probes and refuses upgrades while draining', async () => {
   const { port, listener } = await listen();
-  listener.drain();
+  listener.refuseConnections();
   expect(await request(port, 'GET /readyz HTTP/1.1')).toMatch(/^HTTP\/1.1 503/);
   expect(await request(port, 'GET /healthz HTTP/1.1')).toMatch(/^HTTP\/1.1 200/);
   expect(await request(port, 'GET / HTTP/1.1', UPGRADE)).toMatch(/^HTTP\/1.1 503 [\s\S]*shutting down/);

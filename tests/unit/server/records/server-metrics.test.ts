@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
 
 const STATE = {
+  draining: false,
   connections: 0,
   attachedSessions: 0,
   detachedSessions: 0,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createHostCheck } from '../../../../src/server/auth/host-check.ts';
+import { createHostCheck } from '../../../src/listener/host-check.ts';
 
 test.each<[string, string, string | undefined, boolean]>([
   ['127.0.0.1', '', '127.0.0.1:4000', true],

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isLoopback } from '../../listener/listen-url.ts';
+import { isLoopback } from './listen-url.ts';
 
 /** Whether to accept a request with this Host header. A request without one does not come from a browser. */
 export type HostCheck = (host: string | undefined) => boolean;

@@ -1,0 +1,146 @@
+import { readFileSync, statSync } from 'node:fs';
+import { uptime } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { RunError } from '../failures.ts';
+
+/** A running server, as another process sees it. */
+export interface ServerProcess {
+  readonly pid: number;
+  /** Sends a signal. Returns false when the process has ended. Throws RunError without the permission. */
+  signal(name: 'SIGUSR2' | 'SIGTERM'): boolean;
+  /** Waits until the process has ended. Returns false after `timeoutMs`. */
+  ended(timeoutMs: number): Promise<boolean>;
+}
+
+/**
+ * Finds a server by its process id. Throws RunError when there is no such process, or when it does not handle SIGUSR2: the signal would
+ * kill it.
+ */
+export function serverProcess(pid: number): ServerProcess {
+  const identity = identityOf(pid);
+  if (identity === null)
+    throw new RunError(`there is no process ${pid}; the server has ended, or the number is wrong`);
+  if (!handlesDrainSignal(pid)) {
+    throw new RunError(
+      `process ${pid} is no exec-server that can drain (it does not handle SIGUSR2); find the process id of the server`,
+    );
+  }
+  // Another process may get the id of one that has ended.
+  const isSame = () => identityOf(pid) === identity;
+  return {
+    pid,
+    signal: (name) => isSame() && sendSignal(pid, name),
+    ended: async (timeoutMs) => {
+      const deadline = performance.now() + timeoutMs;
+      while (isSame()) {
+        if (performance.now() >= deadline) return false;
+        await delay(CHECK_MS);
+      }
+      return true;
+    },
+  };
+}
+
+/** Reads the process id in a file of `--pid-file`. Throws RunError when the server that wrote it has ended. */
+export function pidInFile(path: string): number {
+  const { text, writtenAtMs } = readPidFile(path);
+  const pid = /^[1-9]\d{0,9}\s*$/.test(text) ? Number(text) : null;
+  if (pid === null)
+    throw new RunError(`--pid-file ${path} has no process id; name the file of 'serve --pid-file'`);
+  if (startedAfter(pid, writtenAtMs)) {
+    throw new RunError(
+      `--pid-file ${path} is stale: process ${pid} is another one, started later; remove the file`,
+    );
+  }
+  return pid;
+}
+
+/** Whether there is a process with this id. */
+export function isRunning(pid: number): boolean {
+  return identityOf(pid) !== null;
+}
+
+/** Whether a process was started after a file with its id was written: then it is another one, which got the id since. */
+export function startedAfter(pid: number, writtenAtMs: number): boolean {
+  const startedAtMs = startOf(pid);
+  return startedAtMs !== null && startedAtMs > writtenAtMs + CLOCK_TOLERANCE_MS;
+}
+
+const CHECK_MS = 100;
+
+/** Start times have a resolution of 10 ms, and the clock may have been adjusted. */
+const CLOCK_TOLERANCE_MS = 2_000;
+
+/** /proc counts in units of 10 ms on all architectures of Linux that Node supports. */
+const TICK_MS = 10;
+
+const SIGUSR2_BIT = 1n << 11n;
+
+function readPidFile(path: string): { readonly text: string; readonly writtenAtMs: number } {
+  try {
+    return { text: readFileSync(path, 'utf8'), writtenAtMs: statSync(path).mtimeMs };
+  } catch (error) {
+    throw new RunError(
+      `cannot read --pid-file ${path}: ${(error as Error).message}; the server has ended, or the path is wrong`,
+    );
+  }
+}
+
+/** Equal for the same process; null when it has ended. Without /proc, only whether a process has the id. */
+function identityOf(pid: number): string | null {
+  const fields = statFields(pid);
+  if (fields !== null) return fields[STATE] === 'Z' ? null : fields[START_TICKS]!;
+  if (process.platform === 'linux') return null;
+  try {
+    process.kill(pid, 0);
+    return '';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM' ? '' : null;
+  }
+}
+
+/** When a process was started, in Unix time; null when that is not known. */
+function startOf(pid: number): number | null {
+  const fields = statFields(pid);
+  if (fields === null) return null;
+  return Date.now() - (uptime() * 1_000 - Number(fields[START_TICKS]) * TICK_MS);
+}
+
+/** The fields of /proc/PID/stat after the name, which may contain spaces; null without them. */
+function statFields(pid: number): readonly string[] | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return null;
+  }
+}
+
+/** Fields 3 and 22 of proc(5), counted after the name. */
+const STATE = 0;
+const START_TICKS = 19;
+
+function handlesDrainSignal(pid: number): boolean {
+  if (process.platform !== 'linux') return true;
+  try {
+    const [, mask = '0'] =
+      /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
+    return (BigInt(`0x${mask}`) & SIGUSR2_BIT) !== 0n;
+  } catch {
+    return false;
+  }
+}
+
+function sendSignal(pid: number, name: string): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ESRCH') return false;
+    throw new RunError(
+      code === 'EPERM'
+        ? `process ${pid} belongs to another user; run this as that user or as root`
+        : `cannot signal process ${pid}: ${message}`,
+    );
+  }
+}

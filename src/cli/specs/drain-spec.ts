@@ -1,0 +1,38 @@
+import { type CommandSpec, HELP } from '../command-spec.ts';
+
+/** The command `drain`. */
+export const DRAIN = {
+  usage: [
+    '[--timeout TIME]',
+    '--service [--user] [--timeout TIME]',
+    '--pid-file FILE|--pid PID [--timeout TIME]',
+  ],
+  description: `\
+Ends a server of this machine without interrupting its programs. The server reports that it is not ready, and refuses new sessions and \
+new programs. Clients are notified; they can come back to their sessions, and use everything else. When the last program has ended, the \
+server ends too, and so does this command. After the server's --drain-timeout it ends the programs that are left.
+
+Without flags it drains the private server of this user. It sends SIGUSR2, so it needs the rights of the server's user. Interrupting the \
+command does not stop the draining; SIGTERM to the server ends it sooner.`,
+  flags: {
+    service: { type: 'boolean', description: 'The server that systemd manages: exec-server.service.' },
+    user: { type: 'boolean', description: 'With --service: the service of this user.' },
+    'pid-file': {
+      type: 'string',
+      value: 'FILE',
+      description: "The server that has written this file: 'serve --pid-file FILE'.",
+    },
+    pid: { type: 'string', value: 'PID', description: 'The server with this process id.' },
+    timeout: {
+      type: 'string',
+      value: 'TIME',
+      description:
+        'End the programs that are left after this time, such as 5m. Default: when the server does',
+    },
+    help: HELP,
+  },
+  examples: [
+    { line: 'drain --service', meaning: 'Drain the service of this machine, for example before an upgrade.' },
+    { line: 'drain --pid-file /run/exec-server.pid --timeout 5m', meaning: 'Wait for at most five minutes.' },
+  ],
+} as const satisfies CommandSpec;
