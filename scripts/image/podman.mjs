@@ -1,10 +1,10 @@
 // Runs podman on a machine without systemd, overlay file systems and bridges: with runc, copied layers and the network of the host. Images
 // and containers are kept in a folder of their own.
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder } from '../package-cache.mjs';
 
 const run = promisify(execFile);
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -12,7 +12,7 @@ const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const RUN_FLAGS = ['--network=host', '--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=1024:1024'];
 
 export class Podman {
-  #folder = mkdtempSync(join(tmpdir(), 'exec-server-image-'));
+  #folder = newFolder();
   #flags = [
     ...['--root', join(this.#folder, 'storage'), '--runroot', join(this.#folder, 'run')],
     ...[
@@ -78,4 +78,10 @@ export class Podman {
   #exec(args) {
     return run('podman', [...this.#flags, ...args], { maxBuffer: MAX_OUTPUT_BYTES });
   }
+}
+
+/** Not in /tmp, which may be in memory, and where systemd removes old files, such as those of npm packages. */
+function newFolder() {
+  mkdirSync(cacheFolder(), { recursive: true });
+  return mkdtempSync(join(cacheFolder(), 'image-'));
 }

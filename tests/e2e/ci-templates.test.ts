@@ -177,7 +177,7 @@ describe('the GitLab template', () => {
     const { code, stdout, stderr } = await job(script);
     expect({ code, stderr }).toEqual({ code: 7, stderr: '' });
     await waitFor('the end of the server', () => hasEnded(Number(stdout)));
-    expect(readdirSync(tmpdir())).not.toContain(`exec-server-${process.pid}`);
+    expect(readdirSync(tmpdir())).not.toContain(`exec-server-job-${process.pid}`);
   });
 
   test('ends a job whose server cannot start with the reason', async () => {

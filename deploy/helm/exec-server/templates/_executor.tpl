@@ -27,7 +27,8 @@ containers:
   - name: executor
     image: {{ include "exec-server.image" . }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
-    {{- if eq $values.access "relay" }}
+    {{- $isNamed := and (eq $values.access "relay") (eq $values.executors.kind "statefulSet") }}
+    {{- if $isNamed }}
     # The credential of a StatefulSet's pod is in the file with its name, which no variable of a pod can refer to. $$ is a $ for the shell.
     command:
       - /usr/bin/tini
@@ -35,11 +36,7 @@ containers:
       - --
       - sh
       - -c
-      {{- if eq $values.executors.kind "statefulSet" }}
       - EXEC_SERVER_API_KEY=$$(cat "/run/secrets/exec-server/$ENVIRONMENT") exec exec-server "$@"
-      {{- else }}
-      - exec exec-server "$@"
-      {{- end }}
       - exec-server
     {{- end }}
     args:
@@ -61,7 +58,6 @@ containers:
       {{- with $values.executors.args }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
-    {{- $isNamed := and (eq $values.access "relay") (eq $values.executors.kind "statefulSet") }}
     {{- if or $isNamed $values.executors.env }}
     env:
       {{- if $isNamed }}
