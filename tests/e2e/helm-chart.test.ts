@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { ensureHelm, ensureKubernetesModels } from '../../scripts/kubernetes-tools.mjs';
 import { docBlocks } from '../support/doc-page.ts';
 import { type KubernetesObject, problemsOf } from '../support/kubernetes-objects.ts';
@@ -32,6 +34,12 @@ const INSTALLATIONS: Readonly<Record<string, readonly string[]>> = {
   'executors of a template with a sandbox': [...SERVICE, TEMPLATE, 'sandbox.enabled=true'],
   'executors with a runtime class': [...SERVICE, 'executors.runtimeClassName=gvisor'],
 };
+
+test('the chart has the version of the package', () => {
+  const { version } = JSON.parse(readFileSync(join(CHART, '../../../package.json'), 'utf8'));
+  const chart = parse(readFileSync(join(CHART, 'Chart.yaml'), 'utf8'));
+  expect([chart.version, chart.appVersion]).toEqual([version, version]);
+});
 
 describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
   const [helm] = found as [string, string];
