@@ -24,7 +24,7 @@ let folder: string;
 let env: Record<string, string>;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'ci-templates-'));
-  for (const name of ['bin', 'work', 'temp', 'home']) mkdirSync(join(folder, name));
+  for (const name of ['bin', 'my work', 'temp', 'home']) mkdirSync(join(folder, name));
   symlinkSync(join(ROOT, 'dist/bin/exec-server.cjs'), join(folder, 'bin/exec-server'));
   env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, HOME: join(folder, 'home') };
 });
@@ -33,7 +33,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 /** Runs a script as CI services do: bash that ends at the first failure. */
 async function bash(script: string, environment: Readonly<Record<string, string>>) {
   const child = spawn('bash', ['--noprofile', '--norc', '-e', '-o', 'pipefail', '-c', script], {
-    cwd: join(folder, 'work'),
+    cwd: join(folder, 'my work'),
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -65,7 +65,7 @@ describe('the GitHub action', () => {
   beforeEach(() => {
     Object.assign(env, {
       RUNNER_TEMP: join(folder, 'temp'),
-      GITHUB_WORKSPACE: join(folder, 'work'),
+      GITHUB_WORKSPACE: join(folder, 'my work'),
       ...{ GITHUB_ENV: join(folder, 'env'), GITHUB_OUTPUT: join(folder, 'output') },
     });
     for (const file of [env.GITHUB_ENV!, env.GITHUB_OUTPUT!]) writeFileSync(file, '');
@@ -107,7 +107,7 @@ describe('the GitHub action', () => {
     expect(await use({})).toEqual({
       code: 0,
       stdout: expect.stringMatching(/^::add-mask::[\w-]{43}\n$/),
-      stderr: '',
+      stderr: expect.stringContaining('sha256: '),
     });
     const outputs = variables(env.GITHUB_OUTPUT!);
     expect(outputs.url).toBe(env.EXEC_SERVER_URL);
@@ -126,11 +126,23 @@ describe('the GitHub action', () => {
 
   test('starts a server on a unix socket whose programs are all confined', async () => {
     const listen = `unix://${folder}/socket`;
-    expect(await use({ listen, sandbox: 'read-only' })).toEqual({ code: 0, stdout: '', stderr: '' });
+    expect(await use({ listen, sandbox: 'workspace-write' })).toEqual({ code: 0, stdout: '', stderr: '' });
     expect(env.EXEC_SERVER_TOKEN).toBeUndefined();
-    const { code, stderr } = await bash('exec-server run -- touch file', env);
-    expect([code, stderr]).toEqual([1, expect.stringContaining('Read-only file system')]);
+    const step = 'exec-server run -- sh -c "touch file && touch /var/tmp/ci-templates"';
+    const { code, stderr } = await bash(step, env);
+    expect([code, stderr]).toEqual([
+      1,
+      "touch: cannot touch '/var/tmp/ci-templates': Read-only file system\n",
+    ]);
     expect(await use({ command: 'stop' })).toMatchObject({ code: 0 });
+  });
+
+  test('refuses a token that GITHUB_ENV cannot hold', async () => {
+    expect(await use({ token: 'two\nlines' })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'the token contains white space\n',
+    });
   });
 
   test('fails with the reason when the server cannot start', async () => {
@@ -143,7 +155,7 @@ describe('the GitHub action', () => {
 
   test('fails with the report of doctor when programs cannot be confined', async () => {
     env.EXEC_SERVER_BWRAP_PATH = '/no/bwrap';
-    const { code, stderr } = await use({ sandbox: 'workspace-write' });
+    const { code, stderr } = await use({ sandbox: 'read-only' });
     expect([code, stderr]).toEqual([1, expect.stringContaining('/no/bwrap')]);
     expect(env.EXEC_SERVER_URL).toBeUndefined();
   });
