@@ -11,6 +11,8 @@ import { type KubernetesObject, problemsOf } from '../support/kubernetes-objects
 
 const CHART = fileURLToPath(new URL('../../deploy/helm/exec-server', import.meta.url));
 
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+
 const found = await Promise.all([ensureHelm(), ensureKubernetesModels()]).catch((error: Error) => error);
 const why = found instanceof Error ? ` (skipped: ${found.message})` : '';
 
@@ -176,6 +178,31 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
       env: { ENVIRONMENT: 'comm', PATH: process.env.PATH },
     });
     expect(stdout).toBe('cat serve --flag\n');
+  });
+
+  test('uses only options that exec-server has', async () => {
+    const lines = pods().flatMap(({ containers: [{ name, args, lifecycle }] }) => {
+      if (name === 'redis') return [];
+      const preStop = lifecycle.preStop.exec?.command.slice(1);
+      return preStop === undefined ? [args] : [args, preStop];
+    });
+    const used = new Set(
+      lines.flatMap(([command, ...args]: string[]) =>
+        args.filter((arg) => arg.startsWith('--')).map((arg) => `${command} ${arg.split('=')[0]}`),
+      ),
+    );
+    expect(new Set([...used].map((option) => option.split(' ')[0]))).toEqual(
+      new Set(['serve', 'relay', 'drain']),
+    );
+    for (const command of ['serve', 'relay', 'drain']) {
+      const { stdout } = await promisify(execFile)(process.execPath, [BIN, command, '--help']);
+      const options = [...stdout.matchAll(/^ +(?:-\w, )?(--[\w-]+)/gm)].map(
+        ([, flag]) => `${command} ${flag}`,
+      );
+      expect(options).toEqual(
+        expect.arrayContaining([...used].filter((option) => option.startsWith(`${command} `))),
+      );
+    }
   });
 
   test.each([
