@@ -11,16 +11,23 @@ export function cacheFolder() {
 
 /**
  * The file that `find` returns for the folder of a package in the cache. Installs the package if there is none, into a temporary
- * folder that is then renamed, so that a failed or concurrent install never leaves a partial folder.
+ * folder that is then renamed, so that a failed or concurrent install never leaves a partial folder. `moreFlags` are for npm.
  */
-export async function ensurePackage(name, version, find) {
+export async function ensurePackage(name, version, find, moreFlags = []) {
   const folder = join(cacheFolder(), `${name.split('/').at(-1)}-${version}`);
   const found = find(folder);
   if (found) return found;
   mkdirSync(cacheFolder(), { recursive: true });
   const staging = mkdtempSync(join(cacheFolder(), 'install-'));
   try {
-    const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', '--fetch-retries=1'];
+    const flags = [
+      '--ignore-scripts',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+      '--fetch-retries=1',
+      ...moreFlags,
+    ];
     const args = ['i', '--prefix', staging, ...flags, `${name}@${version}`];
     await promisify(execFile)('npm', args, { cwd: staging });
     if (!find(staging)) throw new Error(`the package has no program for ${process.platform}-${process.arch}`);

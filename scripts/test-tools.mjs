@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { ensureHelm, ensureKubernetesModels } from './kubernetes-tools.mjs';
 import { ensureMcpConformance } from './mcp-conformance.mjs';
 import { ensureNode, nodesAreSkipped, otherNodeVersions } from './nodes.mjs';
 import { ensureReference } from './reference.mjs';
@@ -37,6 +38,10 @@ await ensureReference().catch(({ message }) =>
 
 await ensureMcpConformance().catch(({ message }) =>
   process.stderr.write(`test-tools: no MCP conformance suite: ${message}\n`),
+);
+
+await Promise.all([ensureHelm(), ensureKubernetesModels()]).catch(({ message }) =>
+  process.stderr.write(`test-tools: no Helm: ${message}\n`),
 );
 
 if (!nodesAreSkipped()) {

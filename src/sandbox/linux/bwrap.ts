@@ -194,7 +194,7 @@ export function fixFor(message: string): string | null {
 const FIXES: readonly (readonly [RegExp, string])[] = [
   [
     /mount proc/i,
-    'a container with a masked /proc forbids it; start the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)',
+    'a container with a masked /proc forbids it; start the container with an unmasked /proc (podman run --security-opt unmask=ALL, docker run --security-opt systempaths=unconfined, in Kubernetes hostUsers: false and procMount: Unmasked)',
   ],
   [
     /uid map|capset|loopback/i,
@@ -202,7 +202,7 @@ const FIXES: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /namespace|user_namespaces/i,
-    'allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000); in a container, allow unshare in its seccomp profile',
+    'allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000); in a container, allow unshare and mount in its seccomp profile (docker run --security-opt seccomp=unconfined, in Kubernetes seccompProfile: {type: Unconfined}, or a profile of your own)',
   ],
   [/seccomp/i, 'this kernel needs CONFIG_SECCOMP_FILTER'],
   [

@@ -1,0 +1,199 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { waitFor } from '../support/wait-for.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+let folder: string;
+let env: Record<string, string>;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ci-templates-'));
+  for (const name of ['bin', 'my work', 'temp', 'home']) mkdirSync(join(folder, name));
+  symlinkSync(join(ROOT, 'dist/bin/exec-server.cjs'), join(folder, 'bin/exec-server'));
+  env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, HOME: join(folder, 'home') };
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Runs a script as CI services do: bash that ends at the first failure. */
+async function bash(script: string, environment: Readonly<Record<string, string>>) {
+  const child = spawn('bash', ['--noprofile', '--norc', '-e', '-o', 'pipefail', '-c', script], {
+    cwd: join(folder, 'my work'),
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** The server removes its pid file shortly before it ends. */
+function hasEnded(pid: number): boolean {
+  return !existsSync(`/proc/${pid}`);
+}
+
+describe('the GitHub action', () => {
+  interface Step {
+    readonly if: string;
+    readonly shell: string;
+    readonly run: string;
+    readonly env?: Readonly<Record<string, string>>;
+  }
+  const action = parse(readFileSync(join(ROOT, 'action.yml'), 'utf8')) as {
+    readonly inputs: Readonly<Record<string, { readonly default: string }>>;
+    readonly runs: { readonly using: string; readonly steps: readonly Step[] };
+  };
+
+  beforeEach(() => {
+    Object.assign(env, {
+      RUNNER_TEMP: join(folder, 'temp'),
+      GITHUB_WORKSPACE: join(folder, 'my work'),
+      ...{ GITHUB_ENV: join(folder, 'env'), GITHUB_OUTPUT: join(folder, 'output') },
+    });
+    for (const file of [env.GITHUB_ENV!, env.GITHUB_OUTPUT!]) writeFileSync(file, '');
+  });
+
+  /** Runs the step of a command with the exec-server on the PATH, and adds GITHUB_ENV to the environment of later steps. */
+  async function use(inputs: Readonly<Record<string, string>>) {
+    const values = Object.fromEntries(
+      Object.entries(action.inputs).map(([name, input]) => [name, inputs[name] ?? input.default]),
+    );
+    const steps = action.runs.steps.filter(
+      ({ if: condition }) => condition === `inputs.command == '${values.command}'`,
+    );
+    expect(steps).toHaveLength(1);
+    const ownEnv = Object.entries(steps[0]!.env ?? {}).map(([name, expression]) => [
+      name,
+      values[/^\$\{\{ inputs\.([a-z]+) \}\}$/.exec(expression)![1]!]!,
+    ]);
+    const result = await bash(steps[0]!.run, { ...env, ...Object.fromEntries(ownEnv) });
+    Object.assign(env, variables(env.GITHUB_ENV!));
+    return result;
+  }
+
+  const variables = (file: string): Record<string, string> =>
+    Object.fromEntries(
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => line.split(/=(.*)/s).slice(0, 2)),
+    );
+
+  test('has steps that name their shell, and no expression inside a script', () => {
+    expect(action.runs.using).toBe('composite');
+    expect(action.runs.steps.map(({ shell }) => shell)).toEqual(['bash', 'bash', 'bash']);
+    expect(action.runs.steps.filter(({ run }) => run.includes('${{'))).toEqual([]);
+  });
+
+  test('starts one server for all later steps, with a token, and stops it', async () => {
+    expect(await use({})).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^::add-mask::[\w-]{43}\n$/),
+      stderr: expect.stringContaining('sha256: '),
+    });
+    const outputs = variables(env.GITHUB_OUTPUT!);
+    expect(outputs.url).toBe(env.EXEC_SERVER_URL);
+    const server = readFileSync(join(env.EXEC_SERVER_STATE!, 'pid'), 'utf8');
+    const step =
+      'exec-server run -- sh -c \'echo "$PPID"; env | grep -cF "$0" || true\' "$EXEC_SERVER_TOKEN"';
+    expect(await bash(step, env)).toEqual({ code: 0, stdout: `${server}0\n`, stderr: '' });
+    const wrong = await bash('exec-server run -- true', { ...env, EXEC_SERVER_TOKEN: 'wrong' });
+    expect([wrong.code, wrong.stderr]).toEqual([125, expect.stringContaining('401')]);
+
+    expect(await use({ command: 'stop' })).toMatchObject({ code: 0, stderr: '' });
+    await waitFor('the end of the server', () => hasEnded(Number(server)));
+    expect(readdirSync(join(folder, 'temp'))).toEqual([]);
+    expect(await use({ command: 'stop' })).toMatchObject({ code: 0, stdout: 'exec-server does not run\n' });
+  });
+
+  test('starts a server on a unix socket whose programs are all confined', async () => {
+    const listen = `unix://${folder}/socket`;
+    expect(await use({ listen, sandbox: 'workspace-write' })).toEqual({ code: 0, stdout: '', stderr: '' });
+    expect(env.EXEC_SERVER_TOKEN).toBeUndefined();
+    const step = 'exec-server run -- sh -c "touch file && touch /var/tmp/ci-templates"';
+    const { code, stderr } = await bash(step, env);
+    expect([code, stderr]).toEqual([
+      1,
+      "touch: cannot touch '/var/tmp/ci-templates': Read-only file system\n",
+    ]);
+    expect(await use({ command: 'stop' })).toMatchObject({ code: 0 });
+  });
+
+  test('refuses a token that GITHUB_ENV cannot hold', async () => {
+    expect(await use({ token: 'two\nlines' })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'the token contains white space\n',
+    });
+  });
+
+  test('fails with the reason when the server cannot start', async () => {
+    expect(await use({ args: '--max-sessions 5 --no-such-flag' })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--no-such-flag'),
+    });
+    expect(env.EXEC_SERVER_URL).toBeUndefined();
+  });
+
+  test('fails with the report of doctor when programs cannot be confined', async () => {
+    env.EXEC_SERVER_BWRAP_PATH = '/no/bwrap';
+    const { code, stderr } = await use({ sandbox: 'read-only' });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('/no/bwrap')]);
+    expect(env.EXEC_SERVER_URL).toBeUndefined();
+  });
+});
+
+describe('the GitLab template', () => {
+  const template = parse(readFileSync(join(ROOT, 'deploy/gitlab/exec-server.yml'), 'utf8'))[
+    '.exec-server'
+  ] as {
+    readonly before_script: readonly string[];
+    readonly after_script: readonly string[];
+  };
+
+  /** Runs a job: before_script and script in one shell, after_script in another. */
+  async function job(script: string, variables: Readonly<Record<string, string>> = {}) {
+    const jobEnv = {
+      ...env,
+      CI_JOB_ID: String(process.pid),
+      EXEC_SERVER_VERSION: '',
+      EXEC_SERVER_OPTIONS: '',
+      ...variables,
+    };
+    const result = await bash([...template.before_script, script].join('\n'), jobEnv);
+    const after = await bash(template.after_script.join('\n'), jobEnv);
+    expect(after).toMatchObject({ code: 0, stderr: '' });
+    return result;
+  }
+
+  test('gives a job a server, and stops it after a failure too', async () => {
+    const script = 'exec-server run -- sh -c \'echo "$PPID"; exit 7\'';
+    const { code, stdout, stderr } = await job(script);
+    expect({ code, stderr }).toEqual({ code: 7, stderr: '' });
+    await waitFor('the end of the server', () => hasEnded(Number(stdout)));
+    expect(readdirSync(tmpdir())).not.toContain(`exec-server-job-${process.pid}`);
+  });
+
+  test('ends a job whose server cannot start with the reason', async () => {
+    const { code, stdout, stderr } = await job('echo unreachable', { EXEC_SERVER_OPTIONS: '--no-such-flag' });
+    expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('--no-such-flag')]);
+  });
+});
