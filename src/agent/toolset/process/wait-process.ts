@@ -58,6 +58,8 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
       const collected = await collect(process, info, call, {
         from,
         waitMs,
+        // What an exited program has left behind may still print the text or open the port.
+        until: matcher === null && listens === null ? 'exit' : 'silence',
         ...(matcher !== null && {
           onOutput: ({ seq, stream, bytes }) => {
             isEarlier = matcher.push(stream, bytes) && seq <= from.seq;
