@@ -439,6 +439,21 @@ describe('a sandbox', () => {
     expect((await call('read_output', { process: 'free' }, confined)).isError).toBe(false);
     expect((await processes.get(free)).state).toBe('running');
 
+    // It could write to .mcp.json.
+    const users = await bench.client.backend.start({
+      processId: 'of-the-user',
+      argv: ['/bin/sleep', '60'],
+      cwd: `file://${root}`,
+      env: {},
+      tty: false,
+      lifetime: { type: 'detached' },
+      sandbox: { type: 'workspaceWrite', writableRoots: [], networkAccess: false },
+    });
+    const wider = await call('kill_process', { process: users.ref }, confined);
+    expect(wider).toMatchObject(refused);
+    expect(wider.text).toContain('allows other things');
+    await users.terminate();
+
     const later = await bench.another({ sandbox: 'workspace-write' });
     expect((await call('kill_process', { process: limited }, later)).structured).toMatchObject({
       ended: true,

@@ -229,7 +229,8 @@ describe('wait_process', () => {
       expect(text).toContain('a program that it started is still running and may write more output');
     }
     expect((await kill(process)).structured).not.toHaveProperty('output_open');
-  });
+    // Less than the time that a call may wait.
+  }, 40_000);
 
   test('with a pattern, waits for the output of a descendant of an exited program', async () => {
     const { structured } = await call('exec_command', {
