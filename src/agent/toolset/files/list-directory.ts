@@ -12,15 +12,7 @@ import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
 import { shownName } from '../text/visible.ts';
-import {
-  factsOf,
-  filesOf,
-  isPlaceholder,
-  missing,
-  type OpenPath,
-  openPath,
-  pathFailure,
-} from './open-file.ts';
+import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The directory, absolute or relative to the working directory, which is the default.'),
@@ -113,7 +105,6 @@ async function levels(
       if (listed.error !== null && listed.uri === uri) throw pathFailure(call, root, listed.error);
       if (listed.error !== null) unread++;
       for (const entry of listed.entries) {
-        if (isPlaceholder(entry, root.options)) continue;
         if (entries.length >= MAX_EXAMINED_ENTRIES) return { entries, unread, isComplete: false };
         const path = start + nameOf(entry);
         entries.push({ path, entry });

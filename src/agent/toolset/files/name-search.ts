@@ -6,7 +6,7 @@ import type { Call } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_SEARCHED_ENTRIES } from '../limits.ts';
 import { nameOf } from './list-directory.ts';
-import { filesOf, isPlaceholder, type OpenPath } from './open-file.ts';
+import { filesOf, type OpenPath } from './open-file.ts';
 
 /** What a search for names has found. Paths are relative to its directory. */
 export interface FoundNames {
@@ -51,7 +51,6 @@ export async function searchNames(call: Call, root: OpenPath, query: NameQuery):
       const rules =
         own === null ? directory.rules : [{ path: directory.path, rules: own }, ...directory.rules];
       for (const entry of entries) {
-        if (isPlaceholder(entry, root.options)) continue;
         if (++examined > MAX_SEARCHED_ENTRIES) return { paths: found, truncated: 'size', unreadable };
         const name = nameOf(entry);
         const path = directory.path + name;
