@@ -89,6 +89,8 @@ export interface SandboxInfo {
   readonly type: 'readOnly' | 'workspaceWrite' | 'other';
   /** The directories that `workspaceWrite` makes writable, `file:` URIs, with the temporary ones. */
   readonly writableRoots: readonly string[];
+  /** Paths that a permission profile does not make writable, although they may be below such a directory; `file:` URIs. */
+  readonly readOnlyPaths: readonly string[];
   /** Whether the program can reach a network or a proxy. */
   readonly networkAccess: boolean;
 }

@@ -9,11 +9,11 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ResourceContent } from '../agent/toolset/index.ts';
 import { VERSION } from '../observability/version.ts';
-import { ClientConnection } from './client-connection.ts';
+import { ClientConnection, refusal } from './client-connection.ts';
 import { descriptionFor, instructionsFor } from './instructions.ts';
 import type { McpOptions } from './options.ts';
 import { RecentResources } from './recent-resources.ts';
-import { withinBudget } from './result-budget.ts';
+import { TooManyResultsError, withinBudget } from './result-budget.ts';
 
 /** Creates the MCP servers of one program: one for each connection, or for each request of a protocol without connections. */
 export class AgentServers {
@@ -74,9 +74,17 @@ export class AgentServers {
         })),
       };
     });
-    server.setRequestHandler('tools/call', ({ params }, context) =>
-      connection.call(server, params.name, params.arguments, context),
-    );
+    server.setRequestHandler('tools/call', async ({ params }, context) => {
+      const { name, arguments: args } = params;
+      try {
+        return await withinBudget('tool', context.mcpReq.signal, () =>
+          connection.call(server, name, args, context),
+        );
+      } catch (error) {
+        if (error instanceof TooManyResultsError) return refusal(error.message);
+        throw error;
+      }
+    });
   }
 
   #serveResources(server: Server, connection: ClientConnection): void {
@@ -91,16 +99,14 @@ export class AgentServers {
     server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...TEMPLATES] }));
     server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
       try {
-        return await withinBudget(
-          context.mcpReq.signal,
-          async () => {
-            const content = await connection.read(server, uri, context);
-            return isInputRequiredResult(content) ? content : contentsOf(uri, content as ResourceContent);
-          },
-          (result) => JSON.stringify(result).length,
-        );
+        return await withinBudget('resource', context.mcpReq.signal, async () => {
+          const content = await connection.read(server, uri, context);
+          return isInputRequiredResult(content) ? content : contentsOf(uri, content as ResourceContent);
+        });
       } catch (error) {
         if (error instanceof ProtocolError) throw error;
+        if (error instanceof TooManyResultsError)
+          throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, (error as Error).message, { uri });
       }
     });

@@ -288,6 +288,7 @@ function progressOf({ mcpReq }: ServerContext) {
   };
 }
 
-function refusal(text: string): CallToolResult {
+/** A result that says why nothing was done. */
+export function refusal(text: string): CallToolResult {
   return { content: [{ type: 'text', text }], isError: true };
 }

@@ -51,11 +51,21 @@ export const MAX_BODY_BYTES_IN_ALL = 64 * 1024 * 1024;
 export const MAX_LARGE_RESULTS = 4;
 export const MAX_WAITING_RESULTS = 256;
 
-/** Resources that HTTP clients have asked for and not read yet. Further ones are refused. */
+/** Calls of all HTTP clients that run at a time, and those that wait. Each may hold a few MiB of output. */
+export const MAX_HTTP_CALLS = 64;
+export const MAX_WAITING_HTTP_CALLS = 256;
+
+/** Results that HTTP clients have asked for and not read yet. Further calls and resources are refused. */
 export const MAX_RESULT_BYTES_IN_ALL = 32 * 1024 * 1024;
 
 /** Messages in the body of one request. Clients send one. */
 export const MAX_BATCH = 16;
 
+/** Requests that a connection may have under way. Clients send one after the other. */
+export const MAX_PIPELINED_REQUESTS = 16;
+
 /** How long a client may take to send a request. */
 export const REQUEST_TIMEOUT_MS = 30_000;
+
+/** How long a client may read nothing of a response that waits for it. Then its connection is closed. */
+export const STALLED_RESPONSE_MS = 60_000;

@@ -1,13 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { ByteBudget } from '../base/byte-budget.ts';
 import { Semaphore } from '../base/semaphore.ts';
-import { MAX_LARGE_RESULTS, MAX_RESULT_BYTES_IN_ALL, MAX_WAITING_RESULTS } from './limits.ts';
+import {
+  MAX_HTTP_CALLS,
+  MAX_LARGE_RESULTS,
+  MAX_RESULT_BYTES_IN_ALL,
+  MAX_WAITING_HTTP_CALLS,
+  MAX_WAITING_RESULTS,
+} from './limits.ts';
+
+/** What a result is of. A resource can be much larger than the result of a tool. */
+type ResultKind = 'tool' | 'resource';
 
 /** The results of one HTTP request. */
 interface Exchange {
   readonly budget: ByteBudget;
-  readonly slots: Semaphore;
+  readonly slots: Readonly<Record<ResultKind, Semaphore>>;
   /** Bytes of results that are not sent yet. */
   bytes: number;
   isClosed: boolean;
@@ -15,13 +23,24 @@ interface Exchange {
 
 const EXCHANGE = new AsyncLocalStorage<Exchange>();
 
+/** The HTTP clients of the server have too many results or calls. The message is for a model. */
+export class TooManyResultsError extends Error {
+  override readonly name = 'TooManyResultsError';
+}
+
 /** Limits how much memory the results of all HTTP requests take together. A client that does not read its results keeps them here. */
 export class ResultBudget {
   readonly #budget = new ByteBudget(MAX_RESULT_BYTES_IN_ALL);
-  readonly #slots = new Semaphore(MAX_LARGE_RESULTS, {
-    maxWaiting: MAX_WAITING_RESULTS,
-    tooManyWaiting: tooMuch,
-  });
+  readonly #slots = {
+    tool: new Semaphore(MAX_HTTP_CALLS, {
+      maxWaiting: MAX_WAITING_HTTP_CALLS,
+      tooManyWaiting: () => new TooManyResultsError(TOO_MANY_CALLS),
+    }),
+    resource: new Semaphore(MAX_LARGE_RESULTS, {
+      maxWaiting: MAX_WAITING_RESULTS,
+      tooManyWaiting: () => new TooManyResultsError(TOO_MUCH),
+    }),
+  };
 
   /** Handles a request. Its results count until `closed` resolves: the client has them all, or is gone. */
   run<T>(closed: Promise<void>, handle: () => T): T {
@@ -35,23 +54,24 @@ export class ResultBudget {
 }
 
 /**
- * Makes a result that may be large. Throws ProtocolError, and does nothing, when the results of HTTP requests already take too much memory.
- * Clients on stdio have no limit.
+ * Makes a result. Throws TooManyResultsError, and does nothing, when the results of HTTP requests already take too much memory, or too
+ * many are being made. Clients on stdio have no limit.
  */
 export async function withinBudget<T>(
+  kind: ResultKind,
   signal: AbortSignal,
   make: () => Promise<T>,
-  sizeOf: (result: T) => number,
 ): Promise<T> {
   const exchange = EXCHANGE.getStore();
   if (exchange === undefined) return make();
-  const { budget, slots } = exchange;
+  const { budget } = exchange;
+  const slots = exchange.slots[kind];
   await slots.acquire(signal);
   try {
-    if (budget.exceeded) throw tooMuch();
+    if (budget.exceeded) throw new TooManyResultsError(TOO_MUCH);
     const result = await make();
     if (exchange.isClosed) return result;
-    const bytes = sizeOf(result);
+    const bytes = JSON.stringify(result)?.length ?? 0;
     exchange.bytes += bytes;
     budget.add(bytes);
     return result;
@@ -60,9 +80,8 @@ export async function withinBudget<T>(
   }
 }
 
-function tooMuch(): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InternalError, TOO_MUCH);
-}
-
 const TOO_MUCH =
-  'The server has too many large results that clients have not read yet. Read them, then try again.';
+  'The server has too many results that clients have not read yet. Nothing was done. Read them, then try again.';
+
+const TOO_MANY_CALLS =
+  'The server has too many calls of HTTP clients. Nothing was done. Wait for some of them, then call again.';

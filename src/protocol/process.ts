@@ -413,6 +413,10 @@ const ListedSandbox = once(() =>
       z.optional(z.array(z.string())),
       'The directories that `workspaceWrite` makes writable, as `file:` URIs, with the temporary ones.',
     ),
+    readOnlyPaths: doc(
+      z.optional(z.array(z.string())),
+      'Paths that a permission profile does not make writable, although they may be below such a directory.',
+    ),
     networkAccess: doc(z.optional(z.boolean()), 'Whether the program can reach a network or a proxy.'),
   }),
 );

@@ -356,7 +356,7 @@ export const METHODS = {
     params: files.FsListParams,
     result: files.FsListResult,
     summary:
-      'Lists directories with the mode, size, time and link target of each entry. Follows no links in them.',
+      'Lists directories with the mode, size, time and link target of each entry. Follows no links in them. Leaves out the empty entries that exist only while a sandbox protects their names.',
   }),
   'fs/setAttributes': method({
     ...filesystem,

@@ -185,5 +185,5 @@ export const IDLE_CHECKS_PER_TIMEOUT = 4;
 /** The longest time between two checks whether a server is idle. */
 export const MAX_IDLE_CHECK_MS = 5_000;
 
-/** Characters of the writable directories that a listing shows of a sandbox. A longer list is not shown. */
+/** Characters of the paths that a listing shows of a sandbox. A longer list is not shown. */
 export const MAX_LISTED_SANDBOX_CHARACTERS = 8_192;

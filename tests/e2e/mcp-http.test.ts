@@ -1,5 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -7,10 +8,13 @@ import { Sessions } from '../../src/mcp/http/sessions.ts';
 import {
   MAX_BATCH,
   MAX_MESSAGE_BYTES,
+  MAX_PIPELINED_REQUESTS,
+  MAX_RESULT_BYTES_IN_ALL,
   MAX_SESSIONS,
   MAX_SESSIONS_PER_OWNER,
   SESSION_IDLE_MS,
 } from '../../src/mcp/limits.ts';
+import { ResultBudget, withinBudget } from '../../src/mcp/result-budget.ts';
 import { openGate } from '../../src/server/auth/open-gate.ts';
 import { signToken } from '../../src/server/auth/signed-token.ts';
 import { configOf } from '../../src/server/config/resolve.ts';
@@ -224,6 +228,42 @@ describe('sessions', () => {
     expect((await send(open, session, null, 'DELETE')).status).toBe(200);
     expect((await send(open, session, { jsonrpc: '2.0', id: 2, method: 'ping' })).status).toBe(404);
   });
+});
+
+test('a call is refused while clients have too many results that they have not read', async () => {
+  const never = new Promise<void>(() => {});
+  await new ResultBudget().run(never, async () => {
+    const client = await connectMcp('2025-11-25', { servers: fixture.servers, log: fixture.options.log });
+    expect((await client.call('list_processes', {})).isError).toBe(false);
+    const large = async () => 'x'.repeat(MAX_RESULT_BYTES_IN_ALL);
+    await withinBudget('tool', new AbortController().signal, large);
+    const refused = await client.call('list_processes', {});
+    expect(refused.isError).toBe(true);
+    expect(refused.text).toContain('too many results');
+    await client.close();
+  });
+});
+
+test('a connection with too many requests under way is closed', async () => {
+  const opened = await send(open, {});
+  const { hostname, port, host } = new URL(open);
+  const headers = { host, ...JSON_HEADERS, 'mcp-session-id': opened.headers['mcp-session-id'] };
+  const message = (method: string, body = '') => {
+    const lines = Object.entries({ ...headers, 'content-length': body.length });
+    return `${method} /mcp HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
+  };
+  const ping = message('POST', JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'ping' }));
+  // A stream without end is first, so that all others wait for it.
+  const socket = connect(Number(port), hostname, () =>
+    socket.write(message('GET') + ping.repeat(MAX_PIPELINED_REQUESTS - 1)),
+  );
+  socket.on('error', () => {});
+  const closed = new Promise((resolve) => socket.on('close', resolve));
+  await new Promise((resolve) => socket.once('data', resolve));
+  expect((await send(open, {})).status).toBe(200);
+  expect(socket.closed).toBe(false);
+  socket.write(ping);
+  await closed;
 });
 
 test('clients without a session do not move the position of each other', async () => {

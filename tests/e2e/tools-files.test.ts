@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AgentTools, ToolResult } from '../../src/agent/toolset/index.ts';
@@ -366,12 +366,24 @@ describe('a sandbox', () => {
     await expect(confined.readResource(uri)).rejects.toThrow('leads out of the workspace');
   });
 
-  test('lists no directories that only the sandbox has', async () => {
-    const { text } = await call('list_directory', {}, confined);
-    expect(text).toContain('inside.txt');
-    expect(text).not.toMatch(/^\.(?:git|aws|codex|agents)\/$/m);
-    const found = await call('search_files', { glob: '.*', include_hidden: true }, confined);
-    expect(found.structured.paths).not.toContain('.git/');
+  test('lists nothing that only the sandbox has, also while a program runs, and what has such a name', async () => {
+    const project = join(root, 'project');
+    await mkdir(join(project, '.git'), { recursive: true });
+    await writeFile(join(project, '.git/HEAD'), 'ref');
+    await chmod(join(project, '.git'), 0o555);
+    await writeFile(join(project, 'file'), '');
+    const tools = await bench.another({ sandbox: 'workspace-write', roots: [project] });
+    const run = await call('exec_command', { cmd: 'sleep 60', login: false, yield_time_ms: 250 }, tools);
+    // The names that the sandbox protects exist on the host as long as the program runs.
+    expect(await readdir(project)).toContain('.mcp.json');
+    for (const each of [tools, await bench.another({ roots: [project] })]) {
+      const { entries } = (await call('list_directory', {}, each)).structured;
+      expect((entries as { path: string }[]).map(({ path }) => path)).toEqual(['.git', 'file']);
+      const found = await call('search_files', { glob: '.*', include_hidden: true }, each);
+      expect(found.structured.paths).toEqual(['.git/']);
+    }
+    await call('kill_process', { process: run.structured.process }, tools);
+    await chmod(join(project, '.git'), 0o755);
   });
 
   test('lets programs and file tools write to the roots only', async () => {
@@ -438,6 +450,21 @@ describe('a sandbox', () => {
     expect(await call('kill_process', { process: limited }, elsewhere)).toMatchObject(refused);
     expect((await call('read_output', { process: 'free' }, confined)).isError).toBe(false);
     expect((await processes.get(free)).state).toBe('running');
+
+    // It could write to .mcp.json.
+    const users = await bench.client.backend.start({
+      processId: 'of-the-user',
+      argv: ['/bin/sleep', '60'],
+      cwd: `file://${root}`,
+      env: {},
+      tty: false,
+      lifetime: { type: 'detached' },
+      sandbox: { type: 'workspaceWrite', writableRoots: [], networkAccess: false },
+    });
+    const wider = await call('kill_process', { process: users.ref }, confined);
+    expect(wider).toMatchObject(refused);
+    expect(wider.text).toContain('allows other things');
+    await users.terminate();
 
     const later = await bench.another({ sandbox: 'workspace-write' });
     expect((await call('kill_process', { process: limited }, later)).structured).toMatchObject({

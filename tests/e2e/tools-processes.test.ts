@@ -91,6 +91,18 @@ describe('exec_command', () => {
     expect(structured.output).toBe('a.txt\\0b.txt\\0');
   });
 
+  test('shows characters that hide or reorder text as escapes', async () => {
+    const hidden = String.fromCodePoint(0xe0041, 0xe0042);
+    const cmd = `printf '\\033[1mא\\033[0m a\u202eb\u2066 c${hidden} d\u2028 👩‍💻\\tend\\n'`;
+    const { structured, text } = await call('exec_command', { cmd, login: false });
+    const shown = 'א a\\u{202e}b\\u{2066} c\\u{e0041}\\u{e0042} d\\u{2028} 👩‍💻\tend\n';
+    expect(structured.output).toBe(shown);
+    expect(text).toContain(shown);
+    const { process } = structured;
+    const waited = await call('wait_process', { process, pattern: 'a.b', regex: true });
+    expect(waited.text).toContain('Found in the output: "a\\u202eb"');
+  });
+
   test('ends a program at its timeout', async () => {
     const { structured, text } = await call('exec_command', { cmd: 'sleep 60', login: false, timeout: 1 });
     expect(structured).toMatchObject({ state: 'exited', ended_by_limit: 'timeout' });
@@ -210,6 +222,43 @@ describe('wait_process', () => {
     await kill(process);
   });
 
+  test.each([
+    ['is silent', 'sleep 71'],
+    ['keeps writing', 'while :; do echo more; sleep 0.1; done'],
+  ])(
+    'returns at the exit of a program whose descendant holds its output and %s',
+    async (how, descendant) => {
+      const flag = `go-${how.length}`;
+      const process = await start(
+        `setsid sh -c '${descendant}' & until [ -e ${flag} ]; do sleep 0.1; done; exit 3`,
+      );
+      const whole = { process, timeout_ms: 45_000 };
+      const waiting = call('wait_process', whole);
+      await call('exec_command', { cmd: `touch ${flag}`, login: false });
+      const first = await waiting;
+      // The exit is before the cursor of this call.
+      const second = await call('wait_process', whole);
+      for (const { structured, text } of [first, second]) {
+        expect(structured).toMatchObject({ happened: 'exit', exit_code: 3, output_open: true });
+        expect(text).toContain('a program that it started is still running and may write more output');
+      }
+      expect((await kill(process)).structured).not.toHaveProperty('output_open');
+      // Less than the time that a call may wait.
+    },
+    40_000,
+  );
+
+  test('with a pattern, waits for the output of a descendant of an exited program', async () => {
+    const { structured } = await call('exec_command', {
+      cmd: '(until [ -e print ]; do sleep 0.1; done; echo printed) & exit 0',
+      login: false,
+    });
+    expect(structured).toMatchObject({ exit_code: 0, output_open: true });
+    const waiting = call('wait_process', { process: structured.process, pattern: 'printed' });
+    await call('exec_command', { cmd: 'touch print', login: false });
+    expect((await waiting).structured).toMatchObject({ happened: 'pattern' });
+  });
+
   test('says that the time is up and the program still runs', async () => {
     const process = await start('sleep 60');
     const { structured, text } = await call('wait_process', { process, pattern: 'never', timeout_ms: 10 });
@@ -299,6 +348,20 @@ describe('list_processes and kill_process', () => {
     expect(killed).toMatchObject({ isError: false, structured: { ended: true, state: 'exited', process } });
     const again = await call('kill_process', { process });
     expect(again.text).toContain('Nothing was done: the process had already ended.');
+  });
+
+  test('a signal ends only the program, and the answer says that a descendant still runs', async () => {
+    const process = await start(
+      "setsid sh -c 'trap : TERM; while :; do sleep 0.1; done' & echo set; wait",
+      {},
+      'set',
+    );
+    const signalled = await call('kill_process', { process, signal: 'KILL' });
+    expect(signalled.structured).toMatchObject({ ended: true, exit_code: 137, output_open: true });
+    expect(signalled.text).toContain('The program has ended. Not ended is a program that it started.');
+    const ended = await kill(process);
+    expect(ended.text).toContain('The process has ended.');
+    expect(ended.structured).not.toHaveProperty('output_open');
   });
 
   test('a signal that the program ignores leaves it running', async () => {

@@ -161,8 +161,13 @@ const PROTECTED_NAMES = ['.claude', '.cursor', '.mcp.json', '.vscode'] as const;
 function writableEntries(roots: readonly string[]): readonly PolicyEntry[] {
   return roots.flatMap((root) => [
     entry(root, 'write'),
-    ...(root === FILE_SYSTEM_ROOT ? [] : PROTECTED_NAMES.map((name) => entry(`${root}/${name}`, 'read'))),
+    ...protectedPaths(root).map((path) => entry(path, 'read')),
   ]);
+}
+
+/** What stays read-only in a writable root, besides what the server protects itself. */
+export function protectedPaths(root: string): readonly string[] {
+  return root === FILE_SYSTEM_ROOT ? [] : PROTECTED_NAMES.map((name) => `${root}/${name}`);
 }
 
 type PolicyEntry = ReturnType<typeof entry> | ReturnType<typeof special>;

@@ -1,13 +1,4 @@
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { isObject } from '../../base/is-object.ts';
@@ -15,10 +6,11 @@ import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
 import { withFolderLock } from '../environments/folder-lock.ts';
 import { RunError, UsageError } from '../failures.ts';
-import { cannotReadFile, cannotWriteFile } from '../file-failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { MCP_CONFIG_FLAGS } from '../specs/mcp-spec.ts';
+import { makeFolder, readConfig, replaceConfig } from './config-file.ts';
 import { checkedTargets, sandboxOf } from './mcp-command.ts';
+import { parsePlainJson } from './plain-json.ts';
 import { absoluteRoot, rootsOf } from './root-flags.ts';
 import { mergeTomlEntry, tomlTable } from './toml-entry.ts';
 
@@ -100,9 +92,9 @@ async function writeConfig(client: Client, file: string, launch: Launch): Promis
   await withFolderLock(dirname(file), async () => {
     // A link to a file elsewhere stays a link.
     const target = existsSync(file) ? realpathSync(file) : file;
-    const text = existsSync(target) ? readText(target) : '';
+    const text = existsSync(target) ? readConfig(target) : '';
     const changed = text.trim() === '' ? client.snippet(launch) : await client.merge(file, text, launch);
-    if (changed !== text) replaceFile(target, changed);
+    if (changed !== text) replaceConfig(target, changed);
   });
 }
 
@@ -151,7 +143,7 @@ function jsonClient(title: string, key: string, extra: Readonly<Record<string, s
     title,
     snippet: (launch: Launch) => json({ [key]: { [SERVER_NAME]: entry(launch) } }, '  '),
     async merge(file: string, text: string, launch: Launch): Promise<string> {
-      const root = parseJson(file, text);
+      const root = parsePlainJson(file, text);
       const servers = root[key] ?? {};
       if (!isObject(servers))
         throw new RunError(`${file}: ${quoteValue(key)} is not an object; correct it first`);
@@ -170,17 +162,6 @@ function refuseUrl(file: string, entry: unknown): void {
   throw new RunError(`${file} has an entry ${quoteValue(SERVER_NAME)} with a URL; remove that entry first`);
 }
 
-function parseJson(file: string, text: string): Readonly<Record<string, unknown>> {
-  const byHand = 'add the server by hand; the command without --write prints what to add';
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch (error) {
-    throw new RunError(`${file} is not plain JSON (${(error as Error).message}); ${byHand}`);
-  }
-  throw new RunError(`${file} does not contain a JSON object; ${byHand}`);
-}
-
 function json(value: unknown, indent: string): string {
   return `${JSON.stringify(value, null, indent)}\n`;
 }
@@ -190,33 +171,4 @@ function shellWords({ command, args }: Launch): string {
   return [command, ...args]
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))
     .join(' ');
-}
-
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw cannotWriteFile(folder, error);
-  }
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw cannotReadFile(file, error);
-  }
-}
-
-/** Replaces the file in one step and keeps its permissions. */
-function replaceFile(file: string, text: string): void {
-  const draft = `${file}.${process.pid}.tmp`;
-  try {
-    const mode = lstatSync(file, { throwIfNoEntry: false })?.mode ?? 0o644;
-    writeFileSync(draft, text, { mode: mode & 0o777, flag: 'wx' });
-    renameSync(draft, file);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw cannotWriteFile(file, error);
-  }
 }

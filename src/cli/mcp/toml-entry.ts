@@ -14,7 +14,8 @@ export async function mergeTomlEntry(
   entry: Readonly<Record<string, string | readonly string[]>>,
   check: (own: unknown) => void,
 ): Promise<string> {
-  const { parse } = await import('smol-toml');
+  const toml = await import('smol-toml');
+  const parse: Parse = (each) => toml.parse(each, { integersAsBigInt: 'asNeeded' });
   let before: Record<string, unknown>;
   try {
     before = parse(text);
@@ -116,6 +117,7 @@ function sameValues(a: unknown, b: unknown): boolean {
 }
 
 function sorted(value: unknown): unknown {
+  if (typeof value === 'bigint') return `${value}n`;
   if (Array.isArray(value)) return value.map(sorted);
   if (!isObject(value) || value instanceof Date) return value;
   return Object.fromEntries(

@@ -117,10 +117,15 @@ function readProcessInfo(entry: unknown): ProcessInfo {
 /** A sandbox that this client does not know is `other`. */
 function readSandbox(value: unknown): SandboxInfo | null {
   if (value === undefined || value === null) return null;
-  const { type, writableRoots = [], networkAccess } = members(value);
+  const { type, writableRoots = [], readOnlyPaths, networkAccess } = members(value);
   const isKnown = (type === 'readOnly' || type === 'workspaceWrite') && isListOf(writableRoots, isText);
-  if (!isKnown) return { type: 'other', writableRoots: [], networkAccess: true };
-  return { type, writableRoots, networkAccess: networkAccess !== false };
+  if (!isKnown) return { type: 'other', writableRoots: [], readOnlyPaths: [], networkAccess: true };
+  return {
+    type,
+    writableRoots,
+    readOnlyPaths: isListOf(readOnlyPaths, isText) ? readOnlyPaths : [],
+    networkAccess: networkAccess !== false,
+  };
 }
 
 /** A page of `recordings/list`. */

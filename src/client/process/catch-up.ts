@@ -34,6 +34,8 @@ export async function catchUp(
   // A server with a size limit may end a page before the output ends. Only the next page shows it.
   for (let pages = 0; pages < CATCH_UP_PAGES; pages++) {
     const result = await call('process/read', { ...params, afterSeq: order.lastSeq });
+    // A reader that has detached meanwhile needs no more pages, and would get the same one again and again.
+    if (order.ended) return;
     const page = readPage(result);
     if (!allowGaps && order.hasGap(page)) return;
     if (pages > 0 && page.nextSeq <= order.lastSeq + 1) return;

@@ -50,6 +50,11 @@ export class EventOrder {
     return this.#lastSeq;
   }
 
+  /** Whether no further event is published. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** Whether an event is missing before one that has arrived. */
   get waiting(): boolean {
     return this.#pending.size > 0 || this.#refusedSeq > this.#lastSeq;

@@ -1,15 +1,19 @@
 import type { BigIntStats } from 'node:fs';
-import { lstat, readlink } from 'node:fs/promises';
+import { lstat, opendir, readlink } from 'node:fs/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode, FileError, toFileError } from '../errors.ts';
 import type { FileAttributes, LinkOption, PathListing } from '../file-system.ts';
 import { MAX_DIRECTORY_ENTRIES, TREE_CALL_CONCURRENCY } from '../limits.ts';
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
+import { isPlaceholderMode } from '../placeholder-mode.ts';
 import { directoryBatches } from './directory-listing.ts';
 import { metadataOf } from './metadata.ts';
 import { OpenDirectory, withParentOpen } from './no-follow.ts';
 
-/** The attributes of what is at a path and, if it is a directory, of what is in it. Follows no link at the end of the path or in the directory. */
+/**
+ * The attributes of what is at a path and, if it is a directory, of what is in it. Follows no link at the end of the path or in the
+ * directory. Placeholders of sandboxes are left out: they disappear with the sandbox.
+ */
 export async function list(path: NativePath, { followSymlinks }: LinkOption): Promise<PathListing> {
   try {
     if (followSymlinks || path === '/') return await listAt(path, (read) => read(path));
@@ -42,7 +46,7 @@ async function entriesOf(directory: NativePath): Promise<Entries> {
     count += batch.length;
     if (count > MAX_DIRECTORY_ENTRIES) continue;
     await forEachBounded(batch, TREE_CALL_CONCURRENCY, async ({ name }) => {
-      const attributes = await unlessGone(attributesOf(childPath(directory, name)));
+      const attributes = await unlessGone(entryOf(childPath(directory, name)));
       if (attributes !== null) entries.push({ name, ...attributes });
     });
   }
@@ -50,8 +54,36 @@ async function entriesOf(directory: NativePath): Promise<Entries> {
   throw new FileError('failed', `the directory has ${count} entries; the limit is ${MAX_DIRECTORY_ENTRIES}`);
 }
 
-async function attributesOf(path: NativePath): Promise<FileAttributes> {
+/** Null for a placeholder. */
+async function entryOf(path: NativePath): Promise<FileAttributes | null> {
   const stats = await lstat(systemPath(path), { bigint: true });
+  return (await isPlaceholder(path, stats)) ? null : attributesFrom(path, stats);
+}
+
+/** Placeholders are empty. Another entry with such a mode is none. */
+async function isPlaceholder(path: NativePath, stats: BigIntStats): Promise<boolean> {
+  if (!isPlaceholderMode(Number(stats.mode))) return false;
+  if (stats.isFile()) return stats.size === 0n;
+  return stats.isDirectory() && (await isEmpty(path));
+}
+
+async function isEmpty(directory: NativePath): Promise<boolean> {
+  try {
+    const entries = await opendir(systemPath(directory));
+    return await entries
+      .read()
+      .then((first) => first === null)
+      .finally(() => entries.close());
+  } catch {
+    return false;
+  }
+}
+
+async function attributesOf(path: NativePath): Promise<FileAttributes> {
+  return attributesFrom(path, await lstat(systemPath(path), { bigint: true }));
+}
+
+async function attributesFrom(path: NativePath, stats: BigIntStats): Promise<FileAttributes> {
   const { size, modifiedAtMs } = metadataOf(stats, false);
   const attributes = { kind: kindOf(stats), size, mode: Number(stats.mode) & PERMISSION_BITS, modifiedAtMs };
   if (attributes.kind !== 'symlink') return attributes;
@@ -65,7 +97,7 @@ function kindOf(stats: BigIntStats): FileAttributes['kind'] {
 }
 
 /** An entry may be removed, or replaced by another kind, after its directory was read. */
-async function unlessGone(reading: Promise<FileAttributes>): Promise<FileAttributes | null> {
+async function unlessGone(reading: Promise<FileAttributes | null>): Promise<FileAttributes | null> {
   try {
     return await reading;
   } catch (error) {

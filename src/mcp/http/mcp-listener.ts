@@ -13,7 +13,7 @@ import type { Gate } from '../../server/auth/gate.ts';
 import { anonymousPrincipal, type Principal } from '../../server/auth/principal.ts';
 import { forbidden, hostOf, misdirected, unauthorized } from '../../server/listen/http-routes.ts';
 import type { AgentServers } from '../agent-server.ts';
-import { MAX_BATCH, MAX_HTTP_CONNECTIONS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import { MAX_BATCH, MAX_HTTP_CONNECTIONS, MAX_PIPELINED_REQUESTS, REQUEST_TIMEOUT_MS } from '../limits.ts';
 import { ResultBudget } from '../result-budget.ts';
 import { RefusedRequest, RequestBodies } from './request-body.ts';
 import { Sessions } from './sessions.ts';
@@ -51,6 +51,8 @@ export class McpListener {
   readonly #modern: McpHttpHandler;
   /** Connections that have had an admitted request. */
   readonly #admitted = new WeakSet<object>();
+  /** Requests of a connection that are not answered yet. */
+  readonly #underWay = new WeakMap<object, number>();
 
   constructor(servers: AgentServers, options: McpListenerOptions) {
     this.#options = options;
@@ -99,6 +101,7 @@ export class McpListener {
 
   async #respond(request: IncomingMessage, output: ServerResponse): Promise<void> {
     const closed = new Promise<void>((resolve) => output.once('close', resolve));
+    if (!this.#countRequest(request, closed)) return;
     try {
       const refused = this.#refusalOf(request);
       if (refused !== null) {
@@ -109,8 +112,20 @@ export class McpListener {
       if ('status' in principal) send(output, principal);
       else await this.#answer(request, output, principal, closed);
     } catch (error) {
-      this.#fail(error, output);
+      this.#fail(error, request, output);
     }
+  }
+
+  /** Counts the requests that a client sends without waiting for answers. Returns false, and disconnects it, when they are too many. */
+  #countRequest({ socket }: IncomingMessage, closed: Promise<void>): boolean {
+    const count = (this.#underWay.get(socket) ?? 0) + 1;
+    if (count > MAX_PIPELINED_REQUESTS) {
+      socket.destroy();
+      return false;
+    }
+    this.#underWay.set(socket, count);
+    void closed.then(() => this.#underWay.set(socket, this.#underWay.get(socket)! - 1));
+    return true;
   }
 
   /** The checks that need no token. */
@@ -180,10 +195,10 @@ export class McpListener {
     this.#web.slots.admit(socket);
   }
 
-  #fail(error: unknown, output: ServerResponse): void {
+  #fail(error: unknown, request: IncomingMessage, output: ServerResponse): void {
     const isRefused = error instanceof RefusedRequest;
     // A client that disconnects during its request is no error.
-    if (!isRefused && !output.destroyed) {
+    if (!isRefused && !output.destroyed && !request.socket.destroyed) {
       this.#options.log.error('request failed', { reason: (error as Error).message });
     }
     if (output.headersSent) output.destroy();

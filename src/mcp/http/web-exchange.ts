@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { STALLED_RESPONSE_MS } from '../limits.ts';
 
 /** Makes the request of a web API, which the SDK takes, of a request that Node has received. */
 export function toWebRequest(request: IncomingMessage, url: URL, signal: AbortSignal): Request {
@@ -10,7 +11,10 @@ export function toWebRequest(request: IncomingMessage, url: URL, signal: AbortSi
   return new Request(url, { method: request.method ?? 'GET', headers, signal });
 }
 
-/** Sends the response. A stream is sent as it arrives, no faster than the client reads, and is cancelled when the client leaves. */
+/**
+ * Sends the response. A stream is sent as it arrives, no faster than the client reads, and is cancelled when the client leaves. A client
+ * that stops reading is disconnected.
+ */
 export async function sendWebResponse(response: Response, output: ServerResponse): Promise<void> {
   output.writeHead(response.status, Object.fromEntries(response.headers));
   if (response.body === null) {
@@ -36,7 +40,9 @@ export async function sendWebResponse(response: Response, output: ServerResponse
 function drained(output: ServerResponse): Promise<void> {
   if (output.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
+    const stalled = setTimeout(() => output.destroy(), STALLED_RESPONSE_MS);
     const done = () => {
+      clearTimeout(stalled);
       output.off('drain', done);
       output.off('close', done);
       resolve();

@@ -3,9 +3,10 @@ import { mkdir, rmdir, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { errorCode } from '../../files/errors.ts';
 import { childPath, type NativePath, systemPath, textOfNativePath } from '../../files/native-path.ts';
+import { isPlaceholderMode } from '../../files/placeholder-mode.ts';
 import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
-import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
+import { PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
 import { descriptorPath, pathOfDescriptor } from './descriptors.ts';
 
 /** A path that the plan found missing exists now, or the reverse. A new plan is needed. */

@@ -38,18 +38,6 @@ export const PLACEHOLDER_MODES: Readonly<Record<Placeholder['kind'], number>> = 
   file: 0o1444,
 };
 
-/**
- * Recognizes a placeholder: a sticky bit on an entry that no user may write has no other use. Also recognizes one whose mode the umask or
- * the parent directory has changed. A protected path with such a mode counts as missing if it is empty. A directory must also have a
- * protected name, because only those are created as directories.
- */
-export function isPlaceholderMode(mode: number): boolean {
-  return (mode & (STICKY | WRITABLE)) === STICKY;
-}
-
-const STICKY = 0o1000;
-const WRITABLE = 0o222;
-
 /** A path that the policy restricts and that does not exist. */
 export interface MissingPath {
   readonly path: NativePath;

@@ -1,11 +1,11 @@
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode } from '../../files/errors.ts';
 import { lastName, type NativePath, parentPath } from '../../files/native-path.ts';
+import { isPlaceholderMode } from '../../files/placeholder-mode.ts';
 import { MAX_CACHED_PROBES, PROBE_CONCURRENCY } from '../limits.ts';
 import { DIRECTORY_NAMES } from '../policy/normalize.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 import type { KernelMount } from './kernel-mounts.ts';
-import { isPlaceholderMode } from './mount-plan.ts';
 
 /**
  * Probes the disk for one plan. Each path is probed once, so that every part of the plan uses the same facts. Reports placeholders as

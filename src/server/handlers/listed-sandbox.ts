@@ -22,7 +22,6 @@ export function listedSandbox({ sandbox, enforceManagedNetwork, spec }: CheckedS
   return workspaceWrite(roots, networkAccess);
 }
 
-/** Only what a profile allows to write is listed, not what it leaves out of that. */
 function listedProfile(
   { permissions }: SandboxProfile,
   enforceManagedNetwork: boolean,
@@ -31,20 +30,33 @@ function listedProfile(
   if (permissions.type !== 'managed' || permissions.file_system.type !== 'restricted')
     return { type: 'other' };
   const roots: string[] = [];
+  const readOnly: string[] = [];
   for (const { path, access } of permissions.file_system.entries) {
-    if (access !== 'write') continue;
+    if (access !== 'write') {
+      if (path.type === 'path') readOnly.push(path.path);
+      continue;
+    }
     if (path.type === 'path') roots.push(path.path);
     else if (path.type === 'special' && path.value.kind === 'tmpdir') roots.push(...tmpdir);
     else if (path.type === 'special' && path.value.kind === 'slash_tmp') roots.push(SLASH_TMP);
     else return { type: 'other' };
   }
-  return workspaceWrite(roots, permissions.network === 'enabled' || enforceManagedNetwork);
+  return workspaceWrite(roots, permissions.network === 'enabled' || enforceManagedNetwork, readOnly);
 }
 
-function workspaceWrite(roots: readonly string[], networkAccess: boolean): ListedSandbox {
-  const characters = roots.reduce((sum, { length }) => sum + length, 0);
+function workspaceWrite(
+  roots: readonly string[],
+  networkAccess: boolean,
+  readOnly: readonly string[] = [],
+): ListedSandbox {
+  const characters = [...roots, ...readOnly].reduce((sum, { length }) => sum + length, 0);
   if (characters > MAX_LISTED_SANDBOX_CHARACTERS) return { type: 'other' };
-  return { type: 'workspaceWrite', writableRoots: [...new Set(roots)], networkAccess };
+  return {
+    type: 'workspaceWrite',
+    writableRoots: [...new Set(roots)],
+    ...(readOnly.length > 0 && { readOnlyPaths: [...new Set(readOnly)] }),
+    networkAccess,
+  };
 }
 
 const SLASH_TMP = 'file:///tmp';

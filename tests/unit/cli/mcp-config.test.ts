@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -167,6 +169,66 @@ command = "y"
     await expect(config('codex', '--write')).rejects.toThrow(expected);
     expect(readFileSync(path(), 'utf8')).toBe(content);
   });
+});
+
+describe('a file is refused and stays as it is', () => {
+  test.each<[string, string | Buffer, RegExp]>([
+    ['that is not UTF-8', Buffer.from('{ "a": "\xff" }', 'latin1'), /is not UTF-8 text/],
+    [
+      'with a number that would be rounded',
+      '{ "a": [12345678901234567890] }',
+      /1234567890123456789.*rounded/,
+    ],
+    ['with a number that would become null', '{ "a": 1e999 }', /1e999.*rounded/],
+    ['with a key twice', '{ "a": { "b": 1, "b": 2 } }', /has a key twice/],
+    ['that is not an object', '[]', /does not contain a JSON object/],
+  ])('%s', async (_, content, reason) => {
+    writeFileSync('.mcp.json', content);
+    await expect(config('claude', '--write')).rejects.toThrow(reason);
+    expect(readFileSync('.mcp.json')).toEqual(Buffer.from(content));
+    expect(readdirSync('.')).toEqual(['.mcp.json']);
+  });
+
+  test('that is a pipe, without waiting for its writer', async () => {
+    execFileSync('mkfifo', ['.mcp.json']);
+    await expect(config('claude', '--write')).rejects.toThrow(/not a regular file/);
+  });
+});
+
+test('numbers and strings that look like numbers or keys stay as they are', async () => {
+  const text = '{ "a": [0.1, -2.5e-7, 9007199254740991, 100000], "b:": "\\"12345678901234567890\\": 1" }';
+  writeFileSync('.mcp.json', text);
+  await config('claude', '--write');
+  expect(JSON.parse(readFileSync('.mcp.json', 'utf8'))).toMatchObject({
+    a: [0.1, -2.5e-7, 9007199254740991, 100000],
+    'b:': '"12345678901234567890": 1',
+  });
+});
+
+test('a large integer of a TOML file stays as it is', async () => {
+  mkdirSync('.codex');
+  writeFileSync('.codex/config.toml', 'limit = 9223372036854775807\n');
+  await config('codex', '--write');
+  expect(readFileSync('.codex/config.toml', 'utf8')).toMatch(/^limit = 9223372036854775807\n/);
+});
+
+test('a file keeps its mode, whatever the umask is', async () => {
+  writeFileSync('.mcp.json', '{}');
+  chmodSync('.mcp.json', 0o664);
+  const umask = process.umask(0o077);
+  try {
+    await config('claude', '--write');
+  } finally {
+    process.umask(umask);
+  }
+  expect(statSync('.mcp.json').mode & 0o7777).toBe(0o664);
+});
+
+test.runIf(process.getuid?.() === 0)('a file keeps its owner', async () => {
+  writeFileSync('.mcp.json', '{}');
+  chownSync('.mcp.json', 12345, 12346);
+  await config('claude', '--write');
+  expect(statSync('.mcp.json')).toMatchObject({ uid: 12345, gid: 12346 });
 });
 
 test('paths become absolute', async () => {

@@ -1,5 +1,4 @@
-import { ClientError } from '../../../client/errors.ts';
-import { listDirectories, type TreeEntry } from '../../../client/files/list-tree.ts';
+import type { TreeEntry } from '../../../client/files/list-tree.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import {
@@ -12,15 +11,8 @@ import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
 import { shownName } from '../text/visible.ts';
-import {
-  factsOf,
-  filesOf,
-  isPlaceholder,
-  missing,
-  type OpenPath,
-  openPath,
-  pathFailure,
-} from './open-file.ts';
+import { listLevels, nameOf, realDirectory } from './list-levels.ts';
+import { factsOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The directory, absolute or relative to the working directory, which is the default.'),
@@ -104,40 +96,18 @@ async function levels(
 ): Promise<{ readonly entries: Listed[]; readonly unread: number; readonly isComplete: boolean }> {
   const entries: Listed[] = [];
   let unread = 0;
-  const uri = await realDirectory(call, root);
-  let level = new Map([[uri, '']]);
-  for (let depthLeft = depth; depthLeft > 0 && level.size > 0; depthLeft--) {
-    const below = new Map<string, string>();
-    for await (const listed of listDirectories(filesOf(call), [...level.keys()], root.options)) {
-      const start = level.get(listed.uri) ?? level.get(listed.uri.replace(/\/$/, '')) ?? '';
-      if (listed.error !== null && listed.uri === uri) throw pathFailure(call, root, listed.error);
-      if (listed.error !== null) unread++;
-      for (const entry of listed.entries) {
-        if (isPlaceholder(entry, root.options)) continue;
-        if (entries.length >= MAX_EXAMINED_ENTRIES) return { entries, unread, isComplete: false };
-        const path = start + nameOf(entry);
-        entries.push({ path, entry });
-        if (entry.kind === 'directory') below.set(entry.uri, `${path}/`);
-      }
+  for await (const listed of listLevels(call, await realDirectory(call, root), depth)) {
+    const { directory, error } = listed;
+    if (error !== null && directory.path === '') throw pathFailure(call, root, error);
+    if (error !== null) unread++;
+    const depthLeft = directory.data - 1;
+    for (const entry of listed.entries) {
+      if (entries.length >= MAX_EXAMINED_ENTRIES) return { entries, unread, isComplete: false };
+      entries.push({ path: directory.path + nameOf(entry), entry });
+      if (entry.kind === 'directory' && depthLeft > 0) listed.enter(entry, depthLeft);
     }
-    level = below;
   }
   return { entries, unread, isComplete: true };
-}
-
-/** A link to a directory is followed where it is the directory itself. */
-async function realDirectory(call: Call, { uri, options }: OpenPath): Promise<string> {
-  return filesOf(call)
-    .canonicalize(uri, options)
-    .catch((error: unknown) => {
-      if (error instanceof ClientError && error.kind === 'unsupported') return uri;
-      throw error;
-    });
-}
-
-/** The name as text. */
-export function nameOf({ path, encodedName }: TreeEntry): string {
-  return path.startsWith('file:') ? encodedName : path.slice(path.lastIndexOf('/') + 1);
 }
 
 function lineOf({ path, entry: { kind, size, target } }: Listed): string {

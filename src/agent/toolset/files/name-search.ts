@@ -1,12 +1,12 @@
 import type { Ignore } from 'ignore';
-import { listDirectories, type TreeEntry } from '../../../client/files/list-tree.ts';
+import type { TreeEntry } from '../../../client/files/list-tree.ts';
 import { FileError } from '../../../files/errors.ts';
 import { GlobSet } from '../../../files/glob-set.ts';
 import type { Call } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_SEARCHED_ENTRIES } from '../limits.ts';
-import { nameOf } from './list-directory.ts';
-import { filesOf, isPlaceholder, type OpenPath } from './open-file.ts';
+import { listLevels, nameOf } from './list-levels.ts';
+import { filesOf, type OpenPath } from './open-file.ts';
 
 /** What a search for names has found. Paths are relative to its directory. */
 export interface FoundNames {
@@ -33,50 +33,34 @@ export async function searchNames(call: Call, root: OpenPath, query: NameQuery):
   const found: { path: string; isDirectory: boolean }[] = [];
   let [examined, unreadable] = [0, 0];
   const { default: ignore } = await import('ignore');
-  let level: Directory[] = [{ uri: root.uri, path: '', rules: [] }];
-  while (level.length > 0) {
-    const byUri = new Map(level.map((directory) => [directory.uri, directory]));
-    const below: Directory[] = [];
-    for await (const { uri, entries, error } of listDirectories(
-      filesOf(call),
-      [...byUri.keys()],
-      root.options,
-    )) {
-      const directory = byUri.get(uri) ?? byUri.get(uri.replace(/\/$/, ''));
-      if (directory === undefined || error !== null) {
-        unreadable++;
-        continue;
-      }
-      const own = query.respectIgnoreFiles ? await ignoreRules(call, root, entries, ignore) : null;
-      const rules =
-        own === null ? directory.rules : [{ path: directory.path, rules: own }, ...directory.rules];
-      for (const entry of entries) {
-        if (isPlaceholder(entry, root.options)) continue;
-        if (++examined > MAX_SEARCHED_ENTRIES) return { paths: found, truncated: 'size', unreadable };
-        const name = nameOf(entry);
-        const path = directory.path + name;
-        const isDirectory = entry.kind === 'directory';
-        if (name.startsWith('.') && !query.includeHidden) continue;
-        if (query.respectIgnoreFiles && (name === '.git' || isIgnored(rules, path, isDirectory))) continue;
-        if (globs.matches(path, isDirectory)) {
-          if (found.length >= query.maxResults) return { paths: found, truncated: 'results', unreadable };
-          found.push({ path, isDirectory });
-        }
-        if (isDirectory) below.push({ uri: entry.uri, path: `${path}/`, rules });
-      }
-      if (performance.now() > query.until) return { paths: found, truncated: 'time', unreadable };
+  for await (const listed of listLevels<Rules>(call, root, [])) {
+    const { directory, entries } = listed;
+    if (listed.error !== null) {
+      unreadable++;
+      continue;
     }
-    level = below;
+    const own = query.respectIgnoreFiles ? await ignoreRules(call, root, entries, ignore) : null;
+    const rules = own === null ? directory.data : [{ path: directory.path, rules: own }, ...directory.data];
+    for (const entry of entries) {
+      if (++examined > MAX_SEARCHED_ENTRIES) return { paths: found, truncated: 'size', unreadable };
+      const name = nameOf(entry);
+      const path = directory.path + name;
+      const isDirectory = entry.kind === 'directory';
+      if (name.startsWith('.') && !query.includeHidden) continue;
+      if (query.respectIgnoreFiles && (name === '.git' || isIgnored(rules, path, isDirectory))) continue;
+      if (globs.matches(path, isDirectory)) {
+        if (found.length >= query.maxResults) return { paths: found, truncated: 'results', unreadable };
+        found.push({ path, isDirectory });
+      }
+      if (isDirectory) listed.enter(entry, rules);
+    }
+    if (performance.now() > query.until) return { paths: found, truncated: 'time', unreadable };
   }
   return { paths: found, truncated: null, unreadable };
 }
 
-interface Directory {
-  readonly uri: string;
-  /** Empty, or ends with a slash. */
-  readonly path: string;
-  readonly rules: readonly { readonly path: string; readonly rules: Ignore }[];
-}
+/** The rules of ignore files, the deepest directory first. */
+type Rules = readonly { readonly path: string; readonly rules: Ignore }[];
 
 function globsOf(glob: string): GlobSet {
   try {
@@ -111,7 +95,7 @@ async function ignoreRules(
 }
 
 /** The rules of the deepest directory decide first. */
-function isIgnored(rules: Directory['rules'], path: string, isDirectory: boolean): boolean {
+function isIgnored(rules: Rules, path: string, isDirectory: boolean): boolean {
   for (const { path: start, rules: own } of rules) {
     const verdict = own.test(path.slice(start.length) + (isDirectory ? '/' : ''));
     if (verdict.ignored || verdict.unignored) return verdict.ignored;

@@ -1,6 +1,6 @@
 import { ClientError } from '../../../client/errors.ts';
 import { parentUri } from '../../../client/files/files.ts';
-import { attributesOf, type TreeEntry } from '../../../client/files/list-tree.ts';
+import { attributesOf } from '../../../client/files/list-tree.ts';
 import { toNativePath } from '../../../client/paths.ts';
 import type { FileOptions } from '../../../environment/index.ts';
 import { type Call, requestOptions } from '../call.ts';
@@ -101,16 +101,6 @@ export async function missing(call: Call, { uri, shown, options }: OpenPath): Pr
     { kind: 'notFound' },
   );
 }
-
-/** Whether an entry exists only while the sandbox does: the empty directory that protects a name, which no user may write. */
-export function isPlaceholder(
-  { path, kind, mode }: Pick<TreeEntry, 'path' | 'kind' | 'mode'>,
-  { sandbox }: FileOptions,
-): boolean {
-  return sandbox !== undefined && kind === 'directory' && mode === 0o555 && PROTECTED_NAME.test(path);
-}
-
-const PROTECTED_NAME = /(?:^|\/)\.(?:agents|aws|codex|git)\/?$/;
 
 /** Names the path in an error of the server. */
 export function pathFailure(call: Call, { shown, options }: OpenPath, error: unknown): unknown {

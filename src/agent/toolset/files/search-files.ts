@@ -13,6 +13,7 @@ import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { budgetOf } from '../process/process-answer.ts';
 import { fitting } from '../text/lines.ts';
 import { shownLine, shownName } from '../text/visible.ts';
+import { realDirectory } from './list-levels.ts';
 import { factsOf, filesOf, missing, type OpenPath, openPath, pathFailure } from './open-file.ts';
 
 const PARAMETERS = {
@@ -114,21 +115,16 @@ async function byContent(pattern: string, args: Arguments, call: Call, path: Ope
 
 async function byName(args: Arguments, call: Call, path: OpenPath, isDirectory: boolean): Promise<Answer> {
   if (!isDirectory) throw new ToolFailure(`${path.shown} is a file. Search for names in a directory.`);
-  const canonical = await filesOf(call).canonicalize(path.uri, path.options);
   const includeHidden = args.include_hidden ?? false;
   // The code for globs and ignore files is loaded for those who search for names.
   const { searchNames } = await import('./name-search.ts');
-  const found = await searchNames(
-    call,
-    { ...path, uri: canonical },
-    {
-      glob: args.glob!,
-      includeHidden,
-      respectIgnoreFiles: !includeHidden,
-      maxResults: args.max_results ?? DEFAULT_SEARCH_RESULTS,
-      until: performance.now() + SEARCH_TIMEOUT_MS,
-    },
-  );
+  const found = await searchNames(call, await realDirectory(call, path), {
+    glob: args.glob!,
+    includeHidden,
+    respectIgnoreFiles: !includeHidden,
+    maxResults: args.max_results ?? DEFAULT_SEARCH_RESULTS,
+    until: performance.now() + SEARCH_TIMEOUT_MS,
+  });
   const names = found.paths
     .map(({ path: name, isDirectory: isFolder }) => (isFolder ? `${name}/` : name))
     .sort();

@@ -21,6 +21,11 @@ export interface CollectOptions {
   readonly pageBytes?: number;
   /** Whether the whole page is kept. Otherwise the beginning and the end of long output are. Default true. */
   readonly keepsPage?: boolean;
+  /**
+   * What ends the collection when the program has exited and a program that it started keeps its output open: `silence` for a moment, which
+   * is the default; the `exit`, although output may follow; or only the `close` of the output.
+   */
+  readonly until?: 'silence' | 'exit' | 'close';
   /** Receives all output, also that before `from`. Returns true to end. */
   readonly onOutput?: (event: Extract<ProcessEvent, { type: 'output' }>) => boolean;
   /** Ends the collection. */
@@ -43,8 +48,10 @@ export async function collect(
   process: ExecProcess,
   known: KnownState,
   call: Call,
-  { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, keepsPage = true, onOutput, stop }: CollectOptions,
+  options: CollectOptions,
 ): Promise<Collected> {
+  const { from, waitMs, pageBytes = Number.POSITIVE_INFINITY, keepsPage = true, onOutput, stop } = options;
+  const { until = 'silence' } = options;
   const isPage = Number.isFinite(pageBytes);
   // A page ends with the chunk that exceeds it.
   const window = new OutputWindow(from, isPage && keepsPage ? 2 * (pageBytes + MAX_CHUNK_BYTES) : undefined);
@@ -61,6 +68,7 @@ export async function collect(
     if (lastSeq === lastKnown) window.reconcile(known.outputBytes);
   };
   const isCaughtUp = () => isPage && known.state !== 'closed' && lastSeq >= lastKnown;
+  const isOver = () => process.state.exitCode !== null && lastSeq >= lastKnown;
   const onEvent = (event: ProcessEvent) => {
     take(event);
     return (event.type === 'output' && onOutput?.(event) === true) || isCaughtUp();
@@ -73,7 +81,8 @@ export async function collect(
       : await follow(process, call, {
           waitMs,
           onEvent,
-          untilQuiet: !isPage,
+          untilQuiet: !isPage && until !== 'close',
+          ...(until === 'exit' && { isOver }),
           ...(stop !== undefined && { stop }),
         });
     if (followed.end === 'failed') {

@@ -2,6 +2,7 @@ import type { ProcessInfo, SandboxRequest } from '../../../environment/index.ts'
 import type { Call } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { MAX_POSITIONS } from '../limits.ts';
+import { protectedPaths } from '../workspace.ts';
 
 /** The programs that these tools started in a sandbox, by environment and reference. */
 export class SandboxedPrograms {
@@ -29,8 +30,7 @@ export async function requireConfined(
 ): Promise<void> {
   const own = await workspace.programSandbox(target, signal);
   if (own === null || programs.has(target.name, ref, own)) return;
-  const writable =
-    workspace.sandbox === 'read-only' ? [] : [...(await workspace.roots(target, signal)), SLASH_TMP];
+  const writable = workspace.sandbox === 'read-only' ? [] : await workspace.roots(target, signal);
   if (actual !== null && isWithin(actual, writable)) return;
   const why =
     actual === null
@@ -42,14 +42,19 @@ export async function requireConfined(
   );
 }
 
-/** The tools' own sandboxes leave every file readable, so only writable directories and the network matter. */
+/** The tools' own sandboxes leave every file readable, so only what is writable and the network matter. */
 function isWithin(
-  { type, writableRoots, networkAccess }: NonNullable<ProcessInfo['sandbox']>,
+  { type, writableRoots, readOnlyPaths, networkAccess }: NonNullable<ProcessInfo['sandbox']>,
   writable: readonly string[],
 ): boolean {
   if (type === 'other' || networkAccess) return false;
+  if (type === 'readOnly') return true;
   // A directory below a root is not accepted: it can be one that the sandbox protects, such as .git.
-  return type === 'readOnly' || writableRoots.every((root) => writable.includes(root));
+  return writableRoots.every(
+    (root) =>
+      (root === SLASH_TMP && writable.length > 0) ||
+      (writable.includes(root) && protectedPaths(root).every((path) => readOnlyPaths.includes(path))),
+  );
 }
 
 function keyOf(environment: string, ref: string): string {

@@ -15,6 +15,8 @@ export interface FollowOptions {
   readonly stop?: AbortSignal;
   /** Whether to end when the program has exited and its output stays open and silent, which a child process can cause. */
   readonly untilQuiet: boolean;
+  /** Whether the program has exited and nothing more is waited for. What keeps its output open may write on. */
+  readonly isOver?: () => boolean;
 }
 
 /** What is known of a process after it was followed. */
@@ -40,6 +42,11 @@ export async function follow(process: ExecProcess, call: Call, options: FollowOp
   let failure: ClientError | null = null;
   let end: FollowEnd | null = null;
   let exits = false;
+  const setTimer = () => {
+    if (options.isOver?.()) quiet.begin();
+    else if (exits && options.untilQuiet) quiet.restart();
+  };
+  setTimer();
   try {
     for await (const event of process.events({ signal: limit.signal })) {
       if (event.type === 'failed') failure = event.error;
@@ -48,7 +55,7 @@ export async function follow(process: ExecProcess, call: Call, options: FollowOp
       else if (isStopped) end = 'stopped';
       if (end !== null) break;
       exits ||= event.type === 'exited';
-      if (exits && options.untilQuiet) quiet.restart();
+      setTimer();
     }
   } catch (error) {
     if (!limit.signal.aborted) throw error;
@@ -62,7 +69,7 @@ export async function follow(process: ExecProcess, call: Call, options: FollowOp
   return { end: end ?? 'failed', exitCode, signal, sandboxDenied, reason, closed, failure };
 }
 
-/** Aborts after a time without events. */
+/** Aborts after the time in which `closed` follows `exited`, unless a child process keeps the output open. */
 class QuietTimer {
   readonly #abort = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -71,12 +78,18 @@ class QuietTimer {
     return this.#abort.signal;
   }
 
+  /** Begins the time, unless it has begun. */
+  begin(): void {
+    this.#timer ??= setTimeout(() => this.#abort.abort(), OPEN_OUTPUT_QUIET_MS);
+  }
+
   restart(): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#abort.abort(), OPEN_OUTPUT_QUIET_MS);
+    this.stop();
+    this.begin();
   }
 
   stop(): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }

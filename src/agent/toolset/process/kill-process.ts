@@ -2,7 +2,7 @@ import { type Answer, type Call, defineTool, requestOptions } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
 import { KILL_GRACE_MS, KILL_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, text } from '../parameters.ts';
-import { collect } from './collect.ts';
+import { type Collected, collect } from './collect.ts';
 import { requireConfined } from './confinement.ts';
 import { controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { processAnswer } from './process-answer.ts';
@@ -38,22 +38,36 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
   if (!isOver) await end(call, ref, signal);
   const from = startOf(call, ref, undefined);
   return withAttached(call, info, { afterSeq: from.seq }, async (process) => {
-    const waitMs = signal === null ? KILL_WAIT_MS : KILL_GRACE_MS;
-    const collected = await collect(process, info, call, { from, waitMs });
-    const { exitCode } = collected;
-    const event = isOver
-      ? 'Nothing was done: the process had already ended. Programs that it left in the background are not ended by this; find them with exec_command and ps.'
-      : exitCode !== null
-        ? 'The process has ended.'
-        : `${signal === null ? 'The process was asked to end' : `${signal} was sent`}, but it still runs.`;
+    const collected = await collect(process, info, call, {
+      from,
+      ...(signal === null
+        ? { waitMs: KILL_WAIT_MS, until: 'close' }
+        : { waitMs: KILL_GRACE_MS, until: 'exit' }),
+    });
     return processAnswer(call, { ref, name, ...collected }, collected.output, {
       from,
       maxTokens: undefined,
-      event,
-      structured: { ended: exitCode !== null },
+      event: isOver ? NOTHING_DONE : eventText(collected, signal),
+      structured: { ended: collected.exitCode !== null },
     });
   });
 }
+
+/** A signal reaches only the program. Without one, the server ends what it started as well. */
+function eventText({ exitCode, closed }: Collected, signal: string | null): string {
+  if (exitCode === null) {
+    return `${signal === null ? 'The process was asked to end' : `${signal} was sent`}, but it still runs.`;
+  }
+  if (!closed) return 'The program has ended. Not ended is a program that it started.';
+  return signal === null
+    ? 'The process has ended.'
+    : `The program has ended. ${signal} was sent to it alone: ${LEFT_BEHIND}`;
+}
+
+const LEFT_BEHIND =
+  'programs that it left in the background are not ended by this; find them with exec_command and ps.';
+
+const NOTHING_DONE = `Nothing was done: the process had already ended. Note that ${LEFT_BEHIND}`;
 
 async function end(call: Call, ref: string, signal: string | null): Promise<void> {
   const { processes } = call.target.environment;

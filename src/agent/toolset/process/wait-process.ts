@@ -9,6 +9,7 @@ import {
 } from '../limits.ts';
 import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { OutputMatcher } from '../text/output-matcher.ts';
+import { quoted } from '../text/visible.ts';
 import { type Collected, collect } from './collect.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
@@ -58,6 +59,8 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
       const collected = await collect(process, info, call, {
         from,
         waitMs,
+        // What an exited program has left behind may still print the text or open the port.
+        until: matcher === null && listens === null ? 'exit' : 'silence',
         ...(matcher !== null && {
           onOutput: ({ seq, stream, bytes }) => {
             isEarlier = matcher.push(stream, bytes) && seq <= from.seq;
@@ -108,7 +111,7 @@ function eventText(
   ].join(' or ');
   switch (happened) {
     case 'pattern':
-      return `Found in the output: ${JSON.stringify(matcher!.found!.slice(0, MAX_SHOWN))}`;
+      return `Found in the output: ${quoted(matcher!.found!.slice(0, MAX_SHOWN))}`;
     case 'port':
       return `The process listens on port ${port}.`;
     case 'exit':

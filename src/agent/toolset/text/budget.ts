@@ -2,6 +2,7 @@ import { BYTES_PER_TOKEN } from '../../limits.ts';
 import { decode } from '../../output/model-text.ts';
 import { isContinuation } from '../../output/text-pieces.ts';
 import { plainText } from './plain-text.ts';
+import { shownText } from './visible.ts';
 
 /** Output as a text for a model. */
 export interface ModelOutput {
@@ -30,8 +31,8 @@ export function modelOutput(
       isBinary: true,
     };
   }
-  const first = shownText(head);
-  const last = tail.length === 0 ? '' : shownText(tail);
+  const first = outputText(head);
+  const last = tail.length === 0 ? '' : outputText(tail);
   const { text, omittedBytes: cut } = headAndTail(first, last, omittedBytes, budgetBytes);
   return { text, omittedBytes: cut, isBinary: false };
 }
@@ -51,9 +52,9 @@ function isTextWithNul(bytes: Uint8Array): boolean {
   return (sample.length - others.length) * 4 <= sample.length && !isBinary(others) && kindOf(sample) === null;
 }
 
-/** NUL is shown as an escape. */
-function shownText(bytes: Uint8Array): string {
-  return plainText(decode(bytes).replaceAll('\0', '\\0'));
+/** What a terminal would show. NUL and characters that hide or reorder text are shown as escapes. */
+function outputText(bytes: Uint8Array): string {
+  return shownText(plainText(decode(bytes).replaceAll('\0', '\\0')));
 }
 
 function kindOf(bytes: Uint8Array): string | null {

@@ -19,9 +19,20 @@ export function quoted(text: string): string {
  * text from people. Tabs stay, and so do the joiners of scripts and emoji.
  */
 export function shownLine(line: string): string {
-  return line.replace(DECEPTIVE, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`);
+  return shownText(line.replace(CONTROLS, escaped));
 }
 
-/** Controls but tab, line and paragraph separators, marks of direction, and tags. */
-const DECEPTIVE =
-  /[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/gu;
+/** The same of a text of several lines whose control characters mean what they say. */
+export function shownText(text: string): string {
+  return text.replace(DECEPTIVE, escaped);
+}
+
+function escaped(character: string): string {
+  return `\\u{${character.codePointAt(0)!.toString(16)}}`;
+}
+
+/** Controls but tab. */
+const CONTROLS = /[\0-\x08\x0a-\x1f\x7f-\x9f]/g;
+
+/** Line and paragraph separators, marks of direction, and tags. */
+const DECEPTIVE = /[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/gu;

@@ -143,14 +143,10 @@ export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSy
         () => ({ attributes: EMULATED_ATTRIBUTES, entries: [] }),
       );
       if (entries === null) return { attributes, entries };
-      const visible = entries.filter(
-        ({ name }) => !mounts.hidden.some((hidden) => isEntry(hidden, path, name)),
-      );
-      const known = new Set(visible.map(({ name }) => name));
-      const names = (await absent.namesIn(path)).filter((name) => !known.has(name));
+      // Unlike the reference's methods, this one shows what is there: not the empty directories that protect names.
       return {
         attributes,
-        entries: [...visible, ...names.map((name) => ({ name, ...EMULATED_ATTRIBUTES }))],
+        entries: entries.filter(({ name }) => !mounts.hidden.some((hidden) => isEntry(hidden, path, name))),
       };
     },
 
