@@ -232,7 +232,7 @@ describe('sessions', () => {
 
 test('a call is refused while clients have too many results that they have not read', async () => {
   const never = new Promise<void>(() => {});
-  await new ResultBudget().run(never, async () => {
+  await new ResultBudget().run('a client', never, async () => {
     const client = await connectMcp('2025-11-25', { servers: fixture.servers, log: fixture.options.log });
     expect((await client.call('list_processes', {})).isError).toBe(false);
     const large = async () => 'x'.repeat(MAX_RESULT_BYTES_IN_ALL);

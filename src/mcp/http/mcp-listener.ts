@@ -177,7 +177,7 @@ export class McpListener {
         throw new RefusedRequest(400, `the request has more than ${MAX_BATCH} messages`);
       }
       const isLegacy = await isLegacyRequest(web, value);
-      const response = await this.#results.run(closed, () =>
+      const response = await this.#results.run(clientOf(request, owner), closed, () =>
         isLegacy
           ? this.#sessions.answer(web, value, owner, closed)
           : this.#modern.fetch(web, { parsedBody: value }),
@@ -209,6 +209,11 @@ export class McpListener {
 
 const LIMITED_TOKEN =
   'the token does not allow MCP: it needs the scopes exec and files, or with --read-only the scopes read-only and observe, and no limit to a directory\n';
+
+/** Who shares the calls that run at a time: the session of the 2025 protocol, else everybody with tokens of one owner. */
+function clientOf({ headers }: IncomingMessage, owner: string): string {
+  return JSON.stringify([owner, headers['mcp-session-id'] ?? null]);
+}
 
 function jsonRpcError(status: number, message: string): HttpResponse {
   const body = JSON.stringify({ jsonrpc: '2.0', error: { code: -32_000, message }, id: null });

@@ -18,27 +18,27 @@ describe.each(['tool', 'resource'] as const)('results of the kind %s', (kind) =>
   test('that clients have not read leave no space for others, until the client has them or is gone', async () => {
     const budget = new ResultBudget();
     const { promise: closed, resolve: read } = withResolver();
-    await budget.run(closed, () => make(TOO_LARGE));
+    await budget.run('a client', closed, () => make(TOO_LARGE));
     for (const other of ['tool', 'resource'] as const) {
-      const made = budget.run(NEVER, () => withinBudget(other, signal, async () => 'a'));
+      const made = budget.run('a client', NEVER, () => withinBudget(other, signal, async () => 'a'));
       await expect(made).rejects.toThrow(/too many results/);
     }
     read();
     await closed;
-    await expect(budget.run(NEVER, () => make('a'))).resolves.toBe('a');
+    await expect(budget.run('a client', NEVER, () => make('a'))).resolves.toBe('a');
   });
 
   test('that are made for a client that is gone do not count', async () => {
     const budget = new ResultBudget();
     const { promise: closed, resolve: leave } = withResolver();
-    await budget.run(closed, () =>
+    await budget.run('a client', closed, () =>
       withinBudget(kind, signal, async () => {
         leave();
         await closed;
         return TOO_LARGE;
       }),
     );
-    await expect(budget.run(NEVER, () => make('a'))).resolves.toBe('a');
+    await expect(budget.run('a client', NEVER, () => make('a'))).resolves.toBe('a');
   });
 
   test('have no limit on stdio', async () => {
@@ -46,12 +46,12 @@ describe.each(['tool', 'resource'] as const)('results of the kind %s', (kind) =>
     await expect(make('a')).resolves.toBe('a');
   });
 
-  test('are made a few at a time, and a limited number waits', async () => {
+  test('are made a few at a time, a limited number waits, and one client leaves a share to others', async () => {
     const budget = new ResultBudget();
     const { promise: finished, resolve: finish } = withResolver();
     let running = 0;
-    const slow = () =>
-      budget.run(NEVER, () =>
+    const slow = (client: string) =>
+      budget.run(client, NEVER, () =>
         withinBudget(kind, signal, async () => {
           running++;
           await finished;
@@ -59,14 +59,20 @@ describe.each(['tool', 'resource'] as const)('results of the kind %s', (kind) =>
       );
     const [atATime, waiting] =
       kind === 'tool' ? [MAX_HTTP_CALLS, MAX_WAITING_HTTP_CALLS] : [MAX_LARGE_RESULTS, MAX_WAITING_RESULTS];
-    const all = Array.from({ length: atATime + waiting }, slow);
-    await expect(slow()).rejects.toThrow(TooManyResultsError);
-    expect(running).toBe(atATime);
+    const share = Math.ceil(atATime / 2);
+    const all = Array.from({ length: share + Math.ceil(waiting / 2) }, () => slow('a client'));
+    await expect(slow('a client')).rejects.toThrow(TooManyResultsError);
+    expect(running).toBe(share);
+    all.push(slow('another client'));
+    await turn();
+    expect(running).toBe(share + 1);
     finish();
     await Promise.all(all);
-    expect(running).toBe(atATime + waiting);
+    expect(running).toBe(all.length);
   });
 });
+
+const turn = () => new Promise(setImmediate);
 
 function withResolver() {
   let resolve = () => {};
