@@ -78,7 +78,9 @@ export const FLOODS = {
   'writes of large files': writeLargeFiles,
   'answers that are not read': leaveAnswersUnread,
   'cancelled requests': cancelRequests,
-  'programs that print': runPrintingPrograms,
+  'programs that print': (context) => runPrintingPrograms(context, 4, {}),
+  'recorded programs that print names of secrets': (context) =>
+    runPrintingPrograms(context, 10, { argv: ['/usr/bin/yes', 'the token-token=value'], record: true }),
   'programs that end immediately': startPrograms,
   'connections that close': (context) => connectAndClose(context, () => {}),
   'connections that upgrade': (context) =>
@@ -219,12 +221,14 @@ async function cancelRequests({ url, fixture, goesOn }) {
   });
 }
 
-async function runPrintingPrograms({ url, goesOn }) {
+/** Runs programs with and without a terminal, of each kind as many. */
+async function runPrintingPrograms({ url, goesOn }, count, { argv = ['/usr/bin/yes'], ...options }) {
   const client = await HostileClient.open(url);
-  await together(4, (index) => client.call('process/start', program(`yes-${index}`, ['/usr/bin/yes'])));
-  await together(4, (index) =>
-    client.call('process/start', { ...program(`tty-${index}`, ['/usr/bin/yes']), tty: true }),
-  );
+  await together(count, async (index) => {
+    for (const tty of [false, true]) {
+      await client.call('process/start', { ...program(`${tty}-${index}`, argv), ...options, tty });
+    }
+  });
   while (goesOn()) await new Promise((resolve) => setTimeout(resolve, 20));
   await client.close();
 }
