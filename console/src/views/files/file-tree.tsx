@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
 import { go, hrefOf, route } from '../../base/route.ts';
 import { Icon } from '../../ui/icons.tsx';
@@ -65,11 +65,16 @@ function Node({
   useEffect(() => {
     if (kind === 'directory' && contains) setOpen(true);
   }, [selected]);
+  const row = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (selected === path) row.current?.scrollIntoView({ block: 'nearest' });
+  }, [selected]);
   const isFolder = kind === 'directory';
   const { entries, error } = useFolder(client, path, isOpen && isFolder);
   return (
     <>
       <div
+        ref={row}
         class={selected === path ? 'tree-row selected' : 'tree-row'}
         role="treeitem"
         aria-level={depth + 1}

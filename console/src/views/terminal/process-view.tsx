@@ -33,7 +33,9 @@ export function ProcessView({
       {state.info !== null && <Facts workspace={workspace} session={session} />}
       {state.phase === 'lost' ? (
         <Empty icon="terminal" title="This process is no longer here">
-          <p>{state.error}</p>
+          <p>
+            No process has the reference or name <code>{session.ref}</code>.
+          </p>
           <p>The server removes ended processes after some time.</p>
           <button
             type="button"

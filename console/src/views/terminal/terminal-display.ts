@@ -149,9 +149,7 @@ export class TerminalDisplay implements ProcessDisplay {
     this.#queue.discard();
     if (typeof before === 'string') {
       // What is on the screen moves into the history. The rest of the state must not reach the new screen.
-      await this.#queue.write(
-        `${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`,
-      );
+      await this.#queue.write(`${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`);
     }
     this.terminal.resize(screen.cols, screen.rows);
     if (typeof before !== 'string') await this.#replay(before, screen);
