@@ -33,7 +33,7 @@ export interface SessionState {
 }
 
 /** A small window keeps the way from a key to its echo short while the program prints a lot. */
-const WINDOW_BYTES = 256 * 1024;
+const WINDOW_BYTES = 96 * 1024;
 /** An ended program whose whole output is at most this long is shown with its history instead of its last screen. */
 const REPLAY_MAX_BYTES = 2_000_000;
 
