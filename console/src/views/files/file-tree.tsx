@@ -93,7 +93,7 @@ function Node({
             type="button"
             class={isOpen ? 'twist open' : 'twist'}
             tabIndex={-1}
-            aria-label={isOpen ? 'Close' : 'Open'}
+            aria-hidden="true"
             onClick={(event) => {
               event.stopPropagation();
               setOpen(!isOpen);

@@ -197,6 +197,7 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
               >
                 <Icon name="eye" size={16} />
                 {watchers}
+                <span class="offscreen"> attached</span>
               </span>
             )}
             <span
