@@ -13,6 +13,8 @@ const PING = 9;
 const PONG = 10;
 /** Written at a time. Small frames are repeated until they fill it. */
 const WRITE_BYTES = 64 * KIB;
+/** Begins with words of secrets over and over, and is none. */
+const LIKE_SECRETS = 'eyJ-'.repeat(500) + 'token'.repeat(400);
 const OPENING = [
   '{"id":0,"method":"initialize","params":{"clientName":"flood","detachedSessionTtlMs":0}}',
   '{"method":"initialized","params":{}}',
@@ -79,8 +81,8 @@ export const FLOODS = {
   'answers that are not read': leaveAnswersUnread,
   'cancelled requests': cancelRequests,
   'programs that print': (context) => runPrintingPrograms(context, 4, {}),
-  'recorded programs that print names of secrets': (context) =>
-    runPrintingPrograms(context, 10, { argv: ['/usr/bin/yes', 'the token-token=value'], record: true }),
+  'recorded programs that print what looks like secrets': (context) =>
+    runPrintingPrograms(context, 10, { argv: ['/usr/bin/yes', LIKE_SECRETS], record: true }),
   'programs that end immediately': startPrograms,
   'connections that close': (context) => connectAndClose(context, () => {}),
   'connections that upgrade': (context) =>
