@@ -228,7 +228,9 @@ async function runPrintingPrograms({ url, goesOn }, count, { argv = ['/usr/bin/y
   const client = await HostileClient.open(url);
   await together(count, async (index) => {
     for (const tty of [false, true]) {
-      await client.call('process/start', { ...program(`${tty}-${index}`, argv), ...options, tty });
+      const params = { ...program(`${tty}-${index}`, argv), ...options, tty };
+      const { kind, text } = await client.call('process/start', params);
+      if (kind !== 'result') throw new Error(`the program was not started: ${text}`);
     }
   });
   while (goesOn()) await new Promise((resolve) => setTimeout(resolve, 20));
