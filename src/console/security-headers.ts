@@ -15,8 +15,8 @@ export const SECURITY_HEADERS: Headers = {
 };
 
 /**
- * The policy of the page. It loads nothing from other hosts, and has no inline scripts and styles. The player of recordings is
- * WebAssembly. `socketOrigins` are the console's own, for browsers in which 'self' does not cover websockets.
+ * The policy of the page. It loads nothing from other hosts, and has no inline scripts and styles. 'wasm-unsafe-eval' is for the player of
+ * recordings, which draws with WebAssembly in the page: a worker with a policy of its own would not help. `socketOrigins` are the console's own, for browsers in which 'self' does not cover websockets.
  */
 export function pagePolicy(socketOrigins: readonly string[]): Headers {
   const directives = [

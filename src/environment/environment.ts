@@ -13,6 +13,7 @@ import type { RunResult } from '../client/process/output-collector.ts';
 import type { Command } from '../client/process/program-options.ts';
 import type { RunOptions } from '../client/process/run.ts';
 import type { SpawnOptions } from '../client/process/spawn.ts';
+import type { Recordings } from '../client/recordings.ts';
 import type { AttachOptions, SharedProcesses } from '../client/sharing.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
@@ -51,6 +52,8 @@ export interface Environment {
   readonly backend: ExecBackend;
   /** Lists the processes of the executor and attaches to them, whichever client started them. */
   readonly processes: SharedProcesses;
+  /** Lists and reads the recordings of processes. */
+  readonly recordings: Pick<Recordings, 'list' | 'read'>;
   /** Attaches to a running or ended process by its reference, or else by its name. */
   attach(refOrName: string, options?: AttachOptions): Promise<ExecProcess>;
   /** Returns {@link backend}. Code written for codex uses this name. */

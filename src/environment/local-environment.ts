@@ -31,6 +31,7 @@ import { LazyBackend } from './remote/lazy-backend.ts';
 import { lazyFileSystem } from './remote/lazy-file-system.ts';
 import { LazyHttp } from './remote/lazy-http.ts';
 import { LazyProcesses } from './remote/lazy-processes.ts';
+import { LazyRecordings } from './remote/lazy-recordings.ts';
 
 /**
  * This machine as an environment: a server in this process and a client of it. It is ready until it is disposed of; the first use
@@ -44,6 +45,7 @@ export class LocalEnvironment implements Environment {
   readonly startupFinished = true;
   readonly backend: LocalBackend;
   readonly processes: SharedProcesses;
+  readonly recordings: LazyRecordings;
   readonly files: NodeFiles;
   readonly fileSystem: ExecutorFileSystem;
   readonly passiveFileSystem: ExecutorFileSystem;
@@ -64,6 +66,7 @@ export class LocalEnvironment implements Environment {
     this.#connection = new LocalConnection(settings, server);
     this.backend = new LocalBackend(this.#connection);
     this.processes = new LazyProcesses(this.#connection);
+    this.recordings = new LazyRecordings(this.#connection);
     this.fileSystem = lazyFileSystem(this.#connection);
     this.passiveFileSystem = this.fileSystem;
     this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));

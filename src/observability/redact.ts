@@ -6,13 +6,14 @@ import { REDACTION_MARGIN_CHARS } from './limits.ts';
  * ordinary word is not recognised: redaction limits damage, but callers still must not log secrets.
  */
 export function redactText(text: string, maxChars: number): string {
-  let clean = text.slice(0, maxChars + REDACTION_MARGIN_CHARS);
-  for (const pattern of PATTERNS) {
-    clean = clean.replace(
-      pattern,
-      (_secret, kept: unknown) => (typeof kept === 'string' ? kept : '') + HIDDEN,
-    );
+  const known = text.slice(0, maxChars + REDACTION_MARGIN_CHARS);
+  let clean = '';
+  let at = 0;
+  for (const { start, end } of secretRanges(known)) {
+    clean += known.slice(at, start) + HIDDEN;
+    at = end;
   }
+  clean += known.slice(at);
   return text.length > maxChars ? cut(clean, maxChars, text.length) : clean;
 }
 
@@ -22,13 +23,16 @@ export interface SecretRange {
   end: number;
 }
 
-/** Finds what {@link redactText} replaces, in order and without overlaps. */
+/** Finds what looks like a secret, in order and without overlaps. */
 export function secretRanges(text: string): SecretRange[] {
-  const found = PATTERNS.flatMap((pattern) =>
-    Array.from(text.matchAll(pattern), ({ index, 0: match, 1: kept }): SecretRange => {
-      return { start: index + (kept?.length ?? 0), end: index + match.length };
-    }),
-  ).sort((a, b) => a.start - b.start);
+  const found: SecretRange[] = [];
+  for (const pattern of PATTERNS) {
+    for (const { index, 0: match, 1: group = '', groups } of text.matchAll(pattern)) {
+      const start = groups === undefined ? index + group.length : index - group.length;
+      found.push({ start, end: index + match.length });
+    }
+  }
+  found.sort((a, b) => a.start - b.start);
   const merged: SecretRange[] = [];
   for (const range of found) {
     const last = merged.at(-1);
@@ -53,24 +57,29 @@ export const HIDDEN = '***';
 /** Words in the names of secrets. */
 const SECRET_WORD =
   '(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(?:or)?d|passphrase|credential)';
-/** The rest of such a name. Bounded, like every repetition that can be tried at many positions. */
-const REST_OF_NAME = '[\\w.-]{0,64}';
+/** A name with such a word in it, up to its end. Bounded, like every repetition that can be tried at many positions. */
+const SECRET_NAME = `${SECRET_WORD}(?![\\w.-]{65})[\\w.-]{0,64}(?![\\w.-])`;
 /** A quote that is not closed ends with its line. A quote after a backslash does not close it. */
 const VALUE = '(?:"[^"\\\\]*(?:\\\\[^][^"\\\\]*)*"|\'[^\']*\'|["\'][^\\r\\n]+|[^\\s"\'&;|,)]+)';
-const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_WORD}${REST_OF_NAME}|user|u)$`, 'i');
+/** What is between a name and its value: an equals sign or a colon, and after a flag also spaces. */
+const BEFORE_VALUE = '(?:["\']?\\s*[=:]\\s*|(?<=(?:^|\\s)--?[\\w.-]{0,160})\\s+(?!-))';
+const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_NAME}|user|u)$`, 'i');
 
-/** Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. The first group is kept. */
+/**
+ * Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. It takes linear time also for a
+ * text that consists of such words: no part of the text is looked at for each of them. The first group is kept, except that the group
+ * `before` belongs to the secret.
+ */
 const PATTERNS: readonly RegExp[] = [
   /-----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----|$)/g,
   /\b((?:(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,32}-key)["']?\s*[:=]\s*)[^\r\n"']+/gi,
   /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
   /(:\/\/)[^\s/@"']{1,512}(?=@)/g,
-  new RegExp(`(${SECRET_WORD}${REST_OF_NAME}["']?\\s*[=:]\\s*)${VALUE}`, 'gi'),
-  new RegExp(`(${SECRET_WORD}(?<=(?:^|\\s)--?[\\w.-]{0,96})${REST_OF_NAME}\\s+)(?!-)${VALUE}`, 'gi'),
+  new RegExp(`(${SECRET_NAME}${BEFORE_VALUE})${VALUE}`, 'gi'),
   /((?:^|\s)(?:-u|--user)[\s=]+)(?:"[^"]*"|'[^']*'|[^\s"']+)/g,
   /\b(?:gh[pousr]_|github_pat_|glpat-|npm_|xox[abeprs]-|sk-|rk_live_|sk_live_)[\w-]{12,}/g,
   /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g,
-  /\beyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]*/g,
+  /\.(?<=\b(?<before>eyJ[\w-]{8,1024})\.)[\w-]{8,4096}\.[\w-]*/g,
 ];
 
 function cut(text: string, maxChars: number, length: number): string {

@@ -48,11 +48,12 @@ export class SecretMask {
       if (start >= from) return start === secretStart ? start : NOWHERE;
       return this.#endsMasked ? NOWHERE : from;
     };
-    const masks = parts.map((part) => ({ ...part, markAt: markAt(part) }));
+    let next = 0;
     for (let at = from; at < to; ) {
       const piece = this.#waiting[0]!;
       const end = Math.min(at + piece.waiting, to);
-      piece.ready += masked(text, at, end, masks);
+      while (next < parts.length && parts[next]!.end <= at) next++;
+      piece.ready += masked(text, at, end, parts, next, markAt);
       piece.waiting -= end - at;
       if (piece.waiting === 0) this.#waiting.shift();
       at = end;
@@ -77,22 +78,26 @@ interface SecretPart extends SecretRange {
   readonly secretStart: number;
 }
 
-interface Mask extends SecretPart {
-  /** Where the asterisks are written. */
-  readonly markAt: number;
-}
-
 /** The asterisks were written before. */
 const NOWHERE = -1;
 
-function masked(text: string, from: number, to: number, masks: readonly Mask[]): string {
+/** Masks a section of a text. `markAt` says where the asterisks of a part are written. */
+function masked(
+  text: string,
+  from: number,
+  to: number,
+  parts: readonly SecretPart[],
+  first: number,
+  markAt: (part: SecretPart) => number,
+): string {
   let shown = '';
   let at = from;
-  for (const { start, end, markAt } of masks) {
-    if (end <= at || start >= to) continue;
-    if (start > at) shown += text.slice(at, start);
-    if (markAt >= from && markAt < to) shown += HIDDEN;
-    at = Math.min(end, to);
+  for (let index = first; index < parts.length && parts[index]!.start < to; index++) {
+    const part = parts[index]!;
+    if (part.start > at) shown += text.slice(at, part.start);
+    const mark = markAt(part);
+    if (mark >= from && mark < to) shown += HIDDEN;
+    at = Math.min(part.end, to);
   }
   return at < to ? shown + text.slice(at, to) : shown;
 }
@@ -103,7 +108,7 @@ function masked(text: string, from: number, to: number, masks: readonly Mask[]):
  */
 function secretParts(text: string): SecretPart[] {
   if (!text.includes('\x1b')) {
-    return secretRanges(text).map((range) => ({ ...range, secretStart: range.start }));
+    return secretRanges(text).map(({ start, end }) => ({ start, end, secretStart: start }));
   }
   const runs: { readonly from: number; readonly to: number; readonly inPlain: number }[] = [];
   let plain = '';

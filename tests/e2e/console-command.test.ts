@@ -7,9 +7,8 @@ import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { ConsoleBrowser, closeCode, outputThrough } from '../support/console-browser.ts';
+import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
 import { CommandUser } from '../support/private-server.ts';
-import { ENVIRONMENT, startExecutorProgram, TestRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 
@@ -159,19 +158,6 @@ describe('the command', () => {
     const { code, stderr } = await user.run(['console', flag, value]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
   });
-});
-
-test('shows a server behind a relay', async () => {
-  const relay = await TestRelay.open();
-  const executor = startExecutorProgram(relay);
-  onTestFinished(() => executor.stop().finally(() => relay.close()));
-  await waitFor('the executor', () => executor.stderr().includes('connected to'));
-  const token = user.workspace.file('relay.token', relay.token('harness'));
-  const add = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', token];
-  onTestFinished(async () => void (await user.run(['env', 'rm', 'behind'])));
-  expect(await user.run([...add, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
-  const { browser } = await started('-E', 'behind');
-  expect(await outputThrough(browser, ['echo', 'far away'])).toBe('far away\n');
 });
 
 describe('--link', () => {

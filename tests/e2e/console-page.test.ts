@@ -1,9 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { connect, type ExecServerClient } from '../../src/client/index.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { hasChromium, TestBrowser } from '../support/chromium.ts';
@@ -16,6 +16,10 @@ import {
   seesText,
   typeKeys,
 } from '../support/console-page.ts';
+import { CommandUser } from '../support/private-server.ts';
+import { ENVIRONMENT, startExecutorProgram, TestRelay } from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { firstLine } from '../unit/cli/run-cli.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
 let server: RunningServer;
@@ -45,6 +49,9 @@ afterAll(async () => {
 
 /** Polls until the assertion holds. */
 const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+
+/** The hosts of further consoles that pages have opened. */
+const hosts: string[] = [];
 
 const startField = (page: Page) => page.getByLabel('Command to start');
 
@@ -119,7 +126,10 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await eventually(async () => Number(await grid.getAttribute('aria-rowcount'))).toBeGreaterThanOrEqual(
       150,
     );
-    // Only rows near the visible part exist.
+    // Only rows near the visible part exist, at the end of the list as well.
+    expect(await page.getByRole('row').count()).toBeLessThan(80);
+    await grid.press('End');
+    await page.locator(`[role=row][aria-rowindex="${await grid.getAttribute('aria-rowcount')}"]`).waitFor();
     expect(await page.getByRole('row').count()).toBeLessThan(80);
     await page.getByLabel('Filter processes').fill('sleep 1234');
     await eventually(() => grid.getAttribute('aria-rowcount')).toBe('1');
@@ -217,6 +227,40 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await shell.terminate();
   });
 
+  test('of the command console switches between environments, also to one behind a relay', async () => {
+    const user = new CommandUser();
+    const relay = await TestRelay.open();
+    const executor = startExecutorProgram(relay);
+    onTestFinished(() => executor.stop().finally(() => Promise.all([relay.close(), user.close()])));
+    await waitFor('the executor', () => executor.stderr().includes('connected to'));
+    const token = user.workspace.file('relay.token', relay.token('harness'));
+    const config = join(user.workspace.path, '.config/exec-server');
+    mkdirSync(config, { recursive: true });
+    await user.run(['env', 'add', 'near', server.url!]);
+    const behind = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', token];
+    expect(await user.run([...behind, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
+    const file = join(config, 'environments.toml');
+    writeFileSync(file, `default = "near"\n${readFileSync(file, 'utf8')}`);
+
+    const run = user.start(['console', '--no-open']);
+    onTestFinished(() => void run.child.kill('SIGKILL'));
+    const link = await firstLine(run);
+    hosts.push(new URL(link).host);
+    const own = await browser.open(link);
+    for (const name of ['near', 'behind']) {
+      await own.getByRole('combobox', { name: 'Environment' }).selectOption(name);
+      await isOnline(own);
+      await startField(own).fill(`echo ${name}-$((6*7)); exit 3`);
+      await own.keyboard.press('Enter');
+      await seesText(own, `${name}-42`);
+      await own.locator('.facts', { hasText: 'Exit 3' }).waitFor();
+    }
+    const commands = (await client.processes.list()).map(({ argv }) => argv.join(' ')).join('\n');
+    expect(commands).toContain('echo near-');
+    expect(commands).not.toContain('echo behind-');
+    await own.context().close();
+  });
+
   test('signing out ends every tab of the browser', async () => {
     const own = await openConsole(browser, server);
     const tab = await own.context().newPage();
@@ -265,6 +309,6 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
 
   test('no page has reported a defect or asked another host', () => {
     expect(browser.defects).toEqual([]);
-    expect([...browser.hosts]).toEqual([new URL(server.url!).host]);
+    expect([...browser.hosts].sort()).toEqual([new URL(server.url!).host, ...hosts].sort());
   });
 });

@@ -152,17 +152,24 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await clickText(page, 'script-text');
     expect(await page.getByText('This link leads to').count()).toBe(0);
     expect(opened).toEqual([]);
+    // Output from before a reload asks for nothing.
+    await page.reload();
+    await seesText(page, 'script-text');
+    expect(await page.getByText('wants to copy').count()).toBe(0);
     await page.context().close();
   });
 
-  test('is searched, and shows all of a large output', async () => {
+  test('is searched, also in the output before the page was loaded again', async () => {
     const ref = await terminal('sh', '-c', 'seq 1 400000; echo needle-at-the-end; read -r line');
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await seesText(page, 'needle-at-the-end');
+    await page.reload();
+    await seesText(page, 'needle-at-the-end');
     await typeKeys(page, '');
     await page.keyboard.press('Control+Shift+F');
-    await page.getByLabel('Text to find').fill('399998');
-    await page.getByText('1 of 1').waitFor();
+    // Lines on the screen and before it. Each of them is there once.
+    await page.getByLabel('Text to find').fill('3999');
+    await page.getByText('of 100').waitFor();
     await page.keyboard.press('Escape');
     await page.context().close();
   });

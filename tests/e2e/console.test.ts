@@ -10,7 +10,8 @@ import { METHODS, type Method } from '../../src/protocol/registry.ts';
 import type { ServerSettings } from '../../src/server/config/config.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
+import { Certificates, pem } from '../support/certificates.ts';
+import { ConsoleBrowser, closeCode, outputThrough } from '../support/console-browser.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'console-'));
@@ -159,6 +160,28 @@ describe('with --console', () => {
       metrics: null,
       audit: null,
     });
+  });
+
+  test('over TLS, serves browsers with the client certificate that the server demands, and a Secure cookie', async () => {
+    const certificates = new Certificates();
+    onTestFinished(() => certificates.remove());
+    const authority = certificates.authority('console');
+    const own = certificates.signedBy(authority, 'server');
+    const secure = await started({
+      listen: 'wss://127.0.0.1:0',
+      tlsCert: own.cert,
+      tlsKey: own.key,
+      tlsClientCa: authority.cert,
+    });
+    const ca = pem(authority).cert;
+    const link = secure.consoleLink()!;
+    expect(link).toMatch(/^https:/);
+    await expect(ConsoleBrowser.open(link, { ca })).rejects.toThrow();
+    const tls = { ca, ...pem(certificates.signedBy(authority, 'person')) };
+    const browser = await ConsoleBrowser.open(link, tls);
+    expect(browser.cookie).toMatch(/^__Secure-/);
+    expect((await browser.get('')).headers['content-security-policy']).toContain('wss://127.0.0.1:');
+    expect(await outputThrough(browser, ['echo', 'over TLS'])).toBe('over TLS\n');
   });
 
   test.each([

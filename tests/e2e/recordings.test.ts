@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { LocalEnvironment } from '../../src/environment/local-environment.ts';
 import { type CastEvent, CastReader } from '../../src/recording/asciicast.ts';
 import { signToken } from '../../src/server/auth/signed-token.ts';
 import { startServer, startServerProcess, TestClient, type TestServer } from '../../src/testing/index.ts';
@@ -361,3 +362,16 @@ test.runIf(mayMount)(
     expect(incomplete).toContain(` ${lost} bytes`);
   },
 );
+
+test('an environment lists and reads recordings', async () => {
+  const environment = new LocalEnvironment(undefined, { recordDir: join(folder, 'local') });
+  onTestFinished(() => environment.dispose());
+  await environment.run(['echo', 'hello'], { record: true });
+  const recording = await waitFor('the end of the recording', async () => {
+    const recordings = await environment.recordings.list();
+    return recordings.find(({ state }) => state === 'complete');
+  });
+  let text = '';
+  for await (const bytes of environment.recordings.read(recording!.recordingId)) text += Buffer.from(bytes);
+  expect(parse(text).events.filter(({ code }) => code === 'o')).toMatchObject([{ text: 'hello\r\n' }]);
+});

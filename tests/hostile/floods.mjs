@@ -13,6 +13,8 @@ const PING = 9;
 const PONG = 10;
 /** Written at a time. Small frames are repeated until they fill it. */
 const WRITE_BYTES = 64 * KIB;
+/** Begins with words of secrets over and over, and is none. */
+const LIKE_SECRETS = 'eyJ-'.repeat(500) + 'token'.repeat(400);
 const OPENING = [
   '{"id":0,"method":"initialize","params":{"clientName":"flood","detachedSessionTtlMs":0}}',
   '{"method":"initialized","params":{}}',
@@ -78,7 +80,9 @@ export const FLOODS = {
   'writes of large files': writeLargeFiles,
   'answers that are not read': leaveAnswersUnread,
   'cancelled requests': cancelRequests,
-  'programs that print': runPrintingPrograms,
+  'programs that print': (context) => runPrintingPrograms(context, 4, {}),
+  'recorded programs that print what looks like secrets': (context) =>
+    runPrintingPrograms(context, 10, { argv: ['/usr/bin/yes', LIKE_SECRETS], record: true }),
   'programs that end immediately': startPrograms,
   'connections that close': (context) => connectAndClose(context, () => {}),
   'connections that upgrade': (context) =>
@@ -219,12 +223,16 @@ async function cancelRequests({ url, fixture, goesOn }) {
   });
 }
 
-async function runPrintingPrograms({ url, goesOn }) {
+/** Runs programs with and without a terminal, of each kind as many. */
+async function runPrintingPrograms({ url, goesOn }, count, { argv = ['/usr/bin/yes'], ...options }) {
   const client = await HostileClient.open(url);
-  await together(4, (index) => client.call('process/start', program(`yes-${index}`, ['/usr/bin/yes'])));
-  await together(4, (index) =>
-    client.call('process/start', { ...program(`tty-${index}`, ['/usr/bin/yes']), tty: true }),
-  );
+  await together(count, async (index) => {
+    for (const tty of [false, true]) {
+      const params = { ...program(`${tty}-${index}`, argv), ...options, tty };
+      const { kind, text } = await client.call('process/start', params);
+      if (kind !== 'result') throw new Error(`the program was not started: ${text}`);
+    }
+  });
   while (goesOn()) await new Promise((resolve) => setTimeout(resolve, 20));
   await client.close();
 }

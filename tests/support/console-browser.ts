@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { request as secureRequest } from 'node:https';
 import { WebSocket } from 'ws';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
@@ -15,20 +16,29 @@ export interface ConsoleAnswer {
 
 type Headers = Readonly<Record<string, string>>;
 
+/** The authority that the browser trusts, and its certificate. */
+interface TlsOptions {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
 /** What a page of the console sends, without a browser: its Origin, the cookie and the key. */
 export class ConsoleBrowser {
   readonly origin: string;
   cookie: string | null = null;
   key: string | null = null;
+  readonly #tls: TlsOptions;
 
-  constructor(origin: string) {
+  constructor(origin: string, tls: TlsOptions = {}) {
     this.origin = origin;
+    this.#tls = tls;
   }
 
   /** Opens a link of the console: signs in with the code of its fragment. */
-  static async open(link: string): Promise<ConsoleBrowser> {
+  static async open(link: string, tls: TlsOptions = {}): Promise<ConsoleBrowser> {
     const { origin, hash } = new URL(link);
-    const browser = new ConsoleBrowser(origin);
+    const browser = new ConsoleBrowser(origin, tls);
     const answer = await browser.signIn(hash.slice('#code='.length));
     if (answer.status !== 200) throw new Error(`the console refused the code: ${answer.text}`);
     return browser;
@@ -60,9 +70,9 @@ export class ConsoleBrowser {
     };
     for (const [name, value] of Object.entries(all)) if (value === '') delete all[name];
     return new Promise((resolve, reject) => {
-      const { hostname, port } = new URL(this.origin);
-      const sent = request(
-        { hostname, port, method, path: `/console/${path}`, headers: all, agent: false },
+      const { protocol, hostname, port } = new URL(this.origin);
+      const sent = (protocol === 'https:' ? secureRequest : request)(
+        { hostname, port, method, path: `/console/${path}`, headers: all, agent: false, ...this.#tls },
         (response) => {
           let text = '';
           response.setEncoding('utf8');
@@ -100,7 +110,7 @@ export class ConsoleBrowser {
     const socket = new WebSocket(
       `${this.origin.replace(/^http/, 'ws')}/console/connect`,
       ['exec-server', `ticket.${ticket}`],
-      { origin, headers: { ...(this.cookie !== null && { cookie: this.cookie }), ...others } },
+      { origin, headers: { ...(this.cookie !== null && { cookie: this.cookie }), ...others }, ...this.#tls },
     );
     await once(socket, 'open');
     return socket;

@@ -12,8 +12,8 @@ import type { ProcessList } from './process-list.ts';
 
 /** Shows what a process prints. Each call may wait; the program of a driver waits with it. */
 export interface ProcessDisplay {
-  /** The true screen. `gap` says what the display lacks before it; null at the beginning. */
-  screen(screen: ProcessScreen, gap: string | null): Promise<void>;
+  /** The true screen. `before` is the output that led to it, as far as the server has it, or says what the display lacks before it. */
+  screen(screen: ProcessScreen, before: readonly Uint8Array[] | string): Promise<void>;
   output(bytes: Uint8Array, stream: 'stdout' | 'stderr' | 'pty'): Promise<void> | void;
   /** Output before this point is missing, and no screen follows. */
   gap(text: string): Promise<void> | void;
@@ -33,9 +33,12 @@ export interface SessionState {
 }
 
 /** A small window keeps the way from a key to its echo short while the program prints a lot. */
-const WINDOW_BYTES = 256 * 1024;
+const WINDOW_BYTES = 96 * 1024;
 /** An ended program whose whole output is at most this long is shown with its history instead of its last screen. */
 const REPLAY_MAX_BYTES = 2_000_000;
+
+/** How much earlier output of a terminal is loaded for its history. More than its lines are long. */
+const HISTORY_BYTES = 512 * 1024;
 
 /** One process that this page shows: attached, and attached again after every loss of the connection. */
 export class ProcessSession {
@@ -199,7 +202,7 @@ export class ProcessSession {
     for await (const event of process.events({ signal })) {
       if (signal.aborted) return;
       if (event.type === 'screen') {
-        await display.screen(event.screen, gapText);
+        await display.screen(event.screen, gapText ?? (await history(process, event.seq, signal)));
         gapText = null;
       } else if (event.type === 'output') {
         await this.#redrawing;
@@ -229,6 +232,28 @@ export class ProcessSession {
   #set(change: Partial<SessionState>): void {
     this.state.set({ ...this.state.value, ...change });
   }
+}
+
+/** The retained output up to an event, at most the last of it. */
+async function history(
+  process: ExecProcess,
+  lastSeq: number,
+  signal: AbortSignal,
+): Promise<readonly Uint8Array[]> {
+  const found: Uint8Array[] = [];
+  let bytes = 0;
+  for (let afterSeq = 0; afterSeq < lastSeq; ) {
+    const { chunks, nextSeq } = await process.read({ afterSeq, signal });
+    if (chunks.length === 0) break;
+    for (const chunk of chunks) {
+      if (chunk.seq > lastSeq) break;
+      found.push(chunk.bytes);
+      bytes += chunk.bytes.length;
+    }
+    while (bytes > HISTORY_BYTES) bytes -= found.shift()!.length;
+    afterSeq = nextSeq - 1;
+  }
+  return found;
 }
 
 function roleOf(process: ExecProcess): 'driver' | 'viewer' {

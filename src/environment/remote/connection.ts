@@ -4,7 +4,7 @@ import type { ClientCore } from '../../client/client-core.ts';
 /** The part of a client that an environment uses. The states `failed` and `closed` are final. */
 export type ClientLike = Pick<
   ClientCore,
-  'state' | 'failure' | 'environmentInfo' | 'onStateChange' | 'processes' | 'call' | 'close'
+  'state' | 'failure' | 'environmentInfo' | 'onStateChange' | 'processes' | 'recordings' | 'call' | 'close'
 >;
 
 /** A client and its services. */

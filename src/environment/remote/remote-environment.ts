@@ -32,6 +32,7 @@ import { LazyConnection } from './lazy-connection.ts';
 import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
 import { LazyProcesses } from './lazy-processes.ts';
+import { LazyRecordings } from './lazy-recordings.ts';
 import { requireSkills } from './required-skills.ts';
 
 export interface RemoteEnvironmentOptions {
@@ -47,6 +48,7 @@ export class RemoteEnvironment implements Environment {
   readonly id: string;
   readonly backend: ExecBackend;
   readonly processes: SharedProcesses;
+  readonly recordings: LazyRecordings;
   readonly files: NodeFiles;
   readonly fileSystem: ExecutorFileSystem;
   readonly passiveFileSystem: ExecutorFileSystem;
@@ -70,6 +72,7 @@ export class RemoteEnvironment implements Environment {
     this.#connection = new LazyConnection(`environment '${id}'`, this.#connector);
     this.backend = new LazyBackend(this.#connection);
     this.processes = new LazyProcesses(this.#connection);
+    this.recordings = new LazyRecordings(this.#connection);
     this.fileSystem = lazyFileSystem(this.#connection);
     this.files = new NodeFiles(filesOver(this.fileSystem, this.backend));
     this.passiveFileSystem = lazyFileSystem(this.#connection, { passive: true });

@@ -23,6 +23,7 @@ export class FakeClient implements ClientLike {
   alive: () => Promise<void> = async () => {};
   closed = false;
   readonly processes = {} as ClientLike['processes'];
+  readonly recordings = {} as ClientLike['recordings'];
   readonly #listeners = new Set<Parameters<ClientLike['onStateChange']>[0]>();
 
   become(state: ClientLike['state'], failure: ClientError | null = null): void {

@@ -20,6 +20,7 @@ test.each([
   ['use ghp_abcdefghijklmnop1234 here', 'use *** here'],
   ['sk-proj-abcdefghijkl and AKIAABCDEFGHIJKLMNOP', '*** and ***'],
   ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc', '***'],
+  ['id-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc. next', 'id-***. next'],
   ['a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b', 'a *** b'],
   ['a -----BEGIN PGP PRIVATE KEY BLOCK-----\nlQO\n-----END PGP PRIVATE KEY BLOCK----- b', 'a *** b'],
   ['{"password":"hun\\"ter2secret","user":"me"}', '{"password":***,"user":"me"}'],
@@ -52,6 +53,7 @@ test('truncates long text with its length, after hiding a secret at the cut', ()
 test('handles a hostile text quickly', () => {
   const hostile = [
     'token'.repeat(50_000),
+    'eyJ-'.repeat(50_000),
     `${'a'.repeat(100_000)}=`,
     '"'.repeat(100_000),
     '://'.repeat(50_000),

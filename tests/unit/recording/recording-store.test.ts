@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  lutimesSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -66,14 +74,17 @@ test('removes the oldest recordings of the owner that has most when they take to
   expect(ids().sort()).toEqual([small, large[1], large[2], live, 'notes.txt'].sort());
 });
 
-test('removes recordings that are too old', async () => {
+test('removes recordings that are too old, and nothing that is no regular file', async () => {
   const { store, directory, ids } = openStore(2 ** 20, HOUR);
   const [old, young] = [add(directory, 1, 'me', 1_000), add(directory, 2, 'me', 1_000)];
   const past = new Date(Date.now() - 2 * HOUR);
   utimesSync(join(directory, `${old}.cast`), past, past);
+  const link = '20260103T000000000Z-link';
+  symlinkSync('/dev/null', join(directory, `${link}.cast`));
+  lutimesSync(join(directory, `${link}.cast`), past, past);
   const live = await record(store, 'me', 10);
   await waitFor('the retention', () => !ids().includes(old));
-  expect(ids().sort()).toEqual([young, live].sort());
+  expect(ids().sort()).toEqual([young, link, live].sort());
 });
 
 test('stops recordings that run when they alone take too much space', async () => {

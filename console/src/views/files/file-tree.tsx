@@ -1,9 +1,9 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
-import { describeError } from '../../base/format.ts';
 import { go, hrefOf, route } from '../../base/route.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { useFolder } from './folder-entries.ts';
 import { baseName, parentOf } from './paths.ts';
 
 const MAX_ENTRIES = 1000;
@@ -62,30 +62,19 @@ function Node({
 }): JSX.Element {
   const contains = selected === path || selected.startsWith(path === '/' ? '/' : `${path}/`);
   const [isOpen, setOpen] = useState(kind === 'directory' && (depth === 0 || contains));
-  const [entries, setEntries] = useState<readonly FileEntry[] | null>(null);
-  const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     if (kind === 'directory' && contains) setOpen(true);
   }, [selected]);
+  const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (!isOpen || kind !== 'directory') return;
-    let current = true;
-    const load = () =>
-      client.files.list(path).then(
-        (found) => current && setEntries(foldersFirst(found)),
-        (failure) => current && setError(describeError(failure)),
-      );
-    void load();
-    addEventListener('filesChanged', load);
-    return () => {
-      current = false;
-      removeEventListener('filesChanged', load);
-    };
-  }, [client, path, isOpen]);
+    if (selected === path) row.current?.scrollIntoView({ block: 'nearest' });
+  }, [selected]);
   const isFolder = kind === 'directory';
+  const { entries, error } = useFolder(client, path, isOpen && isFolder);
   return (
     <>
       <div
+        ref={row}
         class={selected === path ? 'tree-row selected' : 'tree-row'}
         role="treeitem"
         aria-level={depth + 1}
@@ -104,7 +93,7 @@ function Node({
             type="button"
             class={isOpen ? 'twist open' : 'twist'}
             tabIndex={-1}
-            aria-label={isOpen ? 'Close' : 'Open'}
+            aria-hidden="true"
             onClick={(event) => {
               event.stopPropagation();
               setOpen(!isOpen);
@@ -137,9 +126,4 @@ function Node({
       )}
     </>
   );
-}
-
-export function foldersFirst(entries: readonly FileEntry[]): readonly FileEntry[] {
-  const rank = ({ kind }: FileEntry) => (kind === 'directory' ? 0 : 1);
-  return entries.toSorted((one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name));
 }

@@ -95,7 +95,7 @@ export function FileView({
           <Icon name="back" size={16} />
         </a>
         <h2 class="ellipsis">{baseName(path)}</h2>
-        <span class="dim desktop" title={formatTime(info.modifiedAt)}>
+        <span class="dim file-facts" title={formatTime(info.modifiedAt)}>
           {formatBytes(size)} · {formatTime(info.modifiedAt)}
         </span>
         <span class="spring" />
@@ -141,11 +141,12 @@ export function FileView({
             <button
               type="button"
               class="button small"
+              aria-label="Download"
               disabled={progress !== null}
               onClick={() => void get()}
             >
               <Icon name="download" size={14} />
-              Download
+              <span class="button-label">Download</span>
             </button>
           </>
         )}

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
+import { useRef, useState } from 'preact/hooks';
+import type { ExecServerClient } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
@@ -8,7 +8,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
-import { foldersFirst } from './file-tree.tsx';
+import { useFolder } from './folder-entries.ts';
 import { joinPath, nameProblem, parentOf } from './paths.ts';
 import { reportChange, upload } from './transfers.ts';
 
@@ -24,30 +24,15 @@ export function FolderView({
   client: ExecServerClient;
   path: string;
 }): JSX.Element {
-  const [entries, setEntries] = useState<readonly FileEntry[] | null>(null);
-  const [error, setError] = useState<string | null>(null);
+  const { entries, error } = useFolder(client, path);
+  const [problem, setProblem] = useState<string | null>(null);
   const [progress, setProgress] = useState<{ name: string; bytes: number; size: number } | null>(null);
   const [isDropping, setDropping] = useState(false);
   const [isNaming, setNaming] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
-  useEffect(() => {
-    let current = true;
-    const load = () =>
-      client.files.list(path).then(
-        (found) => current && setEntries(foldersFirst(found)),
-        (failure) => current && setError(describeError(failure)),
-      );
-    void load();
-    addEventListener('filesChanged', load);
-    return () => {
-      current = false;
-      removeEventListener('filesChanged', load);
-    };
-  }, [client, path]);
-
   const send = async (files: readonly File[]) => {
-    setError(null);
+    setProblem(null);
     const existing = files.filter(({ name }) => entries?.some((entry) => entry.name === name));
     if (existing.length > 0 && !confirm(`Replace ${existing.map(({ name }) => name).join(', ')}?`)) return;
     for (const file of files) {
@@ -56,7 +41,7 @@ export function FolderView({
         await upload(client, path, file, (bytes) => setProgress({ name: file.name, bytes, size: file.size }));
         toast(`${file.name} uploaded`);
       } catch (failure) {
-        setError(`${file.name} was not uploaded. ${describeError(failure)}`);
+        setProblem(`${file.name} was not uploaded. ${describeError(failure)}`);
       }
     }
     setProgress(null);
@@ -140,7 +125,8 @@ export function FolderView({
           <progress max={progress.size} value={progress.bytes} />
         </div>
       )}
-      {error !== null && <ErrorNotice text={error} onClose={() => setError(null)} />}
+      {error !== null && <ErrorNotice text={error} />}
+      {problem !== null && <ErrorNotice text={problem} onClose={() => setProblem(null)} />}
       {entries !== null && entries.length === 0 ? (
         <Empty icon="folder" title="This folder is empty">
           {mayWrite && <p>Drop files here, or choose Upload.</p>}

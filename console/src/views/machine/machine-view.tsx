@@ -1,20 +1,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type { MachineCheck, MachineLimit, MachineReport } from '../../../../src/console/machine-report.ts';
 import { describeError } from '../../base/format.ts';
 import { useStore } from '../../base/store.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { fetchMachine } from '../../session/api.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import {
-  auditRow,
-  type Check,
-  type Limit,
-  type MachineReport,
-  metricRows,
-  type ReportRow,
-  systemRows,
-} from './machine-report.ts';
+import { auditRow, metricRows, type ReportRow, systemRows } from './report-rows.ts';
 
 /** The machine of the environment: what works on it, its limits, its metrics, and what was done lately. */
 export function MachineView({ workspace }: { workspace: Workspace }): JSX.Element {
@@ -91,7 +84,7 @@ function Facts({ title, rows }: { title: string; rows: readonly ReportRow[] }): 
 }
 
 /** What `exec-server doctor` finds. What works is shown on demand. */
-function Checks({ checks }: { checks: readonly Check[] }): JSX.Element {
+function Checks({ checks }: { checks: readonly MachineCheck[] }): JSX.Element {
   const [all, setAll] = useState(false);
   const problems = checks.filter(({ state }) => state !== 'ok');
   const shown = all ? checks : problems;
@@ -118,7 +111,7 @@ function Checks({ checks }: { checks: readonly Check[] }): JSX.Element {
   );
 }
 
-function CheckRow({ check: { name, state, detail, fix } }: { check: Check }): JSX.Element {
+function CheckRow({ check: { name, state, detail, fix } }: { check: MachineCheck }): JSX.Element {
   return (
     <li class={`check-row ${state}`}>
       <Icon name={state === 'ok' ? 'check' : 'warning'} size={16} />
@@ -132,7 +125,7 @@ function CheckRow({ check: { name, state, detail, fix } }: { check: Check }): JS
 }
 
 /** The limits of the server. Those that differ from the default come first, the others on demand. */
-function Limits({ limits }: { limits: readonly Limit[] }): JSX.Element {
+function Limits({ limits }: { limits: readonly MachineLimit[] }): JSX.Element {
   const [all, setAll] = useState(false);
   const changed = limits.filter(({ isDefault }) => !isDefault);
   const shown = all ? limits : changed;

@@ -170,6 +170,7 @@ function Row({
           >
             <Icon name="eye" size={14} />
             {process.attached.length}
+            <span class="offscreen"> attached</span>
           </span>
         )}
       </span>

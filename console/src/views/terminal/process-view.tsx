@@ -33,7 +33,9 @@ export function ProcessView({
       {state.info !== null && <Facts workspace={workspace} session={session} />}
       {state.phase === 'lost' ? (
         <Empty icon="terminal" title="This process is no longer here">
-          <p>{state.error}</p>
+          <p>
+            No process has the reference or name <code>{session.ref}</code>.
+          </p>
           <p>The server removes ended processes after some time.</p>
           <button
             type="button"
@@ -195,6 +197,7 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
               >
                 <Icon name="eye" size={16} />
                 {watchers}
+                <span class="offscreen"> attached</span>
               </span>
             )}
             <span

@@ -39,6 +39,8 @@ export class TerminalDisplay implements ProcessDisplay {
   #opened = false;
   #resizeTimer: ReturnType<typeof setTimeout> | undefined;
   #sentSize = '';
+  /** Whether the terminal gets old output. Then it must not answer to it, set the title or ask for the clipboard. */
+  #isReplaying = false;
 
   constructor(session: ProcessSession) {
     this.#session = session;
@@ -74,9 +76,15 @@ export class TerminalDisplay implements ProcessDisplay {
       leave: () => this.hovered.set(null),
     };
     this.terminal.loadAddon(new WebLinksAddon((_event, target) => openLink(target), hover));
-    this.terminal.onTitleChange((title) => this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH)));
-    this.terminal.onData((data) => session.write(this.#withCtrl(data)));
-    this.terminal.onBinary((data) => session.write(Uint8Array.from(data, (char) => char.charCodeAt(0))));
+    this.terminal.onTitleChange((title) => {
+      if (!this.#isReplaying) this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH));
+    });
+    this.terminal.onData((data) => {
+      if (!this.#isReplaying) session.write(this.#withCtrl(data));
+    });
+    this.terminal.onBinary((data) => {
+      if (!this.#isReplaying) session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
+    });
     this.terminal.parser.registerOscHandler(52, (data) => this.#requestCopy(data));
     this.terminal.attachCustomKeyEventHandler((event) => this.keyHandler(event));
     this.#stops.push(
@@ -137,14 +145,14 @@ export class TerminalDisplay implements ProcessDisplay {
       this.terminal.resize(size.cols, size.rows);
   }
 
-  async screen(screen: ProcessScreen, gap: string | null): Promise<void> {
+  async screen(screen: ProcessScreen, before: readonly Uint8Array[] | string): Promise<void> {
     this.#queue.discard();
-    // What is on the screen moves into the history. The rest of the state must not reach the new screen.
-    if (gap !== null)
-      await this.#queue.write(
-        `${RESET_MODES}${gapLine(gap)}${'\r\n'.repeat(this.terminal.rows)}\x1b[H\x1b[2J`,
-      );
+    if (typeof before === 'string') {
+      // What is on the screen moves into the history. The rest of the state must not reach the new screen.
+      await this.#queue.write(`${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`);
+    }
     this.terminal.resize(screen.cols, screen.rows);
+    if (typeof before !== 'string') await this.#replay(before, screen);
     await this.#queue.write(screen.redraw);
     this.fit();
   }
@@ -174,6 +182,25 @@ export class TerminalDisplay implements ProcessDisplay {
     this.terminal.dispose();
   }
 
+  /** Fills the history with old output, without the last of it, which the screen shows. */
+  async #replay(output: readonly Uint8Array[], screen: ProcessScreen): Promise<void> {
+    if (output.length === 0) return;
+    const parsed = (text: string) => new Promise<void>((resolve) => this.terminal.write(text, resolve));
+    this.#isReplaying = true;
+    for (const bytes of output) this.terminal.write(bytes);
+    await parsed(RESET_MODES);
+    const above = screen.alternate ? 0 : linesAbove(screen.text, this.#visibleLines());
+    await parsed(`\x1b[${screen.rows}H${'\n'.repeat(above)}${CLEAR}`);
+    this.#isReplaying = false;
+  }
+
+  #visibleLines(): string[] {
+    const { rows } = this.terminal;
+    const { active } = this.terminal.buffer;
+    const line = (row: number) => active.getLine(active.baseY + row)?.translateToString(true) ?? '';
+    return Array.from({ length: rows }, (_, row) => line(row));
+  }
+
   #sendSize(rows: number, cols: number): void {
     const size = `${rows}x${cols}`;
     if (size === this.#sentSize) return;
@@ -195,6 +222,7 @@ export class TerminalDisplay implements ProcessDisplay {
   /** OSC 52. A question for the content of the clipboard gets no answer. */
   #requestCopy(data: string): boolean {
     const [, content = ''] = data.split(';', 2);
+    if (this.#isReplaying) return true;
     if (content === '?' || content === '' || content.length > MAX_CLIPBOARD_LENGTH) return true;
     try {
       const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));
@@ -209,6 +237,20 @@ export class TerminalDisplay implements ProcessDisplay {
 /** Leaves the alternate screen, and turns off attributes, mouse reports, bracketed paste and application keys. */
 const RESET_MODES =
   '\x1b[?1049l\x1b[!p\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?7h\x1b[0m';
+
+/**
+ * How many of the lines are above the screen: a terminal that became larger has empty lines at its end instead. All of them where the
+ * screen cannot be found.
+ */
+function linesAbove(screen: string, lines: readonly string[]): number {
+  const shown = screen.split('\n').map((line) => line.trimEnd());
+  const isScreen = (above: number) =>
+    lines.slice(above).every((line, row) => line.trimEnd() === (shown[row] ?? ''));
+  const found = lines.findIndex((_, above) => isScreen(above));
+  return found < 0 ? lines.length : found;
+}
+
+const CLEAR = '\x1b[H\x1b[2J';
 
 function gapLine(text: string): string {
   return `\r\n\x1b[0;2m┄┄ ${text} ┄┄\x1b[0m\r\n`;

@@ -1,37 +1,5 @@
+import type { MachineReport } from '../../../../src/console/machine-report.ts';
 import { formatBytes, formatDuration, formatTime } from '../../base/format.ts';
-
-/** One check of `doctor`. */
-export interface Check {
-  readonly name: string;
-  readonly state: 'ok' | 'failed' | 'missing' | 'untested';
-  readonly detail: string;
-  readonly fix: string | null;
-}
-
-export interface Limit {
-  readonly name: string;
-  readonly value: string;
-  readonly isDefault: boolean;
-  readonly description: string;
-}
-
-/** The answer of `GET /console/machine`. */
-export interface MachineReport {
-  readonly version: string;
-  readonly node: string;
-  readonly system: string;
-  readonly hostname: string;
-  readonly cpus: number;
-  readonly loadAverage: readonly number[];
-  readonly memory: { readonly totalBytes: number; readonly freeBytes: number };
-  readonly uptimeSeconds: number;
-  readonly checks: readonly Check[];
-  readonly limits: readonly Limit[];
-  /** Null without the scope `metrics`. */
-  readonly metrics: Readonly<Record<string, unknown>> | null;
-  /** The oldest first. Null without the scopes `metrics` and `observe`, and without an audit log. */
-  readonly audit: readonly Readonly<Record<string, unknown>>[] | null;
-}
 
 export interface ReportRow {
   readonly name: string;
@@ -82,14 +50,15 @@ export interface AuditRow {
 /** Members of a record that a reader does not need: its place in the chain. */
 const CHAIN = new Set(['v', 'seq', 'hash', 'prev', 'previous', 'time', 'ts', 'event', 'subject']);
 
-export function auditRow(record: Readonly<Record<string, unknown>>): AuditRow {
-  const when = record.time ?? record.ts;
+export function auditRow(record: object): AuditRow {
+  const { time, ts, event, subject } = record as Readonly<Record<string, unknown>>;
+  const when = time ?? ts;
   const date = typeof when === 'number' || typeof when === 'string' ? new Date(when) : null;
   const details = Object.entries(record).filter(([name]) => !CHAIN.has(name));
   return {
     time: date === null || Number.isNaN(date.getTime()) ? '' : formatTime(date),
-    subject: typeof record.subject === 'string' ? record.subject : '',
-    event: String(record.event ?? ''),
+    subject: typeof subject === 'string' ? subject : '',
+    event: String(event ?? ''),
     detail: details
       .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
       .join('  '),

@@ -1,0 +1,35 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
+import { describeError } from '../../base/format.ts';
+
+interface FolderEntries {
+  /** Folders first. Null until they are loaded. */
+  readonly entries: readonly FileEntry[] | null;
+  readonly error: string | null;
+}
+
+/** The entries of a folder, loaded again when files have changed. A folder that is not `shown` is not loaded. */
+export function useFolder(client: ExecServerClient, path: string, shown = true): FolderEntries {
+  const [state, setState] = useState<FolderEntries>({ entries: null, error: null });
+  useEffect(() => {
+    if (!shown) return;
+    let current = true;
+    const load = () =>
+      client.files.list(path).then(
+        (found) => current && setState({ entries: foldersFirst(found), error: null }),
+        (failure) => current && setState({ entries: null, error: describeError(failure) }),
+      );
+    void load();
+    addEventListener('filesChanged', load);
+    return () => {
+      current = false;
+      removeEventListener('filesChanged', load);
+    };
+  }, [client, path, shown]);
+  return state;
+}
+
+function foldersFirst(entries: readonly FileEntry[]): readonly FileEntry[] {
+  const rank = ({ kind }: FileEntry) => (kind === 'directory' ? 0 : 1);
+  return entries.toSorted((one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name));
+}
