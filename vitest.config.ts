@@ -84,6 +84,7 @@ delete process.env.NODE_EXTRA_CA_CERTS;
 
 /** Projects start in the order of their names: the long files first, so that none of them is left alone at the end. */
 export default defineConfig({
+  cacheDir: process.env.VITEST_CACHE_DIR ?? 'node_modules/.vite',
   test: {
     pool: 'forks',
     maxWorkers: 5,
