@@ -6,12 +6,57 @@ import { defineConfig, type Plugin, type TestProjectInlineConfiguration } from '
 const SRC = join(import.meta.dirname, 'src/');
 const DIST = join(import.meta.dirname, 'dist/');
 
+/** Unit tests that replace modules. They alone import the sources, because only Vitest's own modules can be replaced. */
+export const MOCKED = [
+  'tests/unit/environment/capability-roots/step-skills.test.ts',
+  'tests/unit/fast-paths.test.ts',
+  'tests/unit/files/hanging-checks.test.ts',
+  'tests/unit/files/local/atomic-replace.test.ts',
+  'tests/unit/files/local/directory-listing.test.ts',
+];
+
 /**
- * Folders whose unit tests run one after the other in one process. Their tests neither count children or descriptors of the process
- * nor mock modules. All other unit test files run in a separate process each, which costs half a second per file.
+ * Tests that run in a separate process each, which costs 0.4 s of CPU per file. They count or measure something of their own process,
+ * change its environment, or take long. All other files run one after the other in processes that they share.
  */
-export const SHARED =
-  'tests/unit/{agent,audit,client,console,environment,listener,mcp,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
+export const ALONE = [
+  'e2e/answer-limits',
+  'e2e/bench-smoke',
+  'e2e/capability-flags',
+  'e2e/client-connect',
+  'e2e/docs',
+  'e2e/event-loop',
+  'e2e/file-endings',
+  'e2e/file-order',
+  'e2e/file-transfer',
+  'e2e/floods',
+  'e2e/flow',
+  'e2e/recordings',
+  'e2e/relay-event-loop',
+  'e2e/relay-faults',
+  'e2e/required-skills',
+  'e2e/sandbox-unavailable',
+  'e2e/screen-cost',
+  'e2e/slow-readers',
+  'e2e/tcp-streams',
+  'e2e/tools-failures',
+  'e2e/tools-processes',
+  'e2e/tracing',
+  'fuzz/**/*',
+  'interop/agents-api',
+  'soak/**/*',
+  'unit/cli/doctor-command',
+  'unit/native/**/*',
+  'unit/process/output-log',
+  'unit/process/process-manager',
+  'unit/process/shell-state/**/*',
+  'unit/process/spawn/**/*',
+  'unit/process/stdin-queue',
+  'unit/process/tree/**/*',
+  'unit/sandbox/files/helper-pool',
+  'unit/sandbox/linux/**/*',
+  'unit/sandbox/self-test/**/*',
+].map((name) => `tests/${name}.test.ts`);
 
 /**
  * Unit tests that create tens of thousands of files. They do so in memory: ext4 skips recently deleted inodes one by one, and takes up to
@@ -39,6 +84,7 @@ delete process.env.NODE_EXTRA_CA_CERTS;
 
 /** Projects start in the order of their names: the long files first, so that none of them is left alone at the end. */
 export default defineConfig({
+  cacheDir: process.env.VITEST_CACHE_DIR ?? 'node_modules/.vite',
   test: {
     pool: 'forks',
     maxWorkers: 5,
@@ -47,10 +93,19 @@ export default defineConfig({
     hookTimeout: 60_000,
     projects: [
       builtProject('conformance', ['tests/conformance/**/*.test.ts']),
-      builtProject('e2e', ['tests/{e2e,interop,fuzz,soak}/**/*.test.ts']),
-      project('unit', ['tests/unit/**/*.test.ts'], { exclude: [SHARED, ...MANY_FILES] }),
-      project('unit-files', MANY_FILES, { env: { TMPDIR: memoryFolder() } }),
-      project('unit-shared', [SHARED], { isolate: false }),
+      builtProject('e2e-alone', ALONE, { exclude: ['tests/unit/**'] }),
+      builtProject('e2e-shared', ['tests/{e2e,interop}/**/*.test.ts'], { exclude: ALONE, isolate: false }),
+      builtProject('unit-alone', ALONE, { exclude: ['tests/{e2e,interop,fuzz,soak}/**', ...MOCKED] }),
+      builtProject('unit-files', MANY_FILES, {
+        exclude: MOCKED,
+        isolate: false,
+        env: { TMPDIR: memoryFolder() },
+      }),
+      project('unit-mocked', MOCKED, { env: { TMPDIR: memoryFolder() } }),
+      builtProject('unit-shared', ['tests/unit/**/*.test.ts'], {
+        exclude: [...ALONE, ...MANY_FILES, ...MOCKED],
+        isolate: false,
+      }),
     ],
   },
 });
@@ -64,10 +119,14 @@ function project(
 }
 
 /** A project whose tests run the package as it is built. */
-function builtProject(name: string, include: string[]): TestProjectInlineConfiguration {
+function builtProject(
+  name: string,
+  include: string[],
+  more: TestProjectInlineConfiguration['test'] = {},
+): TestProjectInlineConfiguration {
   const globalSetup = ['tests/support/fresh-build.ts'];
   const server = { deps: { external: [new RegExp(`^(file://)?${DIST}`)] } };
-  return { ...project(name, include, { globalSetup, server }), plugins: [BUILT] };
+  return { ...project(name, include, { ...more, globalSetup, server }), plugins: [BUILT] };
 }
 
 /** The folder of the file system in memory, if it has space, or else that of temporary files. */

@@ -18,4 +18,4 @@ process.once('message', async (/** @type {any} */ order) => {
 });
 // When the harness is gone or stops the client, the client stops the servers that it started.
 process.once('disconnect', () => process.exit(1));
-process.once('SIGTERM', () => process.exit(1));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { compare } from './harness/compare.mjs';
 import { describeMachine } from './harness/machine.mjs';
-import { measure } from './harness/measure.mjs';
+import { endMeasurement, measure } from './harness/measure.mjs';
 import { readOptions, USAGE } from './harness/options.mjs';
 import { formatTable, saveReport } from './harness/report.mjs';
 import { commandSpec, launcherSpec, ownSpec, ROOT, referenceSpec, replaySpec } from './harness/servers.mjs';
@@ -128,8 +128,10 @@ function progress(text) {
   process.stderr.write(`${text}\n`);
 }
 
-// Exits on a signal, because servers and clients are stopped when this process exits.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(130));
+// On a signal the client ends first, so that it can stop its own programs. Servers stop, and files are removed, when this process exits.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.once(signal, () => endMeasurement().finally(() => process.exit(130)));
+}
 try {
   const options = readOptions(process.argv.slice(2));
   if (options.help) process.stdout.write(USAGE);

@@ -6,6 +6,14 @@ const CLIENT = fileURLToPath(new URL('../client.mjs', import.meta.url));
 const DEFAULT_TIMEOUT_SECONDS = 60;
 const KILL_AFTER_MS = 2_000;
 
+/** Ends the client that runs, if one does. */
+let end = async () => {};
+
+/** Ends the measurement that runs. The client then stops the programs that it started. Resolves when it has exited. */
+export function endMeasurement() {
+  return end();
+}
+
 /** @typedef {{ metrics?: Record<string, number>, failure?: string }} Outcome One of the two. */
 
 /**
@@ -51,10 +59,14 @@ async function runClient(order, timeoutMs) {
   process.once('exit', stop);
   let timedOut = false;
   let killer;
-  const timer = setTimeout(() => {
-    timedOut = true;
+  end = async () => {
     client.kill('SIGTERM');
     killer = setTimeout(stop, KILL_AFTER_MS);
+    await ended;
+  };
+  const timer = setTimeout(() => {
+    timedOut = true;
+    void end();
   }, timeoutMs);
   let outcome = null;
   client.once('message', (message) => {
@@ -65,6 +77,7 @@ async function runClient(order, timeoutMs) {
   clearTimeout(timer);
   clearTimeout(killer);
   process.off('exit', stop);
+  end = async () => {};
   if (timedOut) return { failure: `not done after ${timeoutMs / 1000} s` };
   return outcome ?? { failure: `the client ended with code ${code}` };
 }

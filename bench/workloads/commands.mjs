@@ -83,12 +83,16 @@ async function withUser(context, measure) {
   mkdirSync(runtime, { mode: 0o700 });
   const env = { PATH: process.env.PATH, HOME: home, XDG_RUNTIME_DIR: runtime };
   const ours = (...words) => [command, [...args, ...words], env];
+  const file = join(runtime, 'exec-server', 'server.json');
+  const stop = () => void stopServer(file);
+  process.once('exit', stop);
   try {
     // Starts the private server, which the following commands find.
     await timeOf(ours('run', '--', 'true'));
     return await withSsh(context.work, (ssh) => measure({ ours, ssh, folder: home }, context));
   } finally {
-    await endServer(join(runtime, 'exec-server', 'server.json'));
+    process.off('exit', stop);
+    await endServer(file);
     rmSync(home, { recursive: true, maxRetries: 5 });
   }
 }
@@ -181,14 +185,26 @@ function rateOf(path, bytes, ms) {
   return bytes / MB / (ms / 1000);
 }
 
-/** Ends the private server, if it runs, and waits until it has ended. A zombie that no process has waited for has ended too. */
-async function endServer(file) {
+/** Stops the private server, if it runs. Returns its process id. */
+function stopServer(file) {
   try {
     const { pid } = JSON.parse(readFileSync(file, 'utf8'));
     process.kill(pid, 'SIGTERM');
-    while (!/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) await sleep(20);
+    return pid;
   } catch {
     // It has ended, or has never run.
+    return undefined;
+  }
+}
+
+/** Stops the private server and waits until it has ended. A zombie that no process has waited for has ended too. */
+async function endServer(file) {
+  const pid = stopServer(file);
+  if (pid === undefined) return;
+  try {
+    while (!/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))) await sleep(20);
+  } catch {
+    // It has ended.
   }
 }
 

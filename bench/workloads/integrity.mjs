@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Connection } from '../wire/connection.mjs';
 import { valueAtLeast } from './goals.mjs';
@@ -14,8 +13,8 @@ export const integrity = [
     rows: [
       { key: 'intact', label: 'every byte arrives', unit: 'yes/no', better: null, goal: valueAtLeast(1) },
     ],
-    async run({ url, quick }) {
-      const folder = mkdtempSync(join(tmpdir(), 'exec-server-bench-'));
+    async run({ url, quick, work }) {
+      const folder = mkdtempSync(join(work, 'integrity-'));
       try {
         await checkAll(await Connection.ready(url), folder, quick);
         return { intact: 1 };

@@ -1,8 +1,12 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { isAlive, processesWith } from '../support/machine.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -123,6 +127,26 @@ test('rows that compare with ssh are left out where there is none, and a line sa
     names.map((name) => expect.stringMatching(new RegExp(`^${name}: left out: .*; install openssh-`))),
   );
 });
+
+test.skipIf(!existsSync('/usr/sbin/sshd'))(
+  'ends its programs and removes its files on a signal',
+  async () => {
+    const work = mkdtempSync(join(tmpdir(), 'bench-work-'));
+    onTestFinished(() => rmSync(work, { recursive: true, force: true }));
+    const flags = ['--a', 'none', '--only', 'command-stream', '--work', work];
+    const run = spawn(process.execPath, ['bench/run.mjs', ...flags], { cwd: ROOT, stdio: 'ignore' });
+    const ended = once(run, 'exit');
+    const find = (end: string) =>
+      readdirSync(work, { recursive: true, encoding: 'utf8' }).find((name) => name.endsWith(end));
+    await waitFor('the shared connection of ssh', () => find('/control'));
+    const { pid } = JSON.parse(readFileSync(join(work, find('/server.json')!), 'utf8'));
+    expect(isAlive(pid)).toBe(true);
+    run.kill('SIGTERM');
+    expect(await ended).toEqual([130, null]);
+    await waitFor('its programs to end', () => processesWith(work).length === 0 && !isAlive(pid));
+    expect(readdirSync(work)).toEqual([]);
+  },
+);
 
 interface BenchRun {
   readonly rows: readonly Row[];

@@ -72,7 +72,12 @@ test.each(Object.keys(TARGETS))(
     const slow = await client.spawn(['sleep', '0.1'], { onStdout() {} });
     console.log('waited', (await slow.wait()).exitCode);
     await client.spawn(['sh', '-c', 'sleep 0.1; echo reported'], { onStdout: (text) => console.log(text.trim()) })
-      .then((process) => new Promise((resolve) => process.onChange(() => process.state.closed && resolve())));
+      .then((process) => new Promise((resolve) => {
+        const end = () => process.state.closed && resolve();
+        process.onChange(end);
+        // It may have ended before the listener was there.
+        end();
+      }));
     await client.spawn(['sleep', '${mark}']);
     console.log('end');`,
     );

@@ -1,5 +1,5 @@
-// A well-behaved client in its own process. It sends small requests all the time and records how long the server's event loop kept it
-// waiting. Arguments: the URL and the process id of the server; an `http:` URL is that of a relay. The parent sends `begin` and `end`.
+// A well-behaved client in its own process. While a measurement lasts, it sends small requests and records how long the server's event loop kept
+// it waiting. Arguments: the URL and the process id of the server; an `http:` URL is that of a relay. The parent sends `begin` and `end`.
 import { readFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import WebSocket from 'ws';
@@ -80,33 +80,33 @@ function openRelay() {
 }
 
 let measuring = false;
-let worst = {};
-let answers = 0;
+let changed = () => {};
 process.on('message', (message) => {
   measuring = message === 'begin';
+  changed();
 });
 
 const ask = url.startsWith('http:') ? openRelay() : await openSession();
-await ask();
 
-let last = reading();
-let wasMeasuring = false;
+// Between two measurements it sends nothing: a request each millisecond costs as much as most of the measured ones.
 for (;;) {
-  await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-  const begins = measuring && !wasMeasuring;
-  const ends = !measuring && wasMeasuring;
-  wasMeasuring = measuring;
-  await ask();
-  const now = reading();
-  if (begins) {
-    worst = { blockMs: 0, stallMs: 0, wallMs: 0 };
-    answers = 0;
-    process.send({ begun: true });
-  } else if (measuring || ends) {
-    answers++;
-    const sample = between(last, now);
-    for (const [name, ms] of Object.entries(sample)) worst[name] = Math.max(worst[name], ms);
+  while (!measuring) {
+    await new Promise((resolve) => {
+      changed = resolve;
+    });
   }
-  if (ends) process.send({ answers, ...worst });
-  last = now;
+  await ask();
+  let last = reading();
+  let answers = 0;
+  const worst = { blockMs: 0, stallMs: 0, wallMs: 0 };
+  process.send({ begun: true });
+  for (let ends = false; !ends; answers++) {
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    ends = !measuring;
+    await ask();
+    const now = reading();
+    for (const [name, ms] of Object.entries(between(last, now))) worst[name] = Math.max(worst[name], ms);
+    last = now;
+  }
+  process.send({ answers, ...worst });
 }

@@ -13,6 +13,8 @@ const WARM_UP = { share: 0.3, minSeconds: 6, maxSeconds: 30 };
 const ALLOWANCE = { descriptors: 4, memory: 24 * 1024 * 1024, timeoutMs: 60_000 };
 /** Members that act at the same time. */
 const CONCURRENCY = 16;
+/** How often members act at least, per connection. On a busy machine the time may be up when they have hardly connected. */
+const MIN_ACTS = 10;
 
 /**
  * @param {object} options
@@ -59,7 +61,7 @@ export async function runSoak({ seconds, connections, processes, seed = 1, repor
   }
 }
 
-/** All members connect, act until the time is up, and disconnect. */
+/** All members connect, act until the time is up and they have acted often enough, and disconnect. */
 async function runMembers({ url, connections, processes, random, endsAt }) {
   const members = Array.from({ length: connections }, () => new Member(url));
   await forEachMember(members, (member) => member.connect());
@@ -72,7 +74,7 @@ async function runMembers({ url, connections, processes, random, endsAt }) {
       idle.delete(member);
       await act(member, random, counts);
       idle.add(member);
-    } while (performance.now() < endsAt);
+    } while (performance.now() < endsAt || sum(counts) < MIN_ACTS * connections);
   });
   await Promise.all(workers);
   await forEachMember(
@@ -81,6 +83,10 @@ async function runMembers({ url, connections, processes, random, endsAt }) {
   );
   for (const member of members) member.disconnect();
   return counts;
+}
+
+function sum({ drops, lines, restarts, requests }) {
+  return drops + lines + restarts + requests;
 }
 
 async function act(member, random, counts) {

@@ -1,19 +1,29 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { SHARED } from '../../../vitest.config.ts';
+import { ALONE, MOCKED } from '../../../vitest.config.ts';
 
-test('test files that share a process do not mock modules', () => {
-  const folders = /\{(.*?)\}/.exec(SHARED)?.[1]?.split(',') ?? [];
-  expect(folders).not.toEqual([]);
-  const mocking = folders
-    .flatMap((folder) => testFiles(join('tests/unit', folder)))
-    .filter((file) => /\bvi\.(?:mock|doMock)\(/.test(readFileSync(file, 'utf8')));
-  expect(mocking).toEqual([]);
+const TESTS = readdirSync('tests', { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.ts'))
+  .map((name) => join('tests', name));
+
+test('the configuration lists exactly the test files that mock modules', () => {
+  expect(filesWith(/\bvi\.(?:mock|doMock)\('|\bvi\.spyOn\(metadata\b/).sort()).toEqual(MOCKED);
 });
 
-function testFiles(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.test.ts'))
-    .map((name) => join(folder, name));
+test('test files that count all children of their process do not share it', () => {
+  const counting = filesWith(/\bexpect\(childPids\(\)/);
+  expect(counting).not.toEqual([]);
+  expect(counting.filter((file) => !MOCKED.includes(file) && !isAlone(file))).toEqual([]);
+});
+
+function filesWith(pattern: RegExp): string[] {
+  return TESTS.filter((file) => pattern.test(readFileSync(file, 'utf8')));
+}
+
+function isAlone(file: string): boolean {
+  return ALONE.some((pattern) => {
+    const [folder, end] = pattern.split('/**/*');
+    return end === undefined ? file === pattern : file.startsWith(`${folder}/`);
+  });
 }

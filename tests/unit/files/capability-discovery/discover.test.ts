@@ -16,6 +16,7 @@ import {
 } from '../../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import { PathUriError } from '../../../../src/files/path-uri.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -251,6 +252,8 @@ describe('several roots', () => {
       ...LOCAL_FILE_SYSTEM,
       walk: async (...args) => {
         most = Math.max(most, ++running);
+        // No walk ends before as many run as may.
+        await waitFor('the other walks', () => most >= DISCOVERY_ROOT_CONCURRENCY);
         const result = await LOCAL_FILE_SYSTEM.walk(...args);
         running--;
         return result;

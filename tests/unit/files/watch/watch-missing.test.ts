@@ -18,6 +18,8 @@ let base: string;
 let watch: MissingWatch;
 let other: MissingWatch;
 let fired: number[];
+/** The id of the last watch of `other`. A watch ends the previous one only if its id is higher. */
+let lastOther = 0;
 
 beforeEach(async () => {
   base = await realpath(await mkdtemp(join(tmpdir(), 'watch-missing-')));
@@ -48,8 +50,9 @@ async function firedOnce(watchId: number): Promise<void> {
 /** Resolves when another watch of the same queue has received an event after all earlier ones. */
 async function eventsPassed(): Promise<void> {
   let passed = false;
-  const name = `passed-${Math.random()}`;
-  await other.arm(Date.now() + Math.random(), [at(name)], null, () => {
+  const watchId = ++lastOther;
+  const name = `passed-${watchId}`;
+  await other.arm(watchId, [at(name)], null, () => {
     passed = true;
   });
   await writeFile(at(name), '');
