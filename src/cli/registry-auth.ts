@@ -3,7 +3,7 @@ import { rootCertificates } from 'node:tls';
 import type { Logger } from '../observability/log.ts';
 import type { ExecutorOptions, RunningExecutor } from '../relay/executor/run-executor.ts';
 import type { RegistryAuth } from '../relay/registry-auth.ts';
-import type { TlsOptions } from '../transport/open-websocket.ts';
+import type { TlsOptions } from '../transport/tls-options.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /** Flags of the registry where an executor registers. */

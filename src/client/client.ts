@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { TlsOptions } from '../transport/open-websocket.ts';
+import type { TlsOptions } from '../transport/tls-options.ts';
 import type { CallOptions } from './backend.ts';
 import { ClientCore } from './client-core.ts';
 import {

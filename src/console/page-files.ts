@@ -2,6 +2,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { asBuffer } from '../base/as-buffer.ts';
+import { embeddedFiles } from '../base/embedded-files.ts';
 
 /** A file of the page. */
 interface PageFile {
@@ -30,20 +32,37 @@ export function packagePageFolder(): string {
  * page is not there.
  */
 export async function readPageFiles(folder: string): Promise<PageFiles> {
-  const html = await readFile(join(folder, 'index.html'), 'utf8');
-  const names = (await readdir(join(folder, 'assets'), { withFileTypes: true }))
-    .filter((entry) => entry.isFile() && TYPES[extname(entry.name)] !== undefined)
-    .map(({ name }) => name);
+  const html = (await readPageFile(folder, 'index.html')).toString();
+  const names = (await assetNames(folder)).filter((name) => TYPES[extname(name)] !== undefined);
   const { gzip } = await import('node:zlib');
   const compress = promisify<Buffer, Buffer>(gzip);
   const assets = new Map<string, PageFile>();
   for (const name of names) {
-    const bytes = await readFile(join(folder, 'assets', name));
+    const bytes = await readPageFile(folder, `assets/${name}`);
     const { type, compressible } = TYPES[extname(name)]!;
     assets.set(name, { type, bytes, gzip: compressible ? await compress(bytes) : null });
   }
   return { html, assets };
 }
+
+async function readPageFile(folder: string, path: string): Promise<Buffer> {
+  if (embeddedFiles === null) return await readFile(join(folder, path));
+  return asBuffer(embeddedFiles.read(EMBEDDED_PAGE + path));
+}
+
+async function assetNames(folder: string): Promise<string[]> {
+  if (embeddedFiles !== null) {
+    const prefix = `${EMBEDDED_PAGE}assets/`;
+    return embeddedFiles.paths
+      .filter((path) => path.startsWith(prefix))
+      .map((path) => path.slice(prefix.length));
+  }
+  const entries = await readdir(join(folder, 'assets'), { withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+}
+
+/** Where the single executable has the page. */
+const EMBEDDED_PAGE = 'console-page/';
 
 const text = (type: string) => ({ type: `${type}; charset=utf-8`, compressible: true });
 const binary = (type: string, compressible = false) => ({ type, compressible });

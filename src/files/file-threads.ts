@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { threadProgram } from '../base/embedded-files.ts';
 import { FileError } from './errors.ts';
 import {
   FILE_THREAD_HEAP_MB,
@@ -11,12 +12,11 @@ import {
 import { SharedWriteSlot, type WriteJob } from './thread/shared-write-slot.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
 
-/**
- * Starts a thread that works on files. Its program is always a file of the built package. This module is in this folder because the
- * relative path to that file is the same from `src/files`, `dist/files` and `dist/bin`.
- */
+/** Starts a thread that works on files. */
 function startFileThread(writeSlot: SharedArrayBuffer): Worker {
-  return new Worker(new URL('../../dist/files/thread/worker.js', import.meta.url), {
+  const { program, ...how } = threadProgram('files/thread/worker.js', import.meta.url);
+  return new Worker(program, {
+    ...how,
     workerData: writeSlot,
     env: {},
     execArgv: [],

@@ -1,15 +1,15 @@
 import { Worker } from 'node:worker_threads';
+import { threadProgram } from '../base/embedded-files.ts';
 import { FileError } from './errors.ts';
 import { HASH_PIECE_BYTES, HASH_THREAD_HEAP_MB, HASH_THREAD_IDLE_MS } from './limits.ts';
 import type { ContentHasher } from './local/hash-file.ts';
 import type { HashAnswer, HashRequest } from './thread/hash-messages.ts';
 
-/**
- * Starts the thread that hashes. Its program is always a file of the built package. This module is in this folder because the relative
- * path to that file is the same from `src/files`, `dist/files` and `dist/bin`.
- */
+/** Starts the thread that hashes. */
 function startThread(): Worker {
-  return new Worker(new URL('../../dist/files/thread/hash-worker.js', import.meta.url), {
+  const { program, ...how } = threadProgram('files/thread/hash-worker.js', import.meta.url);
+  return new Worker(program, {
+    ...how,
     env: {},
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: HASH_THREAD_HEAP_MB },

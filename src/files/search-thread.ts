@@ -1,15 +1,14 @@
 import { Worker } from 'node:worker_threads';
+import { threadProgram } from '../base/embedded-files.ts';
 import { FileError } from './errors.ts';
 import { SEARCH_THREAD_HEAP_MB } from './limits.ts';
 import type { ThreadJob } from './search/thread-messages.ts';
 
-/**
- * Starts a thread that searches. Its program is `program`, or a file of the built package, also when this module runs from source or
- * from the bundle. This module is in this folder because the relative path to that file is the same from `src/files`, `dist/files`
- * and `dist/bin`.
- */
+/** Starts a thread that searches. Its program is `program`, or that of the package. */
 export function startSearchThread(job: ThreadJob, program: string | null): Worker {
-  return new Worker(program ?? packageProgram(), {
+  const { program: code, ...how } = program === null ? packageProgram() : { program };
+  return new Worker(code, {
+    ...how,
     workerData: job,
     env: {},
     execArgv: [],
@@ -17,9 +16,9 @@ export function startSearchThread(job: ThreadJob, program: string | null): Worke
   });
 }
 
-function packageProgram(): URL {
+function packageProgram() {
   try {
-    return new URL('../../dist/bin/file-search-thread.cjs', import.meta.url);
+    return threadProgram('bin/file-search-thread.cjs', import.meta.url);
   } catch {
     // A bundle that is not a module has no URL.
     throw new FileError(

@@ -1,6 +1,6 @@
 import { closeSync, constants } from 'node:fs';
 import { stat, statfs } from 'node:fs/promises';
-import koffi from 'koffi';
+import { koffi } from './koffi.ts';
 
 /** System calls that answer from the kernel's caches or not at all. They never wait for a disk, a network or a driver. */
 export interface CachedCalls {

@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs';
 import { endianness } from 'node:os';
-import koffi from 'koffi';
+import { koffi } from './koffi.ts';
 
 /** Receives open descriptors that another process sends over a unix socket. */
 export interface DescriptorPassing {

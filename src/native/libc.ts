@@ -1,6 +1,7 @@
 import { closeSync, constants as fsConstants, writeSync } from 'node:fs';
 import { constants as osConstants } from 'node:os';
-import koffi, { type LibraryHandle } from 'koffi';
+import type { LibraryHandle } from 'koffi';
+import { koffi } from './koffi.ts';
 
 /** C library calls that Node does not offer. A failing call throws an Error whose `code` is the errno name. */
 export interface Libc {

@@ -1,4 +1,4 @@
-import koffi from 'koffi';
+import { koffi } from './koffi.ts';
 
 /** Loads sched_yield(2), which lets other threads that wait for this CPU run first. */
 export function loadYieldCpu(): () => void {

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { onAbort } from '../base/abort.ts';
+import { threadProgram } from '../base/embedded-files.ts';
 import { FairShares, THREE_QUARTERS } from '../base/fair-shares.ts';
 import { ProcessError } from './errors.ts';
 import { type Drawing, type DrawnScreen, type DrawScreen, requireDrawable } from './screen/drawn-screen.ts';
@@ -12,12 +13,11 @@ import {
 } from './screen/limits.ts';
 import { bufferOf, type DrawingRequest, READY, toMessage } from './screen/screen-messages.ts';
 
-/**
- * Starts the thread that draws screens. Its program is always a file of the built package. This module is in this folder because the
- * relative path to that file is the same from `src/process`, `dist/process` and `dist/bin`.
- */
+/** Starts the thread that draws screens. */
 function startThread(): Worker {
-  return new Worker(new URL('../../dist/process/screen/screen-worker.js', import.meta.url), {
+  const { program, ...how } = threadProgram('process/screen/screen-worker.js', import.meta.url);
+  return new Worker(program, {
+    ...how,
     env: {},
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: SCREEN_THREAD_HEAP_MB },

@@ -1,6 +1,7 @@
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { embeddedFiles } from '../base/embedded-files.ts';
 import { unenforceable } from './errors.ts';
 
 /** The files that a file helper runs. They need no other file of the package. */
@@ -34,8 +35,12 @@ const HELPER_FILES: HelperProgram = { main: 'file-helper.cjs', searchThread: 'fi
 
 const ADVICE = `set helperDirectory (--helper-directory) to a directory with ${HELPER_FILES.main} and ${HELPER_FILES.searchThread} of this package's dist/bin`;
 
-/** Rejects with SandboxError when a file is missing, for example because the server was bundled without it. */
+/**
+ * Rejects with SandboxError when a file is missing, for example because the server was bundled without it. The single executable needs
+ * none of them.
+ */
 export async function requireHelperProgram({ main, searchThread }: HelperProgram): Promise<void> {
+  if (embeddedFiles !== null) return;
   for (const file of [main, searchThread]) {
     await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
       throw unenforceable(

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket } from 'ws';
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
+import type { TlsOptions } from './tls-options.ts';
 import type { WebSocketOptions } from './websocket.ts';
 
 /** Makes `ws` cut off a peer that does not complete a close handshake. The types of `ws` lack the option. */
@@ -14,16 +15,6 @@ export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
   readonly tls?: TlsOptions;
   /** An existing connection to the server, including TLS; by default a new one is opened. */
   readonly connection?: Duplex;
-}
-
-/** TLS options of a client. Certificates and keys are PEM texts. */
-export interface TlsOptions {
-  /** Certificate authorities to trust instead of Node's own. */
-  readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[];
-  readonly cert?: string | Uint8Array;
-  readonly key?: string | Uint8Array;
-  /** Default true. False accepts any server, including an impostor. */
-  readonly rejectUnauthorized?: boolean;
 }
 
 /** The server answered the upgrade request with another HTTP status. */

@@ -31,9 +31,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'bundled-server-'));
   workspace = join(folder, 'workspace');
   for (const name of ['workspace', 'helpers', 'node_modules']) mkdirSync(join(folder, name));
-  for (const name of ['koffi', '@koromix']) {
-    cpSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), { recursive: true });
-  }
+  cpSync(join(root, 'node_modules/@koromix'), join(folder, 'node_modules/@koromix'), { recursive: true });
   for (const name of HELPERS) cpSync(join(root, 'dist/bin', name), join(folder, 'helpers', name));
   await build({
     stdin: {
@@ -49,7 +47,7 @@ beforeAll(async () => {
     platform: 'node',
     target: 'node20',
     format: 'cjs',
-    external: ['koffi', '@redis/client', '@modelcontextprotocol/sdk'],
+    external: ['@redis/client', '@modelcontextprotocol/sdk'],
     outfile: join(folder, 'server.cjs'),
     logOverride: { 'empty-import-meta': 'silent' },
   });
@@ -161,7 +159,7 @@ describe('a bundle of the server in a folder without the package', () => {
       expect(text.stdout).toBe('plain\n');
       for (const extra of [{ sandbox: sandbox() }, { tty: true }]) {
         const refused = client.backend.start(program('echo', { processId: 'q', ...extra }));
-        await expect(refused).rejects.toThrow(/could not be loaded \(Cannot find module 'koffi'\)/);
+        await expect(refused).rejects.toThrow(/could not be loaded \(Cannot find module '@koromix\/koffi-linux-/);
       }
     } finally {
       renameSync(`${modules}.away`, modules);

@@ -3,7 +3,7 @@ import { connect } from 'node:tls';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
-import type { TlsOptions } from '../../src/transport/open-websocket.ts';
+import type { TlsOptions } from '../../src/transport/tls-options.ts';
 import { connectWebSocket } from '../../src/transport/websocket.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -8,7 +8,7 @@ import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { startRelay } from '../../src/relay/service/relay.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { serve } from '../../src/server/serve.ts';
-import type { TlsOptions } from '../../src/transport/open-websocket.ts';
+import type { TlsOptions } from '../../src/transport/tls-options.ts';
 import { Certificates } from '../support/certificates.ts';
 import { onFreePort } from '../support/free-port.ts';
 import { ENVIRONMENT, relayToken, SECRET } from '../support/relay.ts';

@@ -79,7 +79,7 @@ class DocRunner {
     mkdirSync(join(this.#folder, 'node_modules'));
     symlinkSync(ROOT, join(this.#folder, 'node_modules', 'exec-server'));
     for (const name of ['examples', 'dist']) symlinkSync(join(ROOT, name), join(this.#folder, name));
-    for (const name of ['@modelcontextprotocol', 'esbuild', 'koffi']) {
+    for (const name of ['@modelcontextprotocol', 'esbuild', '@koromix']) {
       symlinkSync(join(ROOT, 'node_modules', name), join(this.#folder, 'node_modules', name));
     }
     const program = join(this.#folder, 'bin', 'exec-server');

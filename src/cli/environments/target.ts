@@ -6,7 +6,7 @@ import type { TransportSource } from '../../client/connection/session-options.ts
 import type { ClientError } from '../../client/errors.ts';
 import { systemReason } from '../../client/system-error.ts';
 import { quoteValue } from '../../server/config/values.ts';
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import { RunError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
 import type { TlsFiles } from './environments-file.ts';

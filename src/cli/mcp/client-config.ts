@@ -7,6 +7,7 @@ import { type CommandResult, type Host, printed } from '../commands.ts';
 import { withFolderLock } from '../environments/folder-lock.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
+import { ownCommand } from '../own-command.ts';
 import { MCP_CONFIG_FLAGS } from '../specs/mcp-spec.ts';
 import { makeFolder, readConfig, replaceConfig } from './config-file.ts';
 import { checkedTargets, sandboxOf } from './mcp-command.ts';
@@ -126,7 +127,8 @@ async function launchOf(flags: Flags, host: Host): Promise<Launch> {
 
 /** How to start this program: by its name if the PATH has it, with npx if it came that way, else by its path. */
 function programOf({ PATH = '', npm_command: npmCommand }: NodeJS.ProcessEnv): Launch {
-  const own = realpathSync(process.argv[1]!);
+  const [command, ...args] = ownCommand();
+  const own = realpathSync(args.at(-1) ?? command);
   if (npmCommand === 'exec' && own.includes('/_npx/')) {
     return { command: 'npx', args: ['-y', 'exec-server'] };
   }
@@ -134,7 +136,7 @@ function programOf({ PATH = '', npm_command: npmCommand }: NodeJS.ProcessEnv): L
     const path = join(folder, SERVER_NAME);
     return folder !== '' && existsSync(path) && realpathSync(path) === own;
   });
-  return onPath ? { command: SERVER_NAME, args: [] } : { command: process.execPath, args: [own] };
+  return onPath ? { command: SERVER_NAME, args: [] } : { command, args };
 }
 
 function jsonClient(title: string, key: string, extra: Readonly<Record<string, string>>) {

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
 import { VERSION } from '../../observability/version.ts';
 import { RunError } from '../failures.ts';
+import { ownCommand } from '../own-command.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
 import {
   openOwnFile,
@@ -70,7 +71,8 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
     claim = claimStart(folder);
     if (claim === null) return null;
     // Not in the folder of the command, which its user may want to remove.
-    const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, '__private-server'], {
+    const [program, ...args] = ownCommand();
+    const child = spawn(program, [...process.execArgv, ...args, '__private-server'], {
       cwd: '/',
       detached: true,
       env,

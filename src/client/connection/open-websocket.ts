@@ -1,4 +1,5 @@
-import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
+import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { connectWebSocket, WebSocketTransport } from '../../transport/websocket.ts';
 import { ClientError } from '../errors.ts';
@@ -52,15 +53,24 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
   }
 }
 
-/** A websocket of the package `ws` after its handshake, with no listeners attached. */
-type OpenWebSocket = ConstructorParameters<typeof WebSocketTransport>[0];
+/**
+ * A websocket of the package `ws` after its handshake, with no listeners attached. These members tell it from a browser's; users of this
+ * package need no type declarations of `ws`.
+ */
+interface OpenWebSocket {
+  readonly readyState: number;
+  readonly isPaused: boolean;
+  pause(): void;
+  resume(): void;
+  terminate(): void;
+}
 
 /**
  * Creates a transport from a websocket that a server opened to this program. The caller has authenticated the
  * server.
  */
 export function webSocketTransport(socket: OpenWebSocket): Transport {
-  return new WebSocketTransport(socket, {
+  return new WebSocketTransport(socket as ConstructorParameters<typeof WebSocketTransport>[0], {
     maxMessageBytes: MAX_MESSAGE_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
     peerSilenceTimeoutMs: PEER_SILENCE_TIMEOUT_MS,

@@ -1,4 +1,4 @@
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import { ClientError } from '../errors.ts';
 import { expectOptions, type OptionNames, wrong } from './option-checks.ts';
 

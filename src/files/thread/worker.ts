@@ -13,16 +13,20 @@ let walkText: Buffer | null = null;
 
 // A thread that makes blocking system calls. A dead mount blocks only this thread. The server stops it by terminating it.
 send({ kind: 'ready' });
-for (;;) {
-  const next = writeSlot.next();
-  try {
-    if (next !== 'message') write(next);
-    else await answer(receiveMessageOnPort(port)!.message as ThreadJob);
-  } catch (thrown) {
-    const error = toFileError(thrown);
-    if (!(error instanceof FileError)) throw error;
-    send({ kind: 'failed', errorKind: error.kind, message: error.message, errno: error.errno });
-    writeSlot.complete('other');
+void serve();
+
+async function serve(): Promise<never> {
+  for (;;) {
+    const next = writeSlot.next();
+    try {
+      if (next !== 'message') write(next);
+      else await answer(receiveMessageOnPort(port)!.message as ThreadJob);
+    } catch (thrown) {
+      const error = toFileError(thrown);
+      if (!(error instanceof FileError)) throw error;
+      send({ kind: 'failed', errorKind: error.kind, message: error.message, errno: error.errno });
+      writeSlot.complete('other');
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import { logStream } from '../../observability/log-stream.ts';
 import { harnessPrincipal } from '../../server/auth/principal.ts';
 import type { ExecServerConfig } from '../../server/config/config.ts';
 import { type RunningServer, serve } from '../../server/serve.ts';
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import type { Transport } from '../../transport/transport.ts';
 import type { RegistryAuth } from '../registry-auth.ts';
 import type { RelayPeer } from '../stream/executor-link.ts';

@@ -1,7 +1,7 @@
 import { TimeLimit } from '../../base/time-limit.ts';
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
 import { BufferedMessage } from '../../transport/growable-buffer.ts';
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
 import {
   MAX_MESSAGE_BYTES,

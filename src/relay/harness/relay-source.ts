@@ -5,7 +5,8 @@ import { ExecServerClient } from '../../client/client.ts';
 import type { OptionNames } from '../../client/connection/option-checks.ts';
 import type { SessionOptions, TransportSource } from '../../client/connection/session-options.ts';
 import { ClientError } from '../../client/errors.ts';
-import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
+import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import {

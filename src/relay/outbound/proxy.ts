@@ -5,7 +5,7 @@ import { unescape as unescapePercents } from 'node:querystring';
 import type { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { TimeLimit } from '../../base/time-limit.ts';
-import type { TlsOptions } from '../../transport/open-websocket.ts';
+import type { TlsOptions } from '../../transport/tls-options.ts';
 import { TUNNEL_TIMEOUT_MS } from '../limits.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;

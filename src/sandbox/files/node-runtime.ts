@@ -1,5 +1,6 @@
 import { readFile, realpath } from 'node:fs/promises';
 import { basename } from 'node:path/posix';
+import { embeddedFiles } from '../../base/embedded-files.ts';
 import { childPath, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
 import type { HelperProgram } from '../file-helper-program.ts';
 import { readElf } from './elf.ts';
@@ -23,18 +24,22 @@ interface RuntimeMount {
 export const RUNTIME_DIRECTORY = nativePathOfBytes('/dev/.exec-server');
 
 /**
- * The Node executable of this server with its loader and libraries, and the helper's program. The command names the loader explicitly,
- * because the loader path in Node's executable may not exist in the sandbox.
+ * The Node executable of this server with its loader and libraries, and the helper's program. The single executable is its own helper. The
+ * command names the loader explicitly, because the loader path in Node's executable may not exist in the sandbox.
  */
-export async function nodeRuntime(program: HelperProgram, executable: string): Promise<NodeRuntime> {
+export async function nodeRuntime(
+  program: HelperProgram,
+  executable: string,
+  embedded = embeddedFiles,
+): Promise<NodeRuntime> {
   const [{ interpreter }, libraries] = await Promise.all([readElf(executable), loadedLibraries()]);
-  const mounts = [
-    mount(executable, 'node'),
+  const files = [
     mount(program.main, 'dist/bin/file-helper.cjs'),
     // The path where the helper expects it.
     mount(program.searchThread, 'dist/bin/file-search-thread.cjs'),
   ];
-  const node = [inside('node'), inside('dist/bin/file-helper.cjs')];
+  const mounts = [mount(executable, 'node'), ...(embedded === null ? files : [])];
+  const node = [inside('node'), ...(embedded?.fileHelper ?? [inside('dist/bin/file-helper.cjs')])];
   if (interpreter === null) return { mounts, command: node };
   return {
     mounts: [

@@ -1,3 +1,4 @@
+import { embeddedFiles } from '../../base/embedded-files.ts';
 import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { SandboxedLaunch } from '../../process/start-program.ts';
 import { SandboxError } from '../errors.ts';
@@ -112,7 +113,7 @@ function programSpec(node: string, attempts: readonly Attempt[], targets: Target
   const task = JSON.stringify({ targets, attempts: attempts.map(({ name, code }) => [name, code]) });
   return {
     program: node,
-    argv: [node, '-e', PROGRAM, task],
+    argv: [node, ...(embeddedFiles?.evaluate ?? ['-e']), PROGRAM, task],
     cwd: targets.workspace,
     env: { PATH: process.env.PATH ?? '' },
     io: { kind: 'pipe', stdin: 'closed' },

@@ -169,7 +169,14 @@ export class RedisStore implements Store {
 type RedisClient = Awaited<ReturnType<typeof createRedisClient>>;
 
 async function createRedisClient(url: string) {
-  const { createClient } = await import('@redis/client');
+  const { createClient } = await import('@redis/client').catch((error: NodeJS.ErrnoException) => {
+    const isMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
+    throw new StartError(
+      isMissing
+        ? '--store needs the package @redis/client, which is not installed; install it beside exec-server: npm install [--global] @redis/client@6'
+        : `--store: the package @redis/client cannot be loaded (${error.message.split('\n', 1)[0]})`,
+    );
+  });
   try {
     return createClient({
       url,
