@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { writeNotices } from './notices.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const source = join(root, 'console');
@@ -73,6 +74,7 @@ async function buildConsole() {
   const others = Object.keys(metafile.inputs).filter(
     (path) => !path.startsWith('console/') && !path.startsWith('node_modules/'),
   );
+  writeNotices(join(target, 'THIRD_PARTY_NOTICES.txt'), Object.keys(metafile.inputs));
   const othersStamp = stampOf(others.map((path) => join(root, path)));
   writeFileSync(stampFile, JSON.stringify({ stamp, others, othersStamp }));
 }

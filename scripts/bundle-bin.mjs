@@ -1,90 +1,24 @@
 // Builds the bin: the CLI as one file, with a V8 code cache for the Node that builds. A start then reads three files instead of two
 // hundred and compiles none, which is most of the start time. Native code stays outside and is loaded when the first program starts.
-// The command `mcp` is a bundle of its own: the MCP SDK would double what the other commands read and what the cache holds.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { bundleCli } from './bundle-cli.mjs';
 import { bundleFileHelper } from './bundle-file-helper.mjs';
+import { writeNotices } from './notices.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'dist/bin');
 
-/** The websocket library loads these modules for TLS clients and for compression. A server uses neither, so they are loaded on use. */
-const deferredBuiltins = {
-  name: 'deferred-builtins',
-  setup(builder) {
-    builder.onResolve({ filter: /^(https|tls|zlib)$/ }, ({ path, importer }) =>
-      importer.includes('/ws/lib/') ? { path, namespace: 'deferred' } : undefined,
-    );
-    builder.onLoad({ filter: /.*/, namespace: 'deferred' }, ({ path }) => ({
-      contents: `module.exports = new Proxy({}, { get: (_, name) => require('node:${path}')[name] });`,
-    }));
-  },
-};
-
-/** No module of this project does anything when it is loaded but the entry. So a module that only re-exports others loads none of them. */
-const withoutSideEffects = {
-  name: 'without-side-effects',
-  setup(builder) {
-    builder.onResolve({ filter: /^\.{1,2}\// }, async ({ path, pluginData, ...options }) => {
-      if (pluginData === RESOLVING || !options.importer.startsWith(join(root, 'dist'))) return undefined;
-      const resolved = await builder.resolve(path, { ...options, pluginData: RESOLVING });
-      return { ...resolved, sideEffects: false };
-    });
-  },
-};
-const RESOLVING = Symbol('resolving');
-
-/** Leaves modules out that `src/cli/commands.ts` loads for commands that the bundle does not run. */
-const withoutCommands = (isLeftOut) => ({
-  name: 'without-commands',
-  setup(builder) {
-    builder.onResolve({ filter: /^\.\// }, ({ path, importer, kind }) =>
-      kind === 'dynamic-import' && importer.endsWith('/cli/commands.js') && isLeftOut(path)
-        ? { path, namespace: 'left-out' }
-        : undefined,
-    );
-    builder.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: 'export {};' }));
-  },
-});
-
-/** Bundles the CLI, writes it and returns the name of the file. */
-async function bundle(prefix, isLeftOut) {
-  const { outputFiles } = await build({
-    entryPoints: [join(root, 'dist/cli/main.js')],
-    write: false,
-    bundle: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'cjs',
-    external: ['koffi', '@redis/client', 'yaml', '@xterm/headless', '@xterm/addon-unicode11'],
-    supported: { 'dynamic-import': false },
-    plugins: [deferredBuiltins, withoutCommands(isLeftOut), withoutSideEffects],
-    minify: true,
-    legalComments: 'none',
-    define: { 'import.meta.url': '__bundleUrl' },
-    charset: 'ascii',
-    banner: {
-      js: "(function(exports,require,module,__filename,__dirname){const __bundleUrl=require('node:url').pathToFileURL(__filename).href;",
-    },
-    footer: { js: '})' },
-    logLevel: 'warning',
-  });
-  const { contents } = outputFiles[0];
-  const name = `${prefix}-${createHash('sha256').update(contents).digest('hex').slice(0, 16)}`;
-  writeFileSync(join(folder, `${name}.js`), contents);
-  return name;
-}
+/** Packages that the installed package has in its node_modules, and that few commands use. */
+const EXTERNAL = ['@redis/client', 'yaml', '@xterm/headless', '@xterm/addon-unicode11'];
 
 mkdirSync(folder, { recursive: true });
-const isOfMcp = (path) => path.startsWith('./mcp/');
-const [main, mcp] = await Promise.all([
-  bundle('bundle', isOfMcp),
-  bundle('bundle-mcp', (path) => !isOfMcp(path) && path !== './specs/mcp-spec.js' && path !== './help.js'),
-]);
+const bundles = await bundleCli({ external: EXTERNAL });
+const main = write('bundle', bundles.main);
+const mcp = write('bundle-mcp', bundles.mcp);
 const bin = join(folder, 'exec-server.cjs');
 const newBin = `${bin}.${process.pid}.cjs`;
 /**
@@ -107,7 +41,15 @@ for (const file of readdirSync(folder)) {
     rmSync(join(folder, file));
 }
 
-await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
+const helperSources = await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
+writeNotices(join(root, 'dist/THIRD_PARTY_NOTICES.txt'), [...bundles.sources, ...helperSources]);
+
+/** Writes a bundle and returns its name, which contains a hash of its content. */
+function write(prefix, text) {
+  const name = `${prefix}-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+  writeFileSync(join(folder, `${name}.js`), text);
+  return name;
+}
 
 /** Without the code cache the bin works too, but starts some milliseconds later. Caches of the user are neither used nor written. */
 function writeCodeCache(command) {

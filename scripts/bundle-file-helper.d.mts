@@ -2,4 +2,4 @@ export function bundleFileHelper(options: {
   readonly source: string;
   readonly extension: string;
   readonly folder: string;
-}): Promise<void>;
+}): Promise<string[]>;

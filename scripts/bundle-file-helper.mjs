@@ -1,7 +1,10 @@
 // Builds the program of the sandboxed file helpers: two files that need only Node, because a sandbox may show nothing else.
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Modules that few operations need. A helper that does not need them starts some milliseconds earlier. */
 const DEFERRED = /^node:(?:child_process|crypto|worker_threads)$/;
@@ -20,19 +23,28 @@ const deferredBuiltins = {
   },
 };
 
-/** Bundles the modules below `source`, which is src or dist with the given extension, into `folder`. */
+/**
+ * Bundles the modules below `source`, which is src or dist with the given extension, into `folder`. Returns the paths of the sources in
+ * them.
+ */
 export async function bundleFileHelper({ source, extension, folder }) {
   mkdirSync(folder, { recursive: true });
   const helper = join(source, `sandbox/files/inside/helper-program.${extension}`);
   const searchThread = join(source, `files/search/worker.${extension}`);
-  await bundle(helper, join(folder, 'file-helper.cjs'), [deferredBuiltins]);
-  await bundle(searchThread, join(folder, 'file-search-thread.cjs'), []);
+  const sources = [
+    await writeBundle(helper, join(folder, 'file-helper.cjs'), [deferredBuiltins]),
+    await writeBundle(searchThread, join(folder, 'file-search-thread.cjs'), []),
+  ];
+  return sources.flat();
 }
 
-async function bundle(entry, target, plugins) {
-  const { outputFiles } = await build({
+/** Bundles a program that needs only Node. Returns its text, and the paths of the sources in it. */
+export async function bundleProgram(entry, plugins) {
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
     entryPoints: [entry],
     write: false,
+    metafile: true,
     bundle: true,
     platform: 'node',
     target: 'node20',
@@ -44,9 +56,15 @@ async function bundle(entry, target, plugins) {
     banner: { js: "const __bundleUrl=require('node:url').pathToFileURL(__filename).href;" },
     logLevel: 'warning',
   });
+  return { text: outputFiles[0].text, sources: Object.keys(metafile.inputs) };
+}
+
+async function writeBundle(entry, target, plugins) {
+  const { text, sources } = await bundleProgram(entry, plugins);
   // The rename is atomic: a helper that starts during the build gets the old file or the new one.
   const draft = `${target}.${process.pid}`;
-  writeFileSync(draft, outputFiles[0].contents);
+  writeFileSync(draft, text);
   chmodSync(draft, 0o644);
   renameSync(draft, target);
+  return sources;
 }

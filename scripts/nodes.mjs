@@ -15,12 +15,13 @@ export function otherNodeVersions() {
  * Path of a Node binary. It is in the package that the npm package `node` installs for this system by a script; this one needs no
  * script.
  */
-export function ensureNode(version) {
-  const name = `node-${process.platform}-${process.arch}`;
-  return ensurePackage(name, version, (folder) => {
+export function ensureNode(version, arch = process.arch) {
+  const name = `node-${process.platform}-${arch}`;
+  const find = (folder) => {
     const binary = join(folder, 'node_modules', name, 'bin', 'node');
     return existsSync(binary) ? binary : undefined;
-  });
+  };
+  return ensurePackage(name, version, find, arch === process.arch ? [] : ['--force']);
 }
 
 /** Whether tests on other versions of Node are switched off, for machines without a network. */
