@@ -25,7 +25,7 @@ const newBin = `${bin}.${process.pid}.cjs`;
  * Node takes --env-file and the like for itself, also behind the name of a program, unless `--` comes first. So a shell starts it. The
  * second line is a command for the shell, and a text with a comment for Node.
  */
-const START = `#!/bin/sh\n':' //; exec node -- "$0" "$@"\n`;
+const START = `#!/usr/bin/env sh\n':' //; exec node -- "$0" "$@"\n`;
 const loader = readFileSync(join(root, 'scripts/bin-loader.cjs'), 'utf8')
   .replaceAll('MAIN_BUNDLE', main)
   .replaceAll('MCP_BUNDLE', mcp);

@@ -23,5 +23,6 @@ if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtime
 }
 if (process.argv.includes('--clean')) rmSync(join(root, 'dist'), { recursive: true, force: true });
 run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json']);
-run(process.execPath, [join(root, 'scripts', 'bundle-bin.mjs')]);
-run(process.execPath, [join(root, 'scripts', 'build-console.mjs')]);
+for (const script of ['build-entries.mjs', 'bundle-bin.mjs', 'build-console.mjs']) {
+  run(process.execPath, [join(root, 'scripts', script)]);
+}

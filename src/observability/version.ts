@@ -1,2 +1,2 @@
-/** The version of the package. A test compares it with package.json, which a bundle of the server does not have. */
+/** The version of package.json, which bundles do not have. Written by scripts/generate-version.mjs. */
 export const VERSION = '0.1.0';

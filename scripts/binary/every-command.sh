@@ -1,0 +1,100 @@
+#!/bin/sh
+# Uses every kind of command of the single executable. Runs on a minimal Debian, see enter-debian.sh. Prints a line for each.
+set -eu
+
+check() { # check NAME PATTERN COMMAND…: the output of the command contains the pattern
+  name=$1
+  pattern=$2
+  shift 2
+  output=$("$@" 2>&1) || true
+  case $output in
+    *"$pattern"*) printf 'ok %s\n' "$name" ;;
+    *)
+      printf 'FAILED %s: expected "%s" in:\n%s\n' "$name" "$pattern" "$output"
+      exit 1
+      ;;
+  esac
+}
+
+succeeds() { # succeeds NAME COMMAND…
+  name=$1
+  shift
+  "$@" >output 2>&1 || { printf 'FAILED %s:\n' "$name" && cat output && exit 1; }
+  printf 'ok %s\n' "$name"
+}
+
+eventually() { # eventually PATTERN FILE: waits until the file contains a line with the pattern, and prints that line
+  for _ in $(seq 300); do
+    grep -m1 -- "$1" "$2" 2>/dev/null && return
+    sleep 0.1
+  done
+  printf 'FAILED: no "%s" in:\n' "$1" >&2
+  cat "$2" >&2
+  return 1
+}
+
+! command -v node >/dev/null || { echo 'FAILED: this Debian has Node' && exit 1; }
+! touch /opt/exec-server/file 2>/dev/null || { echo 'FAILED: the folder of the executable can be written' && exit 1; }
+
+check 'version' 'exec-server ' exec-server --version
+check 'help' 'Runs programs' exec-server help
+check 'completion' 'complete' exec-server completion bash
+check 'config' 'listen' exec-server config
+check 'run: exit code' 'hello-3' sh -c 'exec-server run -- sh -c "printf hello-; exit 3" || printf %s $?'
+check 'run: terminal' '/dev/pts/' script -qec 'exec-server run -t -- tty' /dev/null
+check 'shell' 'in-a-shell' script -qec 'exec-server shell' /dev/null <<'END'
+echo in-a-sh''ell; exit
+END
+succeeds 'run -d' exec-server run -d --name job -- sh -c 'echo started; sleep 1000'
+check 'ps' 'job' exec-server ps
+check 'logs' 'started' sh -c 'timeout 20 exec-server logs -f job | head -n 1'
+succeeds 'kill' exec-server kill job
+check 'wait' '137' sh -c 'exec-server wait job || printf %s $?'
+mkdir -p tree/a/b && seq 100000 >tree/a/b/numbers
+succeeds 'cp' exec-server cp -r tree local:/home/user/copy
+check 'cp: content' 'same' sh -c 'cmp tree/a/b/numbers copy/a/b/numbers && echo same'
+check 'run --record' 'recorded' exec-server run --record --name rec -- echo recorded
+check 'recordings' 'rec' exec-server recordings
+check 'export' 'recorded' exec-server export --txt rec
+check 'doctor: sandboxes' 'Sandboxes are reliable' exec-server doctor
+mkdir -p project
+check 'run --sandbox' 'inside' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo inside | tee file"'
+check 'run --sandbox: refusal' 'Read-only' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo x > /home/user/outside"'
+check 'mcp config' '"command": "exec-server"' exec-server mcp config claude
+
+# The MCP server writes and searches files through the sandboxed file helper.
+mkfifo requests
+exec-server mcp <requests >answers 2>mcp-errors &
+exec 9>requests
+cat >&9 <<'END'
+{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"write_file","arguments":{"path":"note.txt","content":"a needle here\n"}}}
+END
+eventually '"id":2' answers >/dev/null
+echo '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search_files","arguments":{"pattern":"needle"}}}' >&9
+check 'mcp' 'note.txt' eventually '"id":3' answers
+exec 9>&-
+
+exec-server console --port 0 >console-link 2>&1 </dev/null &
+console=$!
+url=$(eventually 'http://127' console-link | grep -o 'http://127[^ ]*')
+check 'console: page' '<script' curl -s "$(echo "$url" | sed 's|/console.*|/console/|')"
+asset=$(curl -s "$(echo "$url" | sed 's|/console.*|/console/|')" | grep -o 'assets/[^"]*\.js' | head -n 1)
+check 'console: asset' '200' curl -s -o /dev/null -w '%{http_code}' "$(echo "$url" | sed 's|/console.*|/console/|')$asset"
+kill "$console"
+
+succeeds 'token' exec-server token --out secret
+exec-server relay --secret-file secret >relay-url 2>&1 &
+relay=$!
+url=$(eventually '^http://' relay-url)
+check 'relay' '200' curl -s -o /dev/null -w '%{http_code}' "$url/readyz"
+kill "$relay"
+exec-server relay --secret-file secret --store redis://127.0.0.1:1 --node-url http://127.0.0.1:1 >relay-redis 2>&1 &
+relay=$!
+check 'relay: Redis is inside' 'store' eventually 'store' relay-redis
+kill "$relay"
+
+check 'nothing is left in /tmp' 'empty' sh -c 'test -z "$(ls -A /tmp)" && echo empty || ls -A /tmp'
+# The host connects to this server and uses the worker threads. It ends with the namespace.
+exec exec-server --listen ws://127.0.0.1:0
