@@ -134,7 +134,12 @@ async function useServer(url) {
     engine === 'builtin' && matches.length > 0,
     `the search found ${JSON.stringify(matches)} with ${engine}`,
   );
-  for (let count = 0; count < 3; count++) await files.walk('file:///usr/share', { maxEntries: 10_000 });
+  const limits = { maxDepth: 20, maxDirectories: 10_000, maxEntries: 10_000 };
+  for (let count = 0; count < 3; count++) {
+    const flags = { followDirectorySymlinks: false, pruneHiddenDirectories: false };
+    const { entries } = await files.walk('file:///usr/share', { ...limits, ...flags });
+    expect(entries.length > 1000, `the walk found ${entries.length} entries`);
+  }
   await client.close();
 }
 
@@ -167,10 +172,11 @@ async function urlOf(child) {
   throw new Error(`the program ended before it printed a URL: ${lines.slice(-5).join('\n')}`);
 }
 
+/** unshare ignores other signals, and ends what it started. */
 async function end(child) {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');
-  child.kill();
+  child.kill('SIGKILL');
   await exited;
 }
 

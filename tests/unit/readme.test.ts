@@ -56,7 +56,14 @@ describe('links of the documentation', () => {
     ...PAGES,
     ...['ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md', 'tests/conformance/README.md'],
   ];
-  const read = (page: string) => readFileSync(join(root, page), 'utf8');
+  // Pages that the npm package leaves out have absolute links.
+  const { repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const base = `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/main/`;
+  const read = (page: string) =>
+    readFileSync(join(root, page), 'utf8').replaceAll(
+      `](${base}`,
+      `](${'../'.repeat(page.split('/').length - 1)}`,
+    );
   const links = pages.flatMap((page) =>
     [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, target, anchor]) => ({
       page,

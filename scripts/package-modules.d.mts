@@ -1,0 +1,2 @@
+export declare function reachableModules(): Set<string>;
+export declare function reachableDeclarations(): Set<string>;
