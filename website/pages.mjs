@@ -1,6 +1,7 @@
 // The pages of the site: docs/, and the pages of the repository that they link to.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
+import { readPage } from '../scripts/repository-links.mjs';
 
 /** Files outside of docs/ and their places on the site. */
 const MOVED = new Map([
@@ -27,7 +28,7 @@ export function copyPages(root, to) {
   for (const page of pages) {
     const target = join(to, placeOf(page));
     mkdirSync(dirname(target), { recursive: true });
-    writeFileSync(target, moveLinks(readFileSync(join(root, page), 'utf8'), page, root));
+    writeFileSync(target, moveLinks(readPage(page, root), page, root));
   }
   cpSync(join(root, 'docs/images'), join(to, 'images'), { recursive: true });
   for (const folder of DOWNLOADS)
@@ -76,7 +77,7 @@ function withoutComments(text) {
 /** The side bar: one group for each heading of docs/README.md that has links. */
 export function sidebarOf(root, apiPages) {
   const groups = [];
-  for (const line of readFileSync(join(root, 'docs/README.md'), 'utf8').split('\n')) {
+  for (const line of readPage('docs/README.md', root).split('\n')) {
     const heading = /^##+ (.*)$/.exec(line);
     if (heading) groups.push({ text: heading[1], collapsed: false, items: [] });
     for (const [, text, target] of line.matchAll(/\[([^\]]+)\]\((?!https?:)([^)\s]+)\)/g))

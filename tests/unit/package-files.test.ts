@@ -3,11 +3,11 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { reachableDeclarations, reachableModules } from '../../scripts/package-modules.mjs';
+import { repositoryUrl } from '../../scripts/repository-links.mjs';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const manifest = JSON.parse(read('package.json')) as {
-  readonly repository: { readonly url: string };
   readonly dependencies: Readonly<Record<string, string>>;
   readonly optionalDependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
@@ -54,7 +54,7 @@ describe('the package', () => {
       [...reachableModules()].flatMap((path) =>
         Array.from(
           withoutComments(readFileSync(path, 'utf8')).matchAll(
-            /(?:^(?:import|export)\b[^;]*?\bfrom\s+|(?<![.#\w])(?:import|require)\()['"]((?!node:)(?:@[\w-]+\/)?[\w-]+)[^'"]*['"]/gm,
+            /(?:^(?:import|export)\b[^;]*?\bfrom\s+|(?<![.#\w])(?:import|require)\()['"]((?!node:)(?:@[a-z\d-]+\/)?[a-z\d-]+)(?:\/[^'"]*)?['"]/gm,
           ),
           ([, name]) => name!,
         ),
@@ -80,7 +80,7 @@ describe('the package', () => {
   test('has links to packed files, or to the repository', () => {
     const pages = [...packed].filter((path) => path.endsWith('.md'));
     expect(pages.length).toBeGreaterThan(30);
-    const base = `${manifest.repository.url.replace(/^git\+|\.git$/g, '')}/blob/main/`;
+    const base = repositoryUrl();
     const broken = pages.flatMap((page) =>
       Array.from(read(page).matchAll(/\]\(([^)#\s]+)[^)\s]*\)/g), ([, target]) => target!)
         .filter((target) =>

@@ -12,6 +12,7 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readPage as read } from '../../scripts/repository-links.mjs';
 import { docBlocks } from '../support/doc-page.ts';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -56,14 +57,6 @@ describe('links of the documentation', () => {
     ...PAGES,
     ...['ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md', 'tests/conformance/README.md'],
   ];
-  // Pages that the npm package leaves out have absolute links.
-  const { repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const base = `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/main/`;
-  const read = (page: string) =>
-    readFileSync(join(root, page), 'utf8').replaceAll(
-      `](${base}`,
-      `](${'../'.repeat(page.split('/').length - 1)}`,
-    );
   const links = pages.flatMap((page) =>
     [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, target, anchor]) => ({
       page,

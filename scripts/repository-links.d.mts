@@ -1,0 +1,2 @@
+export declare function repositoryUrl(): string;
+export declare function readPage(page: string, folder?: string): string;
