@@ -159,7 +159,9 @@ describe('a bundle of the server in a folder without the package', () => {
       expect(text.stdout).toBe('plain\n');
       for (const extra of [{ sandbox: sandbox() }, { tty: true }]) {
         const refused = client.backend.start(program('echo', { processId: 'q', ...extra }));
-        await expect(refused).rejects.toThrow(/could not be loaded \(Cannot find module '@koromix\/koffi-linux-/);
+        await expect(refused).rejects.toThrow(
+          /could not be loaded \(Cannot find module '@koromix\/koffi-linux-/,
+        );
       }
     } finally {
       renameSync(`${modules}.away`, modules);
