@@ -173,15 +173,18 @@ async function assemble(node, output, main, assets) {
   chmodSync(output, 0o755);
 }
 
-/** Removes the symbols, which are a seventh of Node. Without the program for the architecture they stay. */
+/** Removes the symbols, which are a seventh of Node. Without a program for the architecture they stay. */
 function strip(file, arch) {
-  const names = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' };
-  const program = arch === process.arch ? 'strip' : names[arch];
+  const foreign = { x64: 'x86-64-linux-gnu', arm64: 'aarch64-linux-gnu' }[arch];
+  const [program, debianPackage] =
+    arch === process.arch
+      ? ['strip', 'binutils']
+      : [`${foreign.replace('x86-', 'x86_')}-strip`, `binutils-${foreign}`];
   try {
     execFileSync(program, [file], { stdio: 'ignore' });
   } catch {
     process.stderr.write(
-      `build-binary: ${program} is missing (Debian package binutils): the executable keeps its symbols\n`,
+      `build-binary: ${program} is missing (Debian package ${debianPackage}): the executable for ${arch} keeps its symbols\n`,
     );
   }
 }

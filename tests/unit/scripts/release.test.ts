@@ -1,0 +1,61 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../../..');
+
+/** A repository with a package of version 1.0.0 and the release script. */
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'release-'));
+  mkdirSync(join(folder, 'scripts'));
+  for (const name of ['release.mjs', 'changelog.mjs']) {
+    cpSync(join(root, 'scripts', name), join(folder, 'scripts', name));
+  }
+  const repository = { url: 'git+https://example.com/owner/name.git' };
+  const scripts = { check: 'echo checked' };
+  write('package.json', JSON.stringify({ name: 'x', version: '1.0.0', repository, scripts }));
+  write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n## 1.0.0\n\n### Added\n\n- All.\n');
+  git('init', '--quiet');
+  git('add', '.');
+  git('-c', 'user.name=x', '-c', 'user.email=x@example.com', 'commit', '--quiet', '-m', 'x');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });
+
+function release(...args: string[]) {
+  const { status, stderr } = spawnSync(process.execPath, [join(folder, 'scripts/release.mjs'), ...args], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  return { status, stderr };
+}
+
+test('accepts a clean checkout whose commit has the tag of its version', () => {
+  expect(release('check').stderr).toContain('the commit has no tag v1.0.0');
+  git('tag', 'v1.0.0');
+  git('remote', 'add', 'origin', 'git@example.com:owner/name.git');
+  expect(release('check')).toEqual({ status: 0, stderr: expect.stringContaining('checked') });
+});
+
+test('refuses changes, a version without a section, and another repository, all at once', () => {
+  git('remote', 'add', 'origin', 'https://example.com/fork/name');
+  write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n');
+  const { status, stderr } = release('publish', '--dry-run');
+  expect(status).toBe(1);
+  for (const part of ['not committed', 'no tag', 'no section for 1.0.0', 'fork/name']) {
+    expect(stderr).toContain(part);
+  }
+});
+
+test('prepares no release without changes, of a version that exists, or of no version', () => {
+  const before = readFileSync(join(folder, 'CHANGELOG.md'), 'utf8');
+  expect(release('prepare', '1.1.0').stderr).toContain('[Unreleased] of CHANGELOG.md is empty');
+  expect(release('prepare', '1.0.0').stderr).toContain('already has a section');
+  expect(release('prepare', 'next').stderr).toContain('is not a version');
+  expect(readFileSync(join(folder, 'CHANGELOG.md'), 'utf8')).toBe(before);
+});
