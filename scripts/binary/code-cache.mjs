@@ -10,7 +10,7 @@ import { WebSocket } from 'ws';
 
 /** Appended to scripts/binary/main.cjs. */
 const RECORDER = `
-process.once('SIGUSR2', () => {
+process.once('SIGPWR', () => {
   writeFileSync(process.env.CODE_CACHE_FILE, script.createCachedData());
   process.exit(0);
 });
@@ -60,7 +60,7 @@ async function record([program, ...first], args, use) {
       use(child),
       exited.then(() => Promise.reject(new Error(`${args[0]}: the program ended`))),
     ]);
-    child.kill('SIGUSR2');
+    child.kill('SIGPWR');
     await exited;
     return readFileSync(file);
   } finally {
