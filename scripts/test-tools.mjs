@@ -45,7 +45,7 @@ await Promise.all([ensureHelm(), ensureKubernetesModels()]).catch(({ message }) 
 );
 
 if (!nodesAreSkipped()) {
-  await Promise.all(otherNodeVersions().map(ensureNode)).catch(({ message }) => {
+  await Promise.all(otherNodeVersions().map((version) => ensureNode(version))).catch(({ message }) => {
     process.stderr.write(
       `test-tools: ${message}\nThe tests run on every supported version of Node. Set SKIP_OTHER_NODES=1 to test this one alone.\n`,
     );
