@@ -70,6 +70,7 @@ async function passes(node, version) {
     PATH: `${dirname(node)}${delimiter}${process.env.PATH}`,
     // Vitest fails when it reads the results of an earlier run while another one writes them.
     VITEST_CACHE_DIR: join(dirname(node), 'cache'),
+    ...(isCore && { RANDOM_INPUTS: 'few' }),
   };
   const title = `\ntest-nodes: Node ${version}\n`;
   if (!isCore) process.stderr.write(title);

@@ -318,8 +318,18 @@ export function unknownCommand(name: string): UsageError {
   return new UsageError(`unknown command ${quoteValue(name)}; ${advice}`);
 }
 
+/** Runs the command of the arguments. Flags of `serve` and `config` may come before the command, and `serve` is the default. */
+export async function runCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const result = await runNamed(argv, host);
+  if (result !== null) return result;
+  const [first] = argv;
+  if (first !== undefined && !first.startsWith('-')) throw unknownCommand(first);
+  const { serveCommand } = await import('./serve-command.ts');
+  return serveCommand(argv, host, null);
+}
+
 /** Runs the command that the arguments name first. Returns null when they name none. */
-export async function runNamed(argv: readonly string[], host: Host): Promise<CommandResult | null> {
+async function runNamed(argv: readonly string[], host: Host): Promise<CommandResult | null> {
   const [name = '', ...rest] = argv;
   const command = findCommand(name);
   if (command === undefined) return Object.hasOwn(HIDDEN, name) ? HIDDEN[name]!(rest, host) : null;

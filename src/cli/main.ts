@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty';
 import { whenWritten } from '../observability/log-stream.ts';
-import { type CommandResult, type Host, runNamed, unknownCommand } from './commands.ts';
+import { type Host, runCommand } from './commands.ts';
 import { cannotWrite, isReaderGone, reportFailure, SERVER_FAILURES } from './failures.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
@@ -43,21 +43,13 @@ async function main(): Promise<void> {
   const warning = nodeVersionWarning(process.versions.node);
   if (warning !== null) process.stderr.write(`${warning}\n`);
   const argv = process.argv.slice(2);
-  const { text, exitCode, details } = (await runNamed(argv, host)) ?? (await runUnnamed(argv));
+  const { text, exitCode, details } = await runCommand(argv, host);
   if (details) process.stderr.write(details);
   if (text === '') return exit(exitCode);
   process.stdout.write(text, (error) => {
     if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
     else void exit(exitCode);
   });
-}
-
-/** Flags of `serve` and `config` may come before the command, and `serve` is the default. */
-async function runUnnamed(argv: readonly string[]): Promise<CommandResult> {
-  const [first] = argv;
-  if (first !== undefined && !first.startsWith('-')) throw unknownCommand(first);
-  const { serveCommand } = await import('./serve-command.ts');
-  return serveCommand(argv, host, null);
 }
 
 /** Reports every failure, thrown or emitted, expected or not. */

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   base64,
@@ -348,10 +348,13 @@ export const FILE_REQUESTS = {
   ],
 };
 
+/** A tree of names of one file, which take a tenth of the time that files take. */
 function createTree(folder, files) {
+  const file = `${folder}-file`;
+  writeFileSync(file, 'x');
   for (let index = 0; index < files; index++) {
     const inner = join(folder, String(index % 100));
     if (index < 100) mkdirSync(inner, { recursive: true });
-    writeFileSync(join(inner, String(index)), 'x');
+    linkSync(file, join(inner, String(index)));
   }
 }

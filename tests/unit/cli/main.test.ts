@@ -19,12 +19,17 @@ afterAll(() => workspace.close());
 
 test.each([
   [['--help'], programHelp()],
-  [['help'], programHelp()],
   [['version'], `exec-server ${VERSION}\n`],
-  [['--version'], `exec-server ${VERSION}\n`],
-  [['-V'], `exec-server ${VERSION}\n`],
 ])('%j prints and exits 0', async (args, stdout) => {
   expect(await workspace.run(args)).toEqual({ code: 0, signal: null, stdout, stderr: '' });
+});
+
+test.each([
+  [['help'], programHelp()],
+  [['--version'], `exec-server ${VERSION}\n`],
+  [['-V'], `exec-server ${VERSION}\n`],
+])('%j prints', async (args, stdout) => {
+  expect(await workspace.runHere(args)).toEqual({ code: 0, signal: null, stdout, stderr: '' });
 });
 
 test('the documentation and the man page match the table of commands', () => {
@@ -38,7 +43,7 @@ test('the documentation and the man page match the table of commands', () => {
 test('accepts the settings file of the documentation', async () => {
   const [, toml] = /```toml\n(.*?)```/s.exec(readFileSync(join(PROJECT, 'docs/cli.md'), 'utf8')) ?? [];
   const file = workspace.file('documented.toml', toml!);
-  const { code, stdout } = await workspace.run(['config', '--json', '--config', file]);
+  const { code, stdout } = await workspace.runHere(['config', '--json', '--config', file]);
   expect(code).toBe(0);
   expect(JSON.parse(stdout).settings.retainedOutputBytesPerProcess).toEqual({
     value: 4 * 1024 * 1024,
@@ -49,7 +54,7 @@ test('accepts the settings file of the documentation', async () => {
 });
 
 test('config shows the value that is used where a smaller one is raised', async () => {
-  const { code, stdout } = await workspace.run(['config', '--max-unfinished-bytes', '2KiB']);
+  const { code, stdout } = await workspace.runHere(['config', '--max-unfinished-bytes', '2KiB']);
   expect(code).toBe(0);
   expect(stdout).toMatch(
     /^maxUnfinishedBytes +64MiB +flag --max-unfinished-bytes, raised to maxMessageBytes +EXEC_/m,
@@ -61,7 +66,7 @@ test.each([
   ['--http-header-variables', 'OPENAI_API_KEY'],
   ['--http-allowed-hosts', 'a b'],
 ])('config reports an invalid value of %s', async (flag, value) => {
-  const { code, stdout, stderr } = await workspace.run(['config', flag, value]);
+  const { code, stdout, stderr } = await workspace.runHere(['config', flag, value]);
   expect([code, stdout]).toEqual([1, expect.stringMatching(/^listen /m)]);
   expect(stderr).toMatch(new RegExp(`^exec-server: ${flag}: .+\\n`));
 });
@@ -72,7 +77,7 @@ test('config shows every setting when some are wrong, and names what is wrong', 
     EXEC_SERVER_LISTN: 'stdio',
     EXEC_SERVER_LISTEN: 'http://x',
   };
-  const { code, stdout, stderr } = await workspace.run(['config', '--max-sessions', '0'], env);
+  const { code, stdout, stderr } = await workspace.runHere(['config', '--max-sessions', '0'], env);
   expect(code).toBe(2);
   expect(stdout).toMatch(
     /^nativeSpawn +invalid +environment EXEC_SERVER_NATIVE_SPAWN +EXEC_SERVER_NATIVE_SPAWN$/m,
@@ -87,7 +92,7 @@ test('config shows every setting when some are wrong, and names what is wrong', 
     ),
     expect.stringContaining('unsupported --listen URL `http://x`'),
   ]);
-  const { settings, problems } = JSON.parse((await workspace.run(['config', '--json'], env)).stdout);
+  const { settings, problems } = JSON.parse((await workspace.runHere(['config', '--json'], env)).stdout);
   expect(problems).toHaveLength(3);
   expect(settings.nativeSpawn).toEqual({
     value: true,
@@ -150,7 +155,7 @@ test.skipIf(spawnSync('script', ['--version']).error !== undefined)(
 test('config shows the source of each value', async () => {
   const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
   const env = { EXEC_SERVER_CONFIG: file, EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_MAX_CONNECTIONS: '6' };
-  const { code, stdout, stderr } = await workspace.run(['config', '--max-connections', '7'], env);
+  const { code, stdout, stderr } = await workspace.runHere(['config', '--max-connections', '7'], env);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   const row = (key: string) =>
     stdout
@@ -207,7 +212,7 @@ test.each<[string[], string]>([
   [['tokne'], "exec-server: unknown command 'tokne'; did you mean 'token'?\n"],
   [['relay', '-z'], "exec-server relay: unknown flag '-z'; 'exec-server relay --help' lists them\n"],
 ])('%j prints one line with a suggestion and exits 2', async (args, stderr) => {
-  expect(await workspace.run(args)).toEqual({ code: 2, signal: null, stdout: '', stderr });
+  expect(await workspace.runHere(args)).toEqual({ code: 2, signal: null, stdout: '', stderr });
 });
 
 test.each<[string[], string]>([
@@ -302,7 +307,13 @@ test('an invalid value of -c is named with -c, and ends with exit code 2', async
 });
 
 test('config shows what -c sets, and reports what has no effect', async () => {
-  const { code, stdout, stderr } = await workspace.run(['config', '-c', 'logLevel=error', '-c', 'model=o3']);
+  const { code, stdout, stderr } = await workspace.runHere([
+    'config',
+    '-c',
+    'logLevel=error',
+    '-c',
+    'model=o3',
+  ]);
   expect([code, stdout]).toEqual([0, expect.stringMatching(/^logLevel +error +flag -c logLevel +EXEC_/m)]);
   expect(stderr).toContain('-c model has no effect');
 });
@@ -314,7 +325,7 @@ test('help prints the help of a command', async () => {
       ['forward', '-h'],
       ['connect', '--connect', 'x', '--help'],
       ['help', 'nothing'],
-    ].map((args) => workspace.run(args)),
+    ].map((args) => workspace.runHere(args)),
   );
   expect(connect!.stdout).toMatch(/^Usage: exec-server connect --connect URL /);
   expect([forward!.stdout, asked!.stdout]).toEqual([connect!.stdout, connect!.stdout]);

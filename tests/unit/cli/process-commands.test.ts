@@ -1,26 +1,12 @@
-import { PassThrough } from 'node:stream';
-import { describe, expect, test } from 'vitest';
-import { type Host, runNamed } from '../../../src/cli/commands.ts';
+import { afterAll, describe, expect, test } from 'vitest';
 import { parseDuration } from '../../../src/cli/duration.ts';
-import { reportFailure, SERVER_FAILURES } from '../../../src/cli/failures.ts';
 import { exitCodeOf } from '../../../src/cli/programs/exit-codes.ts';
 import { signalName } from '../../../src/cli/programs/kill.ts';
 import { ageText } from '../../../src/cli/programs/ps.ts';
+import { Workspace } from './run-cli.ts';
 
-const host: Host = {
-  env: {},
-  stdin: new PassThrough(),
-  stdout: new PassThrough(),
-  stderr: new PassThrough(),
-  isTerminal: false,
-  debug: false,
-  failures: SERVER_FAILURES,
-  onSignal() {},
-  onDrainSignal() {},
-  surviveHangup() {},
-  onExit() {},
-  exit() {},
-};
+const workspace = new Workspace();
+afterAll(() => workspace.close());
 
 test.each<[string[], string]>([
   [['logs'], "logs: name a process by its reference or name; 'exec-server ps' lists them"],
@@ -48,8 +34,10 @@ test.each<[string[], string]>([
   [['ps', 'x'], "ps: unexpected argument 'x'"],
   [['rm', '--all', 'x'], "rm: unknown flag '--all'"],
 ])('%j is bad usage', async (argv, message) => {
-  const failure = await runNamed(argv, { ...host }).catch((error: unknown) => reportFailure(error, false));
-  expect(failure).toMatchObject({ exitCode: 2, text: expect.stringContaining(`exec-server ${message}`) });
+  expect(await workspace.runHere(argv)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(`exec-server ${message}`),
+  });
 });
 
 test.each(['TERM', 'SIGTERM', 'sigterm', 'term', '15'])('%s is a name of SIGTERM', (text) => {

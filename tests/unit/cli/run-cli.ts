@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { type Host, runCommand } from '../../../src/cli/commands.ts';
+import { reportFailure, SERVER_FAILURES } from '../../../src/cli/failures.ts';
 
 /** The built program, which is what users run. */
 export const CLI = fileURLToPath(new URL('../../../dist/bin/exec-server.cjs', import.meta.url));
@@ -56,6 +59,42 @@ export class Workspace {
     const { child, outcome } = this.start(args, env);
     child.stdin.end();
     return outcome;
+  }
+
+  /**
+   * Runs a command that only reads files and prints, in this process and its directory: a new process costs 0.1 s. Servers do not run here,
+   * because they change their process.
+   */
+  async runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    const host: Host = {
+      env: { PATH: process.env.PATH, HOME: this.path, ...env },
+      stdin: new PassThrough().end(),
+      stdout,
+      stderr,
+      isTerminal: false,
+      debug: false,
+      failures: SERVER_FAILURES,
+      onSignal() {},
+      onDrainSignal() {},
+      surviveHangup() {},
+      onExit() {},
+      exit() {},
+    };
+    const printed = (stream: PassThrough) => String(stream.read() ?? '');
+    const outcome = (code: number, text: string, details: string): Outcome => ({
+      code,
+      signal: null,
+      stdout: printed(stdout) + text,
+      stderr: printed(stderr) + details,
+    });
+    return await runCommand(args, host).then(
+      ({ exitCode, text, details = '' }) => outcome(exitCode, text, details),
+      (error: unknown) => {
+        const failure = reportFailure(error, host.debug, host.failures);
+        return outcome(failure.exitCode, '', `${failure.text}\n`);
+      },
+    );
   }
 
   close(): void {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Base64StreamDecoder } from '../../../src/rpc/base64-stream-decoder.ts';
 import { BASE64_DECODE_CHUNK_CHARACTERS } from '../../../src/rpc/limits.ts';
 import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
+import { randomInputs } from '../../support/random-inputs.ts';
 
 /** Decodes a text in chunks. Returns its bytes, or the number of accepted characters. */
 function arrive(pieces: readonly Buffer[]): { bytes: Buffer } | { taken: number; text: string } {
@@ -48,7 +49,7 @@ test('decodes like the string decoder, for any chunks and any fault', () => {
       if ('bytes' in outcome) expect(outcome.bytes.equals(expected as Buffer)).toBe(true);
       else expect(outcome.text === text.slice(0, outcome.taken)).toBe(true);
     }),
-    { numRuns: 1_000 },
+    { numRuns: randomInputs(1_000) },
   );
 });
 

@@ -4,6 +4,7 @@ import * as ws from 'ws';
 import { FrameParser } from '../../../src/transport/frame-parser.ts';
 import { BufferedMessage } from '../../../src/transport/growable-buffer.ts';
 import { FRAME_COST, LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
+import { randomInputs } from '../../support/random-inputs.ts';
 
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 
@@ -282,7 +283,7 @@ describe.each([
           expect((await parserResult(chunks, maxBytes, framesPerTurn)).log).toEqual(log);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: randomInputs(300) },
     );
   }, 60_000);
 });

@@ -13,6 +13,7 @@ import {
 } from '../../../src/transport/limits.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 import { WebSocketUpgrader } from '../../../src/transport/websocket.ts';
+import { randomInputs } from '../../support/random-inputs.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { RecordedEvents } from './recorded-events.ts';
 import { CLOSE, frame, listen, PING, PONG, QUIET, rawClient, TEXT } from './websocket-peers.ts';
@@ -244,7 +245,7 @@ test('gives the same messages and the same close as the library alone, for any i
         expect(await behaviour(chunks, 'stream')).toEqual(await behaviour(chunks, 'library'));
       },
     ),
-    { numRuns: 150 },
+    { numRuns: randomInputs(150) },
   );
 }, 60_000);
 
