@@ -1,4 +1,3 @@
-import { MessageChannel } from 'node:worker_threads';
 import { FREED_CHUNK_MIN_BYTES } from './limits.ts';
 
 /**
