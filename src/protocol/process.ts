@@ -127,7 +127,7 @@ const sharing = once(() => ({
   windowBytes: optional(WindowBytes()),
   holdOutput: doc(
     optional(z.boolean()),
-    'Default false: a program that writes while its session has no connection is not paused, and the oldest output is dropped. With true the server keeps all output that `process/consumed` has not reported as used. A program that writes more waits, as behind a full pipe, and continues when the session is resumed and reports. The reports of the driver count. A client that has resumed the session and reports nothing reads with `process/read` instead, or gives the rest up with `process/wait`. Holding ends with the session, with `process/detach`, and when the program is asked to end. Needs `windowBytes` of at most 1 MiB, and the capability `processHoldOutput`.',
+    'Default false: a program that writes while its session has no connection is not paused, and the oldest output is dropped. With true the server keeps all output that `process/consumed` has not reported as used. A program that writes more waits, as behind a full pipe, and continues when the session is resumed and reports. While a client that has attached drives, nothing is held, and its own window counts. A client that has resumed the session and reports nothing reads with `process/read` instead, or gives the rest up with `process/wait`. A session that attaches with a window of more than 1 MiB is not held up before its window is full; a lost connection can then cost the part of it that the server no longer retains. Holding ends with the session, with `process/detach`, and when the program is asked to end. Needs `windowBytes` of at most 1 MiB, and the capability `processHoldOutput`.',
   ),
   record: doc(
     optional(Record()),

@@ -89,10 +89,10 @@ export const OUTPUT_WINDOW_MARKS = 64;
 
 /**
  * The largest window of a process with `holdOutput`, and how much of its output the server must be able to hold. Clients report what they
- * use twice in each window at least, so a report always comes before the output is full.
+ * use twice in each window at least. The minimum is more than half a window, so that a report always comes before the output is full.
  */
 export const HELD_WINDOW_MAX_BYTES = 1024 * 1024;
-export const HELD_OUTPUT_MIN_BYTES = HELD_WINDOW_MAX_BYTES / 2;
+export const HELD_OUTPUT_MIN_BYTES = (HELD_WINDOW_MAX_BYTES * 3) / 4;
 
 /** Size of the buffer that all TCP streams read into, one after the other. In base64 it fits into a pooled frame. */
 export const TCP_READ_BYTES = 64 * 1024;

@@ -11,6 +11,7 @@ import {
   ATTACHMENTS_PER_PROCESS,
   CATCH_UP_PAGE_BYTES,
   ENDING_PROCESSES_PER_SESSION,
+  HELD_WINDOW_MAX_BYTES,
   SHOWN_ATTACHED_CLIENTS,
 } from '../limits.ts';
 import { AttachmentAnnouncer } from './attachment-announcer.ts';
@@ -62,8 +63,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #window: OutputWindow | null = null;
   #windowOf: Follower | null = null;
   /**
-   * What the session has not used yet, over all its connections, so that it can be held. Attached drivers count instead of the session.
-   * Null when nothing is held.
+   * What the session has not used yet, over all its connections, so that it can be held. Nothing is held while an attached connection
+   * drives. Null when nothing is held for the session either.
    */
   #held: OutputWindow | null = null;
   #process: ManagedProcess | null = null;
@@ -382,13 +383,23 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     }
     this.#window?.output(seq, bytes.length);
     this.#hold(seq, bytes.length);
-    if (this.#window?.full || this.#held?.full) this.#updatePaused();
+    if (this.#isWindowFull) this.#updatePaused();
   }
 
-  /** A driver without a window uses what it is sent. The session does not, until its connection reports what it uses. */
+  /** The session uses what it reports. What an attached driver is sent is not held: only the session can resume. */
   #hold(seq: number, bytes: number): void {
     this.#held?.output(seq, bytes);
-    if (this.#driver?.windowBytes === null) this.#held?.consumed(seq);
+    if (this.#driver !== null) this.#held?.consumed(seq);
+  }
+
+  /**
+   * Whether the program must wait for a report. A session whose window is larger than what can be held reports too rarely for that; the
+   * program waits for its window only.
+   */
+  get #isWindowFull(): boolean {
+    if (this.#window?.full) return true;
+    const holds = (this.#windowOf?.windowBytes ?? 0) <= HELD_WINDOW_MAX_BYTES;
+    return holds && (this.#held?.full ?? false);
   }
 
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void {
@@ -450,7 +461,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   #updatePaused(): void {
     this.#process?.setPaused(this.paused);
-    this.#process?.setHeld((this.#window?.full ?? false) || (this.#held?.full ?? false));
+    this.#process?.setHeld(this.#isWindowFull);
   }
 
   /** The driver has used nothing yet of what comes from now on, and all that came before. */

@@ -1,4 +1,7 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { OUTPUT_EVENT_OVERHEAD_BYTES } from '../../../../src/protocol/limits.ts';
+import { HELD_OUTPUT_MIN_BYTES, HELD_WINDOW_MAX_BYTES } from '../../../../src/server/limits.ts';
 import { settled } from './registry-fixture.ts';
 import { createSharing } from './sharing-fixture.ts';
 
@@ -108,14 +111,16 @@ describe('a program whose output is held', () => {
     child.stdout.write('a');
     rival.processes.consumed(process.ref, 1);
     expect(child.stdout.paused).toBe(true);
-    rival.attach(process, { role: 'driver', takeOver: true, windowBytes: 10_000 });
+    // Its window counts then: one event fills what is held, and two fill the window.
+    rival.attach(process, { role: 'driver', takeOver: true, windowBytes: 1_000 });
     expect(child.stdout.paused).toBe(false);
     child.stdout.write('b');
-    consume(2);
-    expect(child.stdout.paused).toBe(true);
-    rival.processes.consumed(process.ref, 2);
     expect(child.stdout.paused).toBe(false);
     child.stdout.write('c');
+    consume(3);
+    expect(child.stdout.paused).toBe(true);
+    rival.processes.consumed(process.ref, 3);
+    expect(child.stdout.paused).toBe(false);
     rival.processes.detach(process.ref);
     expect([child.stdout.paused, process.driver?.sink]).toEqual([false, owner.session]);
     child.stdout.write('d');
@@ -139,4 +144,59 @@ describe('a program whose output is held', () => {
     child.stdout.write('d');
     expect(child.stdout.paused).toBe(true);
   });
+
+  test.each(['the session', 'the session after a resume', 'a client that has taken over'] as const)(
+    'makes progress with every window of %s, if the client reports twice in each window',
+    async (who) => {
+      await fc.assert(
+        fc.asyncProperty(SIZES, async ({ heldBytes, windowBytes, step, lag, eventBytes }) => {
+          const sharing = createSharing();
+          const owner = sharing.connect('owner');
+          const first = { windowBytes: Math.min(windowBytes, HELD_WINDOW_MAX_BYTES), heldBytes, tailBytes: 2 * MIB };
+          const { process, child } = await sharing.run(owner, 'p', first);
+          let [client, reportBytes] = [owner, first.windowBytes * step];
+          if (who !== 'the session') {
+            reportBytes = windowBytes * step;
+            const isResumed = who === 'the session after a resume';
+            if (isResumed) {
+              owner.disconnect();
+              sharing.registry.resume(owner.session.id);
+            }
+            client = sharing.connect('other', isResumed ? { session: owner.session } : {});
+            client.attach(process, { role: 'driver', takeOver: true, windowBytes });
+          }
+          for (const { peer } of [owner, client]) peer.sendBulk = (_frame, released) => released?.();
+          let [used, reported] = [0, 0];
+          const use = (seq: number) => {
+            used = Math.max(used, seq);
+            if ((used - reported) * (eventBytes + OUTPUT_EVENT_OVERHEAD_BYTES) < reportBytes) return;
+            reported = used;
+            client.processes.consumed(client === owner ? 'p' : process.idFor(client.session), used);
+          };
+          const event = 'x'.repeat(eventBytes);
+          const events = Math.ceil((2 * windowBytes + 2 * HELD_WINDOW_MAX_BYTES) / eventBytes);
+          for (let seq = 1; seq <= events; seq++) {
+            if (child.stdout.paused) use(seq - 1);
+            expect(child.stdout.paused).toBe(false);
+            child.stdout.write(event);
+            use(seq - lag);
+          }
+          await sharing.registry.close(null, 0);
+        }),
+        { numRuns: 15 },
+      );
+    },
+  );
+});
+
+const MIB = 1024 * 1024;
+
+const SIZES = fc.record({
+  heldBytes: fc.integer({ min: HELD_OUTPUT_MIN_BYTES, max: HELD_WINDOW_MAX_BYTES }),
+  windowBytes: fc.oneof(fc.integer({ min: 1, max: 4 * MIB }), fc.constantFrom(MIB, 2 * MIB, 4 * MIB)),
+  /** The part of the window after which the client reports. */
+  step: fc.constantFrom(1 / 2, 1 / 3, 1 / 4, 1 / 8),
+  /** How many events the client is behind. */
+  lag: fc.nat({ max: 20 }),
+  eventBytes: fc.constantFrom(20_000, 60_000, 65_536),
 });
