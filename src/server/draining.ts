@@ -13,13 +13,13 @@ interface DrainedServer {
 }
 
 /**
- * A server on its way to the end: it refuses new sessions and programs, and waits for the programs that run. Clients can meanwhile
- * resume their sessions and use everything else.
+ * A server on its way to the end: it refuses new sessions and programs, and waits until the programs have closed and their clients have
+ * the output. Clients can meanwhile resume their sessions and use everything else.
  */
 export class Draining {
   /** What clients that asked for it receive. */
   readonly announced: NotificationParamsOf<'server/draining'>;
-  /** Resolves when the last program has ended, when the time is over, and after {@link stop}. */
+  /** Resolves when the last program has closed and its output is delivered, when the time is over, and after {@link stop}. */
   readonly done: Promise<void>;
   readonly #server: DrainedServer;
   readonly #stopped = new AbortController();
@@ -28,7 +28,7 @@ export class Draining {
     this.#server = server;
     this.announced = Number.isFinite(timeoutMs) ? { deadlineMs: Date.now() + timeoutMs } : {};
     server.sessions.drain();
-    server.log.info('draining', { programs: server.sessions.directory.running });
+    server.log.info('draining', { programs: server.sessions.directory.unfinished });
     for (const connection of server.connections) connection.announceDraining(this.announced);
     this.done = this.#wait(performance.now() + timeoutMs);
   }
@@ -42,15 +42,15 @@ export class Draining {
     const { sessions, connections, log } = this.#server;
     const { directory } = sessions;
     const { signal } = this.#stopped;
-    while (directory.running > 0 && performance.now() < deadline && !signal.aborted) {
+    while (directory.unfinished > 0 && performance.now() < deadline && !signal.aborted) {
       await this.#pause(Math.min(DRAIN_CHECK_MS, deadline - performance.now()));
     }
     if (signal.aborted) return;
-    if (directory.running > 0) {
-      log.warn('the time to drain is over', { programs: directory.running });
+    if (directory.unfinished > 0) {
+      log.warn('the time to drain is over', { programs: directory.unfinished });
       return;
     }
-    // A client may still want to read the end of the output.
+    // A client may still want to ask for something.
     const left = Promise.all([...connections].map(({ closed }) => closed));
     await Promise.race([left, this.#pause(DRAIN_LINGER_MS)]);
   }

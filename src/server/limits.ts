@@ -1,7 +1,7 @@
-/** How often a server that drains checks whether the last program has ended. */
+/** How often a server that drains checks whether the last program has closed. */
 export const DRAIN_CHECK_MS = 100;
 
-/** How long a server that has drained waits for clients to read the end of the output and to leave. */
+/** How long a server that has drained waits for clients to leave. The output was sent to them before. */
 export const DRAIN_LINGER_MS = 1_000;
 
 /** Smallest number of slots kept for new clients, however few descriptors the system allows. */

@@ -25,14 +25,15 @@ interface Reached<T> {
 /**
  * Calls `connect` with the URL of this user's private server, and starts the server if there is none. Any number of commands may do so
  * at the same time: one server is started. A server of another version is used, and asked to end when it is idle, so that a later
- * command starts this version. Throws what `connect` throws for a server that is there, and RunError for one that cannot be started.
+ * command starts this version. A server that drains is waited for, until its programs have ended, and another one is started. Throws what `connect` throws for a server that is there, and RunError for one that cannot be started.
  */
 export async function reachPrivateServer<T>(
   env: NodeJS.ProcessEnv,
   connect: (url: string) => Promise<T>,
 ): Promise<Reached<T>> {
   const folder = privateFolder(env);
-  const deadline = performance.now() + START_TIMEOUT_MS;
+  let deadline = performance.now() + START_TIMEOUT_MS;
+  let isDraining = false;
   let start: Start | null = null;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
     requirePrivate(folder.path);
@@ -40,6 +41,13 @@ export async function reachPrivateServer<T>(
       const result = await connect(folder.url);
       return { result, url: folder.url, info: askToReplace(folder) };
     } catch (error) {
+      if (isDrainingError(error as Error)) {
+        if (!isDraining) process.stderr.write(`exec-server: ${WAITS_FOR_DRAIN}\n`);
+        isDraining = true;
+        deadline = performance.now() + START_TIMEOUT_MS;
+        await delay(pauseMs);
+        continue;
+      }
       if (!isAbsent(error)) throw error;
       if (start?.failure != null) throw new RunError(start.failure);
       if (performance.now() > deadline) {
@@ -135,6 +143,14 @@ function isAbsent(error: unknown): boolean {
   const code = cause?.code ?? (error as NodeJS.ErrnoException).code;
   return ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(String(code));
 }
+
+/** The server ends when its programs have ended, and accepts no new client until then. */
+function isDrainingError({ message }: Error): boolean {
+  return /the server is draining/.test(message);
+}
+
+const WAITS_FOR_DRAIN =
+  'the private server is draining; waiting until its programs have ended, to start another one (Ctrl-C gives up)';
 
 function askToReplace(folder: PrivateFolder): PrivateServerInfo | null {
   const info = readServerInfo(folder);

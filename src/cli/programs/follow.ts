@@ -78,6 +78,8 @@ class Follower {
   #inputDone = true;
   /** Whether the server has refused to leave the program running. */
   #cannotDetach = false;
+  /** Why the connection was given up. */
+  #gaveUp: { readonly error: ClientError; readonly isServerGone: boolean } | null = null;
 
   constructor(followed: Followed) {
     this.#with = followed;
@@ -118,7 +120,11 @@ class Follower {
     // A program whose output is not read waits.
     for await (const event of process.events({ signal: this.#stop.signal })) {
       if (event.type === 'closed') break;
-      if (event.type === 'failed') return this.#lost(event.error);
+      if (event.type === 'failed') {
+        return this.#gaveUp === null
+          ? this.#lost(event.error)
+          : this.#lost(this.#gaveUp.error, this.#gaveUp.isServerGone);
+      }
       this.#seq = event.type === 'lost' ? event.toSeq : event.seq;
       if (event.type === 'output') {
         terminal?.modes.follow(event.bytes);
@@ -180,14 +186,14 @@ class Follower {
       {
         lost: () =>
           void this.#isServerGone().then((isGone) => {
-            if (isGone && client.failure !== null) this.#settle(this.#lost(client.failure, true));
+            if (isGone && client.failure !== null) this.#giveUp(client.failure, true);
             else if (client.state !== 'connected') output.line('reconnecting', text);
           }),
         restored: () => {
           output.line('reconnected', 'reconnected');
           void this.#refresh();
         },
-        gaveUp: (failure) => this.#settle(this.#isServerGone().then((isGone) => this.#lost(failure, isGone))),
+        gaveUp: (failure) => void this.#isServerGone().then((isGone) => this.#giveUp(failure, isGone)),
       },
       recoveryMs,
     );
@@ -244,6 +250,12 @@ class Follower {
     process.signal(name).catch((error) => {
       if (!process.state.exited) this.#note(`cannot send ${signal} to the program: ${error.message}`);
     });
+  }
+
+  /** Gives the connection up. What has arrived before is shown first, and may be all of the output and the exit. */
+  #giveUp(error: ClientError, isServerGone: boolean): void {
+    this.#gaveUp ??= { error, isServerGone };
+    void this.#with.client.close();
   }
 
   #lost(error: ClientError, isServerGone = false): Ending {

@@ -4,7 +4,9 @@ import type { SpawnOptions } from '../../client/process/spawn.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
+import { visible } from '../terminal-text.ts';
 import { MAX_ENV_FILE_BYTES } from './limits.ts';
+import { undecodableVariables } from './undecodable-variables.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -30,6 +32,12 @@ export function programEnvironment(
         'run',
       );
     }
+    if (value === undefined && undecodableVariables({ [name]: own[name] }).size > 0) {
+      throw new UsageError(
+        `${source}: the value that ${quoteValue(name)} has here is not UTF-8 and cannot be sent; give it as ${name}=VALUE`,
+        'run',
+      );
+    }
     const chosen = value ?? own[name];
     return chosen === undefined ? [] : [[name, chosen] as const];
   });
@@ -39,13 +47,23 @@ export function programEnvironment(
 /**
  * What makes a program of the private server run as if it were started here: the directory of this command, or `workdir`, and all of its
  * variables but those of exec-server itself, which may be the token of another server. The program inherits none of the server, which
- * has those of the command that happened to start it.
+ * has those of the command that happened to start it. Variables that are not UTF-8 cannot be sent: `note` gets a text that names them.
  */
-export function asIfHere(own: Environment, workdir: SpawnOptions['cwd'] = '.'): AsIfHere {
+export function asIfHere(
+  own: Environment,
+  note: (text: string) => void,
+  workdir: SpawnOptions['cwd'] = '.',
+): AsIfHere {
   const cwd = resolve(String(workdir));
+  const undecodable = undecodableVariables(own);
   const variables = Object.entries(own).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('EXEC_SERVER_'),
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && !entry[0].startsWith('EXEC_SERVER_') && !undecodable.has(entry[0]),
   );
+  if (undecodable.size > 0) {
+    const names = [...undecodable].map(visible).join(', ');
+    note(`exec-server: the program does not get these variables, because they are not UTF-8: ${names}\n`);
+  }
   return {
     cwd,
     // A shell here has set PWD to its own directory.

@@ -134,7 +134,9 @@ async function start(
   how: Pick<SpawnOptions, 'tty' | 'pipeStdin' | 'detached' | 'holdOutput'>,
 ): Promise<ExecProcess> {
   const { TERM } = host.env;
-  const here = place.target.name === LOCAL ? asIfHere(host.env, options.cwd) : null;
+  const note = (text: string) => void host.stderr.write(text);
+  const own = { ...host.env, ...options.env };
+  const here = place.target.name === LOCAL ? asIfHere(own, note, options.cwd) : null;
   const inherited = here?.env ?? (how.tty && TERM ? { TERM } : {});
   try {
     return await client.spawn(argv, {

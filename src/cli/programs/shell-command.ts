@@ -52,7 +52,7 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
           tty: terminal.size,
           detached: true,
           signal: interruptions.signal,
-          ...(target.name === LOCAL ? asIfHere(host.env) : there),
+          ...(target.name === LOCAL ? asIfHere(host.env, (text) => void host.stderr.write(text)) : there),
           ...(name !== undefined && { name }),
           ...(record && { record }),
         })

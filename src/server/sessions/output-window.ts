@@ -24,6 +24,11 @@ export class OutputWindow {
     return this.#sent - this.#used >= this.#windowBytes;
   }
 
+  /** Whether all output was used. */
+  get empty(): boolean {
+    return this.#used === this.#sent;
+  }
+
   /** Counts an event. */
   output(seq: number, bytes: number): void {
     this.#sent += bytes + OUTPUT_EVENT_OVERHEAD_BYTES;

@@ -188,10 +188,10 @@ export class ProcessDirectory {
     this.#draining = true;
   }
 
-  /** Processes that have not closed yet. */
-  get running(): number {
+  /** Processes that have not closed yet, or whose output was not delivered yet. */
+  get unfinished(): number {
     let count = 0;
-    for (const process of this.#byRef.values()) if (process.running) count++;
+    for (const process of this.#byRef.values()) if (process.unfinished) count++;
     return count;
   }
 

@@ -132,6 +132,16 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     return this.exit === null;
   }
 
+  /**
+   * Whether the process has not closed, or the client that it waits for may still get output: its connection does not keep up, or the
+   * output is held for a session without a connection.
+   */
+  get unfinished(): boolean {
+    if (this.end === null) return true;
+    if (this.driver !== null) return this.#isBehind(this.driver);
+    return this.#home !== null && this.#held?.empty === false;
+  }
+
   get outputAtMs(): number {
     return this.#process?.outputAtMs ?? 0;
   }

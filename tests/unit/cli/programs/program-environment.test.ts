@@ -1,9 +1,12 @@
 import { afterAll, expect, test } from 'vitest';
 import { asIfHere, programEnvironment } from '../../../../src/cli/programs/program-environment.ts';
+import { undecodableVariables } from '../../../../src/cli/programs/undecodable-variables.ts';
 import { Workspace } from '../run-cli.ts';
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
+
+const noNote = (text: string): void => expect(text).toBe('');
 
 test('variables come from files and flags, and flags win', () => {
   const file = workspace.file('vars', '\uFEFF# comment\n\n  A=1\r\nB="two words"\nHERE\nC=x=y\n');
@@ -34,11 +37,19 @@ test('a program that runs as if here has all variables but those of exec-server'
     EXEC_SERVER_TOKEN: 'secret',
     EXEC_SERVER_URL: 'ws://x',
   };
-  expect(asIfHere({ ...own, UNSET: undefined })).toEqual({
+  expect(asIfHere({ ...own, UNSET: undefined }, noNote)).toEqual({
     cwd: process.cwd(),
     env: { A: '1', 'BASH_FUNC_f%%': '() { :; }' },
     envPolicy: { inherit: 'none' },
   });
-  expect(asIfHere({ PWD: '/here' }, '/usr')).toMatchObject({ cwd: '/usr', env: { PWD: '/usr' } });
-  expect(asIfHere({}, '/usr').env).toEqual({});
+  expect(asIfHere({ PWD: '/here' }, noNote, '/usr')).toMatchObject({ cwd: '/usr', env: { PWD: '/usr' } });
+  expect(asIfHere({}, noNote, '/usr').env).toEqual({});
+});
+
+test('variables whose bytes are not UTF-8 are found, and a replacement character that was given is not', () => {
+  const environ = workspace.file('environ', Buffer.from('A=\xff\xfe\0B=b\0N\xff=1\0', 'latin1'));
+  const own = { A: '\uFFFD\uFFFD', B: 'b', 'N\uFFFD': '1', GIVEN: '\uFFFD', UNSET: undefined };
+  expect([...undecodableVariables(own, environ)]).toEqual(['A', 'N\uFFFD']);
+  expect([...undecodableVariables({ A: '\uFFFD' }, '/no/environ')]).toEqual(['A']);
+  expect(undecodableVariables({ B: 'b' }, '/no/environ').size).toBe(0);
 });
