@@ -69,6 +69,24 @@ test('refuses new sessions and programs, keeps serving the others, and ends with
   await running.closed;
 });
 
+test('waits for the output of processes that a program has left behind', async () => {
+  const running = await start();
+  const { client, sessionId } = await connect(running);
+  const go = join(workspace.path, 'go');
+  const script = `{ until [ -e ${go} ]; do sleep 0.05; done; echo late; } & echo early`;
+  await client.call('process/start', shell('job', script));
+  await client.waitFor((message) => 'method' in message && message.method === 'process/exited');
+  await client.drop();
+  const drained = running.drain();
+  const { client: again } = await connect(running, sessionId);
+  workspace.file('go', '');
+  await again.call('process/wait', { processId: 'job', until: 'closed' });
+  const { stdout } = await again.call('process/snapshot', { processId: 'job' });
+  expect(stdout).toBe(base64('early\nlate\n'));
+  await again.close();
+  await drained;
+});
+
 test('ends the programs that are left after the time-out', async () => {
   const running = await start();
   const { client } = await connect(running);

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -11,7 +12,9 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
+import { REPORT_LOSS_MS } from '../../src/cli/programs/limits.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
@@ -125,6 +128,43 @@ test('a server of another version is used, and replaced when it is idle', async 
   await user.serverEnded(pid);
   expect(await user.run(TEST)).toMatchObject({ code: 0 });
   expect(user.serverPid).not.toBe(pid);
+});
+
+test('a command waits for a server that drains, and starts the next one', async () => {
+  const user = newUser();
+  const job = user.start(['run', 'sh', '-c', 'echo ready; cat']);
+  await firstLine(job);
+  const drain = user.start(['drain']);
+  await once(drain.child.stderr, 'data');
+  const next = user.start(['run', '-n', 'echo', 'next']);
+  await once(next.child.stderr, 'data');
+  job.child.stdin.end();
+  expect(await job.outcome).toMatchObject({ code: 0 });
+  expect(await drain.outcome).toMatchObject({ code: 0 });
+  expect(await next.outcome).toMatchObject({
+    code: 0,
+    stdout: 'next\n',
+    stderr: expect.stringContaining('the private server is draining; waiting until its programs have ended'),
+  });
+});
+
+test('run prints all that it has received from a server that has drained', async () => {
+  const user = newUser();
+  const size = 600_000;
+  const job = user.start(['run', 'sh', '-c', `echo ready; cat; head -c ${size} /dev/zero`]);
+  await firstLine(job);
+  job.child.stdout.pause();
+  job.child.stdin.end();
+  expect(await user.run(['drain'])).toMatchObject({ code: 0 });
+  // Meanwhile the command notices that the server is gone.
+  await delay(3 * REPORT_LOSS_MS);
+  job.child.stdout.resume();
+  const { code, stdout, stderr } = await job.outcome;
+  expect({ code, bytes: stdout.length, stderr: stderr.includes('has ended,') }).toEqual({
+    code: 0,
+    bytes: 'ready\n'.length + size,
+    stderr: false,
+  });
 });
 
 test('a stale socket and a stale claim are replaced', async () => {

@@ -67,6 +67,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
    * drives. Null when nothing is held for the session either.
    */
   #held: OutputWindow | null = null;
+  /** Whether the process closed while its session had no connection. The session has not resumed since then. */
+  #closedWhileAway = false;
   #process: ManagedProcess | null = null;
   #lastSeq = 0;
   /** Whether a connection was ever attached, so that the session may have missed a change of its role. */
@@ -133,13 +135,13 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   }
 
   /**
-   * Whether the process has not closed, or the client that it waits for may still get output: its connection does not keep up, or the
-   * output is held for a session without a connection.
+   * Whether the process has not closed, or the client that it waits for may still get output: its connection does not keep up, or it has
+   * not resumed its session since the process closed, and output is held for it.
    */
   get unfinished(): boolean {
     if (this.end === null) return true;
     if (this.driver !== null) return this.#isBehind(this.driver);
-    return this.#home !== null && this.#held?.empty === false;
+    return this.#home !== null && this.#closedWhileAway && this.#held?.empty === false;
   }
 
   get outputAtMs(): number {
@@ -304,6 +306,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   homeChanged(): void {
     if (this.#home === null) return;
     this.#home.stream.restart();
+    this.#closedWhileAway = false;
     this.#home.announced = 'never';
     this.#home.windowBytes = null;
     this.#home.stream.timed = false;
@@ -422,6 +425,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     const end = { seq, reason };
     this.end = end;
     this.endedAtMs = Date.now();
+    this.#closedWhileAway = this.driver === null;
     this.beforeEnd();
     for (const { stream } of this.followers()) stream.closed(end);
   }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { OUTPUT_EVENT_OVERHEAD_BYTES } from '../../../../src/protocol/limits.ts';
 import { HELD_OUTPUT_MIN_BYTES, HELD_WINDOW_MAX_BYTES } from '../../../../src/server/limits.ts';
+import type { FakeSource } from '../../process/fake-child.ts';
 import { settled } from './registry-fixture.ts';
 import { createSharing } from './sharing-fixture.ts';
 
@@ -145,6 +146,24 @@ describe('a program whose output is held', () => {
     expect(child.stdout.paused).toBe(true);
   });
 
+  test('is finished when it has closed and its session has got the output', async () => {
+    const { registry, directory, connect, run } = createSharing();
+    const owner = connect('owner');
+    const { child } = await run(owner, 'p', { windowBytes: 10_000, heldBytes: 10_000 });
+    child.exit(0);
+    expect(directory.unfinished).toBe(1);
+    owner.disconnect();
+    child.stdout.write('a');
+    for (const source of child.outputs) (source as FakeSource).end();
+    expect(directory.unfinished).toBe(1);
+    registry.resume(owner.session.id);
+    const back = connect('owner', { session: owner.session });
+    expect(directory.unfinished).toBe(0);
+    // It has left without a report of the last output.
+    back.disconnect();
+    expect(directory.unfinished).toBe(0);
+  });
+
   test.each(['the session', 'the session after a resume', 'a client that has taken over'] as const)(
     'makes progress with every window of %s, if the client reports twice in each window',
     async (who) => {
@@ -152,7 +171,11 @@ describe('a program whose output is held', () => {
         fc.asyncProperty(SIZES, async ({ heldBytes, windowBytes, step, lag, eventBytes }) => {
           const sharing = createSharing();
           const owner = sharing.connect('owner');
-          const first = { windowBytes: Math.min(windowBytes, HELD_WINDOW_MAX_BYTES), heldBytes, tailBytes: 2 * MIB };
+          const first = {
+            windowBytes: Math.min(windowBytes, HELD_WINDOW_MAX_BYTES),
+            heldBytes,
+            tailBytes: 2 * MIB,
+          };
           const { process, child } = await sharing.run(owner, 'p', first);
           let [client, reportBytes] = [owner, first.windowBytes * step];
           if (who !== 'the session') {
