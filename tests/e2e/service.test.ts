@@ -9,6 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { onFreePort } from '../support/free-port.ts';
@@ -90,6 +91,16 @@ describe.skipIf(!has('systemd-socket-activate'))('a socket that systemd passes',
     expect(stdout).toBe('fds:\n0\n');
     child.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
+  });
+
+  test('is refused when other users can open it', async () => {
+    const socket = join(workspace.path, 'open.sock');
+    const { exited, stderr } = await activate(socket, `unix://${socket}`);
+    chmodSync(socket, 0o666);
+    const client = connect(socket).on('error', () => {});
+    expect(await exited).toEqual([1, null]);
+    client.destroy();
+    expect(stderr()).toContain('would serve other users: its mode is 0666; set SocketMode=0600');
   });
 
   test('serves a port, and refuses one that --listen does not name', async () => {
