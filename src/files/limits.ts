@@ -92,6 +92,10 @@ export const HASH_PIECE_BYTES = 512 * 1024;
 /** Pieces that one file has in memory while it is hashed as it arrives: one is hashed while the next one is copied. */
 export const HASHED_PIECES = 2;
 
+/** Pieces of all files that are hashed as they arrive (16 MiB), and how many free ones are kept for the next file. */
+export const MAX_HASH_PIECES = 32;
+export const MAX_FREE_HASH_PIECES = 4;
+
 /** The heap limit of the thread that hashes, and how long it stays without work. */
 export const HASH_THREAD_HEAP_MB = 16;
 export const HASH_THREAD_IDLE_MS = 10_000;
