@@ -166,6 +166,9 @@ export const PART_MAX_IDLE_MS = 7 * 24 * 60 * 60 * 1000;
 /** How long a resumable replacement waits for another one that uses its part. Closing the files of an ended connection takes milliseconds. */
 export const PART_RELEASE_WAIT_MS = 2_000;
 
+/** How often it looks whether another process has released the part. */
+export const PART_CLAIM_POLL_MS = 50;
+
 /**
  * How often one directory is swept for stale temporary files, and for how many directories the time is kept. A sweep reads all
  * names, 20 ms for 30,000 of them, too much for a client that replaces one file after another.

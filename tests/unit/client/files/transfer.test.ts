@@ -52,7 +52,7 @@ test('fails when a local file changes while it is read, even if its size and mod
       real.replaceFile(
         path,
         async (part) => {
-          const from = await (content as ReplacementContent)(part);
+          const from = await (content as Extract<ReplacementContent, (...args: never[]) => unknown>)(part);
           const changing = async function* () {
             for await (const block of from.content) {
               yield block;
