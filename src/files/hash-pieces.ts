@@ -30,7 +30,8 @@ export class HashPieces {
   /** Null gives back a piece whose memory is lost, because a thread that failed had it. */
   giveBack(piece: Buffer<ArrayBuffer> | null): void {
     this.#taken--;
-    if (piece?.length === HASH_PIECE_BYTES && this.#free.length < MAX_FREE_HASH_PIECES) this.#free.push(piece);
+    if (piece?.length === HASH_PIECE_BYTES && this.#free.length < MAX_FREE_HASH_PIECES)
+      this.#free.push(piece);
     this.#slots.release();
   }
 }

@@ -36,10 +36,12 @@ function addressOfUnixSocket(descriptor: number): string | null {
 }
 
 function nameOf(address: string | null): string {
-  if (address === null) return 'a socket that is not a Unix socket of this network namespace (/proc/net/unix)';
+  if (address === null)
+    return 'a socket that is not a Unix socket of this network namespace (/proc/net/unix)';
   if (address === '') return 'a Unix socket without an address';
   // The name of an abstract socket begins with a NUL byte. It has no permissions: unix(7).
-  if (address.startsWith('@')) return `the abstract Unix socket ${address.replace(/@+$/, '')}, which every user can open`;
+  if (address.startsWith('@'))
+    return `the abstract Unix socket ${address.replace(/@+$/, '')}, which every user can open`;
   return `the Unix socket ${address}`;
 }
 
