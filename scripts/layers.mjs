@@ -35,7 +35,7 @@ export const LAYERS = {
   },
   files: {
     subject: 'file operations, path URIs, handles, watching, searching, capability discovery',
-    imports: ['types:native', 'types:protocol'],
+    imports: ['native', 'types:protocol'],
   },
   network: {
     subject: 'HTTP requests, and the proxy of a program with credential masking',

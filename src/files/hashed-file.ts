@@ -1,5 +1,6 @@
 import { Semaphore } from '../base/semaphore.ts';
 import type { OpenFile, ReplacementPart } from './file-system.ts';
+import { HASH_PIECES, type HashPieces } from './hash-pieces.ts';
 import { HASHED_PIECES } from './limits.ts';
 import type { ContentHasher } from './local/hash-file.ts';
 
@@ -10,18 +11,20 @@ import type { ContentHasher } from './local/hash-file.ts';
 export class HashedFile implements OpenFile {
   readonly #file: OpenFile;
   readonly #hasher: ContentHasher;
-  /** Memory for pieces. */
-  readonly #pieces: Buffer<ArrayBuffer>[] = [];
+  readonly #pieces: HashPieces;
   readonly #slots = new Semaphore(HASHED_PIECES);
-  /** Resolves when all pieces so far are hashed. */
-  #hashed: Promise<unknown> = Promise.resolve();
+  /** Resolves when all pieces so far are hashed and given back. Never rejects. */
+  #hashed: Promise<void> = Promise.resolve();
+  /** The error of the hasher. The pieces after it are not hashed. */
+  #failure: { readonly error: unknown } | null = null;
   /** The end of the blocks so far; null after one that does not continue them. */
   #end: number | null;
   #isOver = false;
 
-  constructor(file: OpenFile, hasher: ContentHasher) {
+  constructor(file: OpenFile, hasher: ContentHasher, pieces: HashPieces = HASH_PIECES) {
     this.#file = file;
     this.#hasher = hasher;
+    this.#pieces = pieces;
     // What an earlier replacement has left is not hashed.
     this.#end = (file.part?.size ?? 0) === 0 ? 0 : null;
   }
@@ -50,6 +53,7 @@ export class HashedFile implements OpenFile {
   async digest(): Promise<string | null> {
     await this.#hashed;
     if (this.#end === null) return null;
+    if (this.#failure !== null) throw this.#failure.error;
     this.#isOver = true;
     return await this.#hasher.digest();
   }
@@ -72,31 +76,34 @@ export class HashedFile implements OpenFile {
     }
     this.#end += bytes.length;
     const { pieceBytes } = this.#hasher;
-    for (let from = 0; from < bytes.length; from += pieceBytes) {
+    for (let from = 0; from < bytes.length && this.#failure === null; from += pieceBytes) {
       await this.#slots.acquire();
-      const piece = this.#pieces.pop() ?? Buffer.from(new ArrayBuffer(pieceBytes));
+      const piece = await this.#pieces.take(pieceBytes);
       const part = bytes.subarray(from, from + pieceBytes);
       piece.set(part);
-      const hashed = this.#hashed.then(() => this.#hash(piece, part.length));
-      // The digest awaits it.
-      hashed.catch(() => {});
-      this.#hashed = hashed;
+      this.#hashed = this.#hashed.then(() => this.#hash(piece, part.length));
     }
   }
 
+  /** Gives the piece back in any case: other files wait for it. */
   async #hash(piece: Buffer<ArrayBuffer>, length: number): Promise<void> {
-    try {
-      const free = await this.#hasher.update(piece, length);
-      if (!this.#isOver) this.#pieces.push(free);
-    } finally {
-      this.#slots.release();
+    let free: Buffer<ArrayBuffer> | null = piece;
+    if (this.#failure === null && !this.#isOver) {
+      try {
+        free = await this.#hasher.update(piece, length);
+      } catch (error) {
+        this.#failure = { error };
+        free = null;
+      }
     }
+    this.#pieces.giveBack(free);
+    this.#slots.release();
   }
 
+  /** The hasher does not answer after `drop`, so the piece that it has comes back first. */
   #drop(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#pieces.length = 0;
-    this.#hasher.drop();
+    void this.#hashed.then(() => this.#hasher.drop());
   }
 }

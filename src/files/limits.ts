@@ -92,6 +92,10 @@ export const HASH_PIECE_BYTES = 512 * 1024;
 /** Pieces that one file has in memory while it is hashed as it arrives: one is hashed while the next one is copied. */
 export const HASHED_PIECES = 2;
 
+/** Pieces of all files that are hashed as they arrive (16 MiB), and how many free ones are kept for the next file. */
+export const MAX_HASH_PIECES = 32;
+export const MAX_FREE_HASH_PIECES = 4;
+
 /** The heap limit of the thread that hashes, and how long it stays without work. */
 export const HASH_THREAD_HEAP_MB = 16;
 export const HASH_THREAD_IDLE_MS = 10_000;
@@ -161,6 +165,9 @@ export const PART_MAX_IDLE_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** How long a resumable replacement waits for another one that uses its part. Closing the files of an ended connection takes milliseconds. */
 export const PART_RELEASE_WAIT_MS = 2_000;
+
+/** How often it looks whether another process has released the part. */
+export const PART_CLAIM_POLL_MS = 50;
 
 /**
  * How often one directory is swept for stale temporary files, and for how many directories the time is kept. A sweep reads all

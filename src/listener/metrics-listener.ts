@@ -62,7 +62,13 @@ export class MetricsListener {
       throw listenError(error, urlOf(port));
     });
     const url = urlOf(bound!.port);
-    this.#options.log.info('metrics listening', { url });
+    const { log, token } = this.#options;
+    log.info('metrics listening', { url });
+    if (token === null && !isLoopback(host)) {
+      log.warn('other machines can read the metrics: add --metrics-token-file, or listen on 127.0.0.1', {
+        url,
+      });
+    }
     return url;
   }
 

@@ -26,6 +26,8 @@ interface WebServerOptions extends ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
   /** A listening socket for the address that this process has inherited; null when it binds the address itself. */
   readonly descriptor?: number | null;
+  /** Whether clients need a token, so that other users may open an inherited Unix socket. */
+  readonly requiresToken?: boolean;
   /** Null without TLS. */
   readonly tls: TlsFiles | null;
   /** How long a connection may take to send its request. */
@@ -76,10 +78,10 @@ export class WebServer {
       const { requestTimeoutMs } = this.#options;
       this.#http.emit('connection', new RequestStream(socket, requestTimeoutMs, this.#credits.of(socket)));
     });
-    const { address, descriptor = null } = this.#options;
+    const { address, descriptor = null, requiresToken = false } = this.#options;
     const bound = await (descriptor === null
       ? bind(server, address)
-      : listenOnDescriptor(server, descriptor, address));
+      : listenOnDescriptor(server, descriptor, address, requiresToken));
     // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
     server.on('error', ({ message }) =>
       this.#options.log.warn('failed to accept a connection', { reason: message }),
@@ -133,27 +135,30 @@ async function bind(server: Server, address: SocketAddress | UnixAddress): Promi
   return server.address() as AddressInfo;
 }
 
-/** Listens on an inherited socket. Rejects with StartError when it belongs to another address. */
+/** Listens on an inherited socket. Rejects with StartError when it belongs to another address, or serves other users. */
 async function listenOnDescriptor(
   server: Server,
   descriptor: number,
   address: SocketAddress | UnixAddress,
+  requiresToken: boolean,
 ): Promise<AddressInfo | null> {
+  if (address.kind === 'unix') {
+    const { checkPassedUnixSocket } = await import('./passed-unix-socket.ts');
+    checkPassedUnixSocket(descriptor, address.path, requiresToken);
+  }
   const listening = once(server, 'listening');
   server.listen({ fd: descriptor });
   await listening;
+  if (address.kind === 'unix') return null;
   // Node reports no address for a Unix socket that it has not bound.
   const bound = server.address() as AddressInfo | null;
   const isExpected =
-    address.kind === 'unix'
-      ? bound === null
-      : bound !== null && sameHost(bound.address, address.host) && [0, bound.port].includes(address.port);
+    bound !== null && sameHost(bound.address, address.host) && [0, bound.port].includes(address.port);
   if (isExpected) return bound;
   server.close();
   const passed = bound === null ? 'a Unix socket' : `${hostInUrl(bound.address)}:${bound.port}`;
-  const configured = address.kind === 'unix' ? address.path : `${hostInUrl(address.host)}:${address.port}`;
   throw new StartError(
-    `the service manager passed ${passed}, but --listen names ${configured}; use the same address in the socket unit and in --listen`,
+    `the service manager passed ${passed}, but --listen names ${hostInUrl(address.host)}:${address.port}; use the same address in the socket unit and in --listen`,
   );
 }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test } from 'vitest';
+import { MetricsListener, parseMetricsAddress } from '../../src/listener/metrics-listener.ts';
 import { MetricsToken } from '../../src/listener/metrics-token.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { startRelay } from '../../src/relay/service/relay.ts';
@@ -45,6 +46,28 @@ test('serves metrics and probes on a port of their own, which clients cannot use
   expect(await status(metricsUrl!, { headers: { origin: 'http://page' } })).toBe(403);
   // The listener of clients has them only with `metrics`.
   expect(await status(`${url!.replace('ws:', 'http:')}/metrics`)).toBe(404);
+});
+
+test('warns about a port that other machines reach without a token', async () => {
+  const warnings = async (address: string, token: MetricsToken | null) => {
+    const lines: string[] = [];
+    const log = createLogger('warn', (line) => lines.push(line));
+    const listener = new MetricsListener({
+      address: parseMetricsAddress(address),
+      token,
+      log,
+      isReady: () => true,
+      scrape: () => '',
+    });
+    await listener.listen();
+    await listener.close();
+    return lines;
+  };
+  expect(await warnings('0.0.0.0:0', null)).toEqual([
+    expect.stringContaining('other machines can read the metrics: add --metrics-token-file'),
+  ]);
+  expect(await warnings('0.0.0.0:0', new MetricsToken('scrape me'))).toEqual([]);
+  expect(await warnings(ADDRESS, null)).toEqual([]);
 });
 
 test('answers an upgrade request as a plain one, and refuses foreign names on loopback', async () => {

@@ -6,10 +6,12 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { connect } from 'node:net';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { onFreePort } from '../support/free-port.ts';
 import { CLI, Workspace } from '../unit/cli/run-cli.ts';
@@ -52,10 +54,10 @@ describe.skipIf(!has('systemd-analyze'))('systemd accepts the units', () => {
     expect(status).toBe(0);
   });
 
-  // Exposure is 0 for a service that can do nothing, and 96 for one without any restriction.
+  // Exposure is 0 for a service that can do nothing, and 96 for one without any restriction. docs/guides/service.md states these numbers.
   test.each([
-    ['exec-server', [], 45],
-    ['exec-server-relay', ['--relay'], 18],
+    ['exec-server', [], 42],
+    ['exec-server-relay', ['--relay'], 14],
   ])('%s %j has an exposure of at most %i', async (name, flags, threshold) => {
     const unit = await writeUnits(name, ...flags);
     const args = ['security', '--offline=true', '--no-pager', `--threshold=${threshold}`, unit];
@@ -90,6 +92,16 @@ describe.skipIf(!has('systemd-socket-activate'))('a socket that systemd passes',
     expect(stdout).toBe('fds:\n0\n');
     child.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
+  });
+
+  test('is refused when other users can open it', async () => {
+    const socket = join(workspace.path, 'open.sock');
+    const { exited, stderr } = await activate(socket, `unix://${socket}`);
+    chmodSync(socket, 0o666);
+    const client = connect(socket).on('error', () => {});
+    expect(await exited).toEqual([1, null]);
+    client.destroy();
+    expect(stderr()).toContain('would serve other users: its mode is 0666; set SocketMode=0600');
   });
 
   test('serves a port, and refuses one that --listen does not name', async () => {
@@ -129,6 +141,26 @@ test('writes nothing where systemd does not run, or systemctl is not installed',
   const without = await workspace.run(['service', 'install', '--user'], { PATH: '/nonexistent' });
   expect([without.code, without.stderr]).toEqual([1, expect.stringContaining('systemctl is not installed')]);
   expect(existsSync(config)).toBe(false);
+});
+
+test('refuses an empty token, and writes nothing', async () => {
+  const token = join(config, 'exec-server/service-token');
+  mkdirSync(dirname(token), { recursive: true });
+  writeFileSync(token, '\n');
+  const { code, stderr } = await withSystemctl('exit 0', 'install', '--user');
+  expect([code, stderr]).toEqual([1, expect.stringContaining(`${token} is empty; remove it`)]);
+  expect(readdirSync(config, { recursive: true })).toEqual(['exec-server', 'exec-server/service-token']);
+  rmSync(config, { recursive: true });
+});
+
+test('escapes specifiers in paths, and refuses control characters', async () => {
+  const install = (folder: string) =>
+    workspace.run(['service', 'install', '--user', '--dry-run'], { XDG_CONFIG_HOME: folder });
+  expect((await install('/cfg 100%h')).stdout).toContain(
+    '\nEnvironmentFile=/cfg 100%%h/exec-server/exec-server.env\n',
+  );
+  const { code, stdout, stderr } = await install('/cfg\nUser=root');
+  expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('has a control character')]);
 });
 
 test('keeps the token and changed settings, and removes what is unchanged', async () => {

@@ -68,6 +68,9 @@ function install(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv):
 /** Writes the token and the settings, unless they exist. Adds their paths to `written`. */
 function writeSecrets({ plan, environment }: Service, written: string[]): void {
   const { environmentFile, secretFile } = plan;
+  if (existsSync(secretFile) && readText(secretFile)?.trim() === '') {
+    throw new RunError(`${secretFile} is empty; remove it, and install creates a new one`);
+  }
   // Settings that exist name the token that they belong to.
   if (!existsSync(secretFile) && !(plan.kind === 'server' && existsSync(environmentFile))) {
     writeNew(secretFile, `${randomBytes(SECRET_BYTES).toString('base64url')}\n`, OWNER_ONLY);

@@ -35,6 +35,7 @@ export function planService(flags: ServiceFlags, env: NodeJS.ProcessEnv, program
   if (!user && runAs === null) rejectHomeDirectory(program);
   const name = unitName({ kind });
   const config = user ? configDirectory(env) : '/etc';
+  refuseControlCharacters([config, listen, ...program]);
   const at = (file: string) => join(config, 'exec-server', file);
   const secretName = relay ? 'relay-secret' : 'service-token';
   const plan: ServicePlan = {
@@ -83,6 +84,15 @@ function streamOf(listen: string, relay: boolean): string {
     if (!(error instanceof ListenUrlError)) throw error;
   }
   throw wrong;
+}
+
+/** A newline would begin another line of a unit. */
+function refuseControlCharacters(values: readonly string[]): void {
+  const value = values.find((text) => /\p{Cc}/u.test(text));
+  if (value === undefined) return;
+  throw new RunError(
+    `${quoteValue(value)} has a control character, which a unit of systemd cannot have; use a path without one (XDG_CONFIG_HOME, HOME, --listen, or where exec-server is installed)`,
+  );
 }
 
 /** An account that systemd allocates cannot read home directories. */

@@ -36,7 +36,7 @@ export function serviceUnit(plan: ServicePlan): string {
       `ExecStart=${commandLine(plan)}`,
       'ExecReload=/bin/kill -HUP $MAINPID',
       ...identity(plan),
-      `EnvironmentFile=${plan.environmentFile}`,
+      `EnvironmentFile=${escapeSpecifiers(plan.environmentFile)}`,
       // A server that has drained ends with 0: the next connection starts it again.
       'Restart=on-failure',
       'RestartSec=1',
@@ -99,8 +99,13 @@ function commandLine({ kind, user, listen, program, secretFile }: ServicePlan): 
 
 /** Writes a word of a command line of systemd.service(5), which replaces variables, specifiers and quotes. */
 function quoteWord(word: string): string {
-  const escaped = word.replace(/[\\"]/g, '\\$&').replace(/%/g, '%%').replace(/\$/g, '$$$$');
+  const escaped = escapeSpecifiers(word.replace(/[\\"]/g, '\\$&')).replace(/\$/g, '$$$$');
   return /[\s;'\\"]/.test(word) ? `"${escaped}"` : escaped;
+}
+
+/** Writes a text in which systemd replaces specifiers: systemd.unit(5). */
+function escapeSpecifiers(text: string): string {
+  return text.replace(/%/g, '%%');
 }
 
 /** The account and the folders of a service. */
@@ -110,7 +115,12 @@ function identity(plan: ServicePlan): string[] {
   if (user) return kind === 'server' ? ['WorkingDirectory=%h'] : [`StateDirectory=${name}`, storeIn(name)];
   const account = runAs === null ? ['DynamicUser=yes'] : [`User=${runAs}`];
   if (kind === 'relay')
-    return [...account, `StateDirectory=${name}`, storeIn(name), `LoadCredential=secret:${secretFile}`];
+    return [
+      ...account,
+      `StateDirectory=${name}`,
+      storeIn(name),
+      `LoadCredential=secret:${escapeSpecifiers(secretFile)}`,
+    ];
   if (runAs !== null) return [...account, `StateDirectory=${name}`, 'WorkingDirectory=~'];
   const home = `%S/${name}`;
   const variables = `Environment=HOME=${home} SHELL=/bin/sh`;

@@ -125,8 +125,8 @@ class AtomicReplacement implements OpenFile {
   async discard(): Promise<void> {
     const isKept = this.#part !== null && this.#failure === null && (await this.#part.hasContent());
     await this.#handle.close().catch(() => undefined);
-    this.#part?.release();
     if (!isKept) await unlink(systemPath(this.#temporary)).catch(() => undefined);
+    this.#part?.release();
   }
 }
 

@@ -1,25 +1,29 @@
-import { constants } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, lstat, open } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { errorCode } from '../errors.ts';
-import { PART_RELEASE_WAIT_MS } from '../limits.ts';
+import { PART_CLAIM_POLL_MS, PART_RELEASE_WAIT_MS } from '../limits.ts';
 import { childPath, lastName, type NativePath, parentPath, systemPath } from '../native-path.ts';
+import { claimFile, type FileClaim } from './file-claim.ts';
 import { partName } from './temporary-files.ts';
 
 /**
  * The unfinished file of a resumable replacement. It is beside the target, under a name that the target and the key determine, so
- * that a later replacement finds it, also one of another server. At most one replacement of this process uses it at a time.
+ * that a later replacement finds it, also one of another server. At most one replacement of this machine uses it at a time.
  */
 export class ReplacementFile {
   readonly handle: FileHandle;
   readonly path: NativePath;
   /** Its size when it was opened. */
   readonly size: number;
+  readonly #claim: FileClaim;
 
-  constructor(handle: FileHandle, path: NativePath, size: number) {
+  constructor(handle: FileHandle, path: NativePath, size: number, claim: FileClaim) {
     this.handle = handle;
     this.path = path;
     this.size = size;
+    this.#claim = claim;
   }
 
   /**
@@ -48,8 +52,9 @@ export class ReplacementFile {
     );
   }
 
-  /** Lets another replacement use the part. */
+  /** Lets another replacement use the part. The caller has closed it, and renamed or removed it if it does not stay. */
   release(): void {
+    this.#claim.release();
     release(this.path);
   }
 }
@@ -75,25 +80,54 @@ function release(path: NativePath): void {
   inUse.delete(path);
 }
 
-/** Other users could have put a link or a file of theirs under the name, which is predictable. Such a file is not written. */
+/**
+ * Other users could have put a link or a file of theirs under the name, which is predictable. Such a file is not written. Null for it,
+ * and when another process still has the part after a while.
+ */
 async function openOwn(path: NativePath): Promise<ReplacementFile | null> {
-  let handle: FileHandle;
+  const deadline = performance.now() + PART_RELEASE_WAIT_MS;
+  for (;;) {
+    const handle = await openPart(path);
+    if (handle === null) return null;
+    let claim: FileClaim | null = null;
+    let part: ReplacementFile | null = null;
+    try {
+      if (!isOwn(await handle.stat())) return null;
+      claim = await claimFile(handle.fd);
+      // Another process may have given the part its name, or removed it, before the claim.
+      if (claim !== null && (await isAt(path, handle))) {
+        const stats = await handle.stat();
+        if (stats.nlink !== 1) return null;
+        part = new ReplacementFile(handle, path, stats.size, claim);
+        return part;
+      }
+    } finally {
+      if (part === null) {
+        claim?.release();
+        await handle.close();
+      }
+    }
+    if (performance.now() > deadline) return null;
+    await delay(PART_CLAIM_POLL_MS);
+  }
+}
+
+async function openPart(path: NativePath): Promise<FileHandle | null> {
   try {
-    handle = await open(systemPath(path), WRITE_WITHOUT_TRUNCATING, PRIVATE_MODE);
+    return await open(systemPath(path), WRITE_WITHOUT_TRUNCATING, PRIVATE_MODE);
   } catch (error) {
     if (TAKEN.has(errorCode(error) ?? '')) return null;
     throw error;
   }
-  try {
-    const stats = await handle.stat();
-    const isOwn = stats.isFile() && stats.nlink === 1 && stats.uid === process.geteuid?.();
-    if (isOwn) return new ReplacementFile(handle, path, stats.size);
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
-  await handle.close();
-  return null;
+}
+
+function isOwn(stats: Stats): boolean {
+  return stats.isFile() && stats.uid === process.geteuid?.();
+}
+
+async function isAt(path: NativePath, handle: FileHandle): Promise<boolean> {
+  const [opened, named] = await Promise.all([handle.stat(), lstat(systemPath(path)).catch(() => null)]);
+  return named !== null && opened.dev === named.dev && opened.ino === named.ino;
 }
 
 const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants;

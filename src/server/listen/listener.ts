@@ -67,7 +67,7 @@ export class Listener {
     this.#options = options;
     this.#upgrader = new WebSocketUpgrader(options);
     this.#server = new WebServer(
-      { ...options, requestTimeoutMs: options.handshakeTimeoutMs },
+      { ...options, requiresToken: options.gate !== null, requestTimeoutMs: options.handshakeTimeoutMs },
       {
         request: (request, response) => this.#respond(request, response),
         upgrade: (request, socket, head) => this.#upgrade(request, socket, head),

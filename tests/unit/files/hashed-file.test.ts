@@ -4,11 +4,14 @@ import { expect, test } from 'vitest';
 import { Errno, systemError } from '../../../src/files/errors.ts';
 import { FileHandles } from '../../../src/files/file-handles.ts';
 import type { OpenFile } from '../../../src/files/file-system.ts';
+import { HashPieces } from '../../../src/files/hash-pieces.ts';
+import { HashThread } from '../../../src/files/hash-thread.ts';
 import { HashedFile } from '../../../src/files/hashed-file.ts';
-import { HASHED_PIECES } from '../../../src/files/limits.ts';
+import { HASH_PIECE_BYTES, HASHED_PIECES, MAX_FREE_HASH_PIECES } from '../../../src/files/limits.ts';
 import { openAtomicReplacement } from '../../../src/files/local/atomic-replace.ts';
 import { type ContentHasher, inlineHasher } from '../../../src/files/local/hash-file.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { Scratch } from './local/scratch.ts';
 
 const scratch = new Scratch();
@@ -144,7 +147,50 @@ test('a hasher that does not keep up delays the writes, and its error is that of
   expect([isWritten, waiting.length]).toEqual([false, 1]);
   waiting[0]!(new Error('the thread has ended'));
   await next;
+  // Later writes do not wait for the hasher any more.
+  await hashed.write(10 * HASHED_PIECES + 1, Buffer.alloc(10 * (HASHED_PIECES + 1)));
+  expect(waiting.length).toBe(1);
   await expect(hashed.digest()).rejects.toThrow('the thread has ended');
   await hashed.discard();
+  await new Promise(setImmediate);
   expect(dropped).toBe(1);
+});
+
+test('a close with a SHA-256 fails and changes nothing after an error of the hasher', async () => {
+  const file = new FakeFile();
+  const ends: string[] = [];
+  file.close = async () => void ends.push('close');
+  file.discard = async () => void ends.push('discard');
+  const update = async () => {
+    throw new Error('the thread that computes hashes has ended');
+  };
+  const hasher = { pieceBytes: 10, update, digest: () => SHA256, drop: () => {} };
+  const handles = new FileHandles();
+  await handles.open('h', async () => new HashedFile(file, hasher));
+  for (const offset of [0, 100, 200]) await handles.writeBlock('h', offset, Buffer.alloc(100));
+  await expect(handles.close('h', null, { sha256: SHA256 })).rejects.toThrow('computes hashes has ended');
+  expect(ends).toEqual(['discard']);
+  await handles.dispose();
+});
+
+test('all files share a limited number of pieces, and idle files keep none', async () => {
+  const pieces = new HashPieces(6);
+  const thread = new HashThread();
+  const files = Array.from({ length: 10 }, () => new HashedFile(new FakeFile(), thread.begin()!, pieces));
+  const block = Buffer.alloc(HASHED_PIECES * HASH_PIECE_BYTES, 7);
+  const seen: number[] = [];
+  await Promise.all(
+    files.map(async (file) => {
+      await file.write(0, block);
+      seen.push(pieces.counts.taken + pieces.counts.free);
+    }),
+  );
+  expect(Math.max(...seen)).toBeLessThanOrEqual(6);
+  const digests = await Promise.all(files.slice(1).map((file) => file.digest()));
+  expect(new Set(digests)).toEqual(new Set([createHash('sha256').update(block).digest('hex')]));
+  // A file that ends while its pieces are hashed gives them back too.
+  await files[0]!.write(block.length, block);
+  await files[0]!.discard();
+  await waitFor('the pieces', () => pieces.counts.taken === 0);
+  expect(pieces.counts.free).toBeLessThanOrEqual(MAX_FREE_HASH_PIECES);
 });

@@ -11,7 +11,7 @@ import {
 } from '../../limits.ts';
 import { failedWith } from '../file-errors.ts';
 import type { SourceItem, TransferSink, TransferSource, UnfinishedFile } from './sides.ts';
-import type { FileProgress, Transfer } from './transfer.ts';
+import { changedWhileRead, type FileProgress, type Transfer } from './transfer.ts';
 
 /** Transfers a file, or a directory with everything in it, from a source to a sink. */
 export async function copyTree(
@@ -168,6 +168,8 @@ class TreeCopy {
     const bytes = await this.#source.readWhole(item);
     const content = { sha256: createHash('sha256').update(bytes).digest('hex'), bytes: bytes.length };
     await this.#transfer.compare(item.shown, content, original);
+    if (verifies && this.#source.isLocal && !(await this.#source.isUnchanged(item)))
+      throw changedWhileRead(item.shown);
     await this.#sink.putWhole(item.relative, bytes, this.#attributesOf(item));
     progress.start(0);
     progress.add(bytes.length);
@@ -219,6 +221,7 @@ class TreeCopy {
       if (!transfer.verifies) return;
       // Before the file gets its name. A file that was changed meanwhile is hashed again.
       const isSame = await source.isUnchanged(item);
+      if (!isSame && source.isLocal) throw changedWhileRead(item.shown);
       await transfer.compare(item.shown, soFar(), isSame ? checking : source.check(item));
       if (offset > 0 && !transfer.hashes) throw wrongBeginning(item.shown);
     };

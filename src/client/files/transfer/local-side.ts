@@ -34,6 +34,8 @@ import type { ContentFrom, SourceItem, TransferSink, TransferSource } from './si
 export class LocalSource implements TransferSource {
   readonly isLocal = true;
   readonly #top: LocalPath;
+  /** The version of each file that was read. A file that changed while it was read has none. */
+  readonly #versions = new WeakMap<SourceItem, string>();
 
   constructor(top: LocalPath) {
     this.#top = top;
@@ -64,7 +66,13 @@ export class LocalSource implements TransferSource {
   async readWhole(item: SourceItem): Promise<Uint8Array> {
     const { path, file } = await this.#open(item);
     try {
-      return await onLocal('read', path, () => file.readFile());
+      return await onLocal('read', path, async () => {
+        const version = await versionOf(file);
+        this.#versions.set(item, version);
+        const bytes = await file.readFile();
+        if ((await versionOf(file)) !== version) this.#versions.delete(item);
+        return bytes;
+      });
     } finally {
       await file.close();
     }
@@ -73,7 +81,11 @@ export class LocalSource implements TransferSource {
   async *read(item: SourceItem, offset: number): AsyncGenerator<Uint8Array, void> {
     const { path, file } = await this.#open(item);
     try {
+      const version = await onLocal('read', path, () => versionOf(file));
+      if (offset === 0) this.#versions.set(item, version);
+      else if (this.#versions.get(item) !== version) this.#versions.delete(item);
       yield* localBlocks(path, file, offset);
+      if ((await onLocal('read', path, () => versionOf(file))) !== version) this.#versions.delete(item);
     } finally {
       await file.close();
     }
@@ -83,8 +95,8 @@ export class LocalSource implements TransferSource {
     return null;
   }
 
-  async isUnchanged(): Promise<boolean> {
-    return true;
+  async isUnchanged(item: SourceItem): Promise<boolean> {
+    return this.#versions.has(item);
   }
 
   /** A link that replaced the file meanwhile is not followed, and opening a FIFO does not wait for its writer. */
@@ -212,6 +224,12 @@ export class LocalSink implements TransferSink {
   check(): null {
     return null;
   }
+}
+
+/** Every write changes it. So do other changes of the inode: programs can set the modification time back, but not the change time. */
+async function versionOf(file: FileHandle): Promise<string> {
+  const { dev, ino, size, mtimeNs, ctimeNs } = await file.stat({ bigint: true });
+  return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
 function below(top: LocalPath, relative: string): LocalPath {

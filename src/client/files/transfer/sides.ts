@@ -35,7 +35,10 @@ export interface TransferSource {
   read(item: SourceItem, offset: number): AsyncIterable<Uint8Array>;
   /** What is on the disk of the source; null where the source is this machine, whose disk was just read. */
   check(item: SourceItem): Promise<FileCheck> | null;
-  /** Whether size and modification time are still those of the item. */
+  /**
+   * Of this machine: whether the file did not change while it was read. Of an executor: whether its size and modification time are still
+   * those of the item.
+   */
   isUnchanged(item: SourceItem): Promise<boolean>;
 }
 

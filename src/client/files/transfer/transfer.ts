@@ -243,6 +243,13 @@ function different(message: string): ClientError {
   });
 }
 
+export function changedWhileRead(shown: string): ClientError {
+  return new ClientError('invalidData', `${shown} of this machine was changed while it was read`, {
+    hint: 'transfer it again when no program writes it, or copy a snapshot of it',
+    retryable: true,
+  });
+}
+
 /** Failures that do not keep other files from being transferred. */
 const OF_ONE_PATH = [
   'notFound',

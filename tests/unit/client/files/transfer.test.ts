@@ -11,12 +11,14 @@ import {
 import { expect, test } from 'vitest';
 import type { ExecutorFileSystem } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
+import type { ReplacementContent } from '../../../../src/client/executor-file-system.ts';
 import { Transfer } from '../../../../src/client/files/transfer/transfer.ts';
 import type { TransferProgress } from '../../../../src/client/files/transfer-result.ts';
 import {
   TRANSFER_CONCURRENCY,
   TRANSFER_LISTED_PATHS,
   TRANSFER_RETRIES,
+  TRANSFER_WHOLE_BYTES,
 } from '../../../../src/client/limits.ts';
 import { descriptorsOf } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -38,6 +40,40 @@ test('compares sizes, and says so, where the server cannot hash', async () => {
   expect(await files.upload(at('source'), at('up'))).toMatchObject({ files: 2, verified: 'size' });
   expect(await files.download(at('up'), at('down'))).toMatchObject({ files: 2, verified: 'size' });
   expect(await files.upload(at('source'), at('up'), { verify: false })).toMatchObject({ verified: 'off' });
+});
+
+test('fails when a local file changes while it is read, even if its size and modification time stay', async () => {
+  const source = at('changing');
+  writeFileSync(source, Buffer.alloc(3 * TRANSFER_WHOLE_BYTES, 1));
+  const { atime, mtime } = statSync(source);
+  let isChanged = false;
+  const files = filesWith({
+    replaceFile: (path, content, options) =>
+      real.replaceFile(
+        path,
+        async (part) => {
+          const from = await (content as Extract<ReplacementContent, (...args: never[]) => unknown>)(part);
+          const changing = async function* () {
+            for await (const block of from.content) {
+              yield block;
+              if (isChanged) continue;
+              isChanged = true;
+              writeFileSync(source, 'changed', { flag: 'r+' });
+              utimesSync(source, atime, mtime);
+            }
+          };
+          return { ...from, content: changing() };
+        },
+        options,
+      ),
+  });
+  await expect(files.upload(source, at('up'))).rejects.toMatchObject({
+    kind: 'invalidData',
+    message: expect.stringContaining(`${source} of this machine was changed while it was read`),
+  });
+  expect(readdirSync(at('.'))).not.toContain('up');
+  expect(await files.upload(source, at('up'))).toMatchObject({ files: 1, verified: 'sha256' });
+  expect(readFileSync(at('up')).equals(readFileSync(source))).toBe(true);
 });
 
 test('fails when the file on a server that cannot hash has another size', async () => {
