@@ -21,13 +21,14 @@ import {
   type ResourceContent,
   type ToolResult,
 } from '../agent/toolset/index.ts';
+import { shownName } from '../agent/toolset/text/visible.ts';
 import type { Workspaces } from './instructions.ts';
 import { MAX_CANCELLED_CALLS, ROOTS_TIMEOUT_MS } from './limits.ts';
 import { OpenQuestions } from './open-questions.ts';
 import type { McpOptions } from './options.ts';
 import { questionText } from './question.ts';
 import type { RecentResources } from './recent-resources.ts';
-import { chooseRoots, NoWorkspaceError } from './workspace-roots.ts';
+import { type ChosenRoots, chooseRoots, NoWorkspaceError } from './workspace-roots.ts';
 
 /** How a connection asks its client for roots. Clients without a session are not asked: each call would be asked again. */
 type RootsPolicy = 'ask' | 'never';
@@ -46,6 +47,8 @@ export class ClientConnection {
   readonly #open = new OpenQuestions();
   /** What became of calls that the client has cancelled, for the next answer. */
   readonly #cancelled: string[] = [];
+  /** What the next answer says about roots of the client that are not used. */
+  #rootsNotice: RootsNotice | null = null;
   /** Null until the client has named its roots, and after it has changed them. */
   #roots: Promise<void> | null = null;
 
@@ -98,6 +101,11 @@ export class ClientConnection {
     } catch (error) {
       if (error instanceof NoWorkspaceError) return refusal(error.message);
       throw error;
+    }
+    const notice = this.#rootsNotice;
+    if (notice?.isElsewhere && !tool.annotations.readOnlyHint) {
+      this.#rootsNotice = null;
+      return refusal(`Nothing was done. ${notice.text} Repeat the call to work there.`);
     }
     return this.#run(tool, args, capabilities, context);
   }
@@ -170,6 +178,8 @@ export class ClientConnection {
     const { text, isError, structured, resources } = result;
     const advice = structured.kind === 'sandboxUnavailable' ? ` ${WITHOUT_SANDBOX}` : '';
     const notes = this.#rootsPolicy === 'ask' ? this.#cancelled.splice(0) : [];
+    if (this.#rootsNotice !== null) notes.unshift(this.#rootsNotice.text);
+    this.#rootsNotice = null;
     return {
       content: [
         ...notes.map((note) => ({ type: 'text' as const, text: note })),
@@ -208,7 +218,8 @@ export class ClientConnection {
     this.#roots = (given ?? (canAsk ? this.#requestRoots(context) : Promise.resolve([]))).then((roots) =>
       this.#setRoots(roots.map(({ uri }) => uri)),
     );
-    this.#roots.catch(() => {});
+    // The user may correct the roots, so the next call asks again.
+    this.#roots.catch(() => this.rootsChanged());
     await this.#roots;
     return null;
   }
@@ -228,11 +239,13 @@ export class ClientConnection {
   }
 
   #setRoots(uris: readonly string[]): void {
+    this.#rootsNotice = null;
     for (const { name, isLocal, roots } of this.#options.environments) {
       if (!isLocal) continue;
       const chosen = chooseRoots(uris, roots, this.#options);
-      this.tools.setRoots(chosen, name);
-      this.#workspaces.set(name, chosen);
+      this.tools.setRoots(chosen.roots, name);
+      this.#workspaces.set(name, chosen.roots);
+      this.#rootsNotice ??= noticeOf(chosen);
     }
   }
 
@@ -243,6 +256,18 @@ export class ClientConnection {
       `Unknown tool: ${JSON.stringify(name.slice(0, 100))}. The tools are ${names}.`,
     );
   }
+}
+
+/** What a model must know of roots that are not used. */
+interface RootsNotice {
+  readonly text: string;
+  /** Whether the tools work in another directory than the client expects. */
+  readonly isElsewhere: boolean;
+}
+
+function noticeOf({ roots, unused, isElsewhere }: ChosenRoots): RootsNotice | null {
+  if (unused === null) return null;
+  return { text: `${unused} The tools work in ${roots.map(shownName).join(', ')}.`, isElsewhere };
 }
 
 /** The key of the request for roots. Keys of questions have a prefix. */

@@ -73,6 +73,7 @@ function workspaceText(choices: Choices, workspaces: Workspaces): string {
 
 /** The workspace on this machine before the client has named its roots. */
 function unasked({ directory, confineRoots }: Choices): string {
-  const within = confineRoots ? ' within it' : '';
-  return `${directory}, or the roots that the client names${within}`;
+  return confineRoots
+    ? `${directory}, or the roots that the client names within it`
+    : `what the client names as its roots, or ${directory} if it names none`;
 }

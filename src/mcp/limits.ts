@@ -11,6 +11,10 @@ export const ROOTS_TIMEOUT_MS = 5_000;
 /** Roots of a client that are used; further ones are ignored. Each becomes a mount of the sandbox. */
 export const MAX_CLIENT_ROOTS = 32;
 
+/** Roots that an answer names when they cannot be used, and the characters of each. */
+export const MAX_SHOWN_ROOTS = 4;
+export const MAX_SHOWN_ROOT_CHARS = 500;
+
 /** Resources that `resources/list` names: those of the latest results. */
 export const MAX_LISTED_RESOURCES = 100;
 

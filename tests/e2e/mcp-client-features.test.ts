@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -54,6 +54,35 @@ describe.each(GENERATIONS)('a client of %s', (generation) => {
   test('that names none works in the directory of the server', async () => {
     expect(await using(generation, fixture, { roots: () => [] }, pwd)).toBe(fixture.root);
     expect(await using(generation, fixture, {}, pwd)).toBe(fixture.root);
+  });
+
+  test('whose roots do not exist gets the reason instead of another directory, until it corrects them', async () => {
+    const uris = ['file:///does/not/exist'];
+    await using(generation, fixture, { roots: () => uris }, async (client) => {
+      const refused = await client.call('exec_command', { cmd: 'touch elsewhere', login: false });
+      expect(refused).toMatchObject({ isError: true, text: expect.stringContaining('/does/not/exist') });
+      expect(existsSync(join(fixture.root, 'elsewhere'))).toBe(false);
+      uris[0] = pathToFileURL(elsewhere).href;
+      expect(await pwd(client)).toBe(elsewhere);
+    });
+  });
+
+  test('whose roots are outside of --root learns it before the first change', async () => {
+    const confined = await McpFixture.open({ confineRoots: true });
+    const roots = () => [pathToFileURL(elsewhere).href];
+    await using(generation, confined, { roots }, async (client) => {
+      const write = () => client.call('write_file', { path: 'new.txt', content: 'x' });
+      const notice = `The root ${elsewhere} of the client is not used: it is outside of ${confined.root}.`;
+      const refused = await write();
+      expect(refused).toMatchObject({ isError: true, text: expect.stringContaining(notice) });
+      expect((await write()).text).toMatch(/^\S+new\.txt was created/);
+    });
+    await using(generation, confined, { roots }, async (client) => {
+      const { text, isError } = await client.call('list_directory', {});
+      expect(isError).toBe(false);
+      expect(text).toContain(`The tools work in ${confined.root}.`);
+    });
+    await confined.close();
   });
 
   test('is asked before a change, and only then', async () => {
