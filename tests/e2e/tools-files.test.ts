@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AgentTools, ToolResult } from '../../src/agent/toolset/index.ts';
@@ -420,6 +420,38 @@ describe('a sandbox', () => {
     expect(await readFile(join(root, 'inside.txt'), 'utf8')).toBe('inside\n');
   });
 
+  test('that probably stopped a program is named by every tool that reports its end', async () => {
+    // The program fails after the call that starts it.
+    const fail = async (cmd: string) => {
+      const args = { cmd: `read go <gate; ${cmd}`, login: false, yield_time_ms: 250 };
+      return (await call('exec_command', args, confined)).structured.process as string;
+    };
+    await call('exec_command', { cmd: 'mkfifo gate', login: false }, confined);
+    const open = () => call('exec_command', { cmd: 'echo go >gate', login: false }, confined);
+    const process = await fail('touch /usr/made');
+    await open();
+    const read = () => call('read_output', { process, cursor: '0' }, confined);
+    const waited = await call('wait_process', { process }, confined);
+    expect(waited.text).toMatch(/it may write only to \/tmp, .* and has no network/);
+    expect(waited.text).toContain(root);
+    expect(waited.structured).toMatchObject({ sandbox_denied: true, happened: 'exit' });
+    for (const { text, structured } of [
+      await read(),
+      await call('read_output', { process, tail_lines: 5 }, confined),
+      await call('write_stdin', { process, cursor: '0' }, confined),
+    ]) {
+      expect(text).toContain('The sandbox probably stopped the program');
+      expect(structured).toMatchObject({ sandbox_denied: true });
+    }
+    const refused = await fail('echo "connect ECONNREFUSED 127.0.0.1:8080" >&2; exit 1');
+    await open();
+    expect((await call('wait_process', { process: refused }, confined)).text).toContain('has no network');
+    const silent = { cmd: 'curl() { return 7; }; curl -s http://127.0.0.1:8080', login: false };
+    expect((await call('exec_command', silent, confined)).structured).toMatchObject({ sandbox_denied: true });
+    expect((await call('exec_command', silent)).structured).not.toHaveProperty('sandbox_denied');
+    await rm(join(root, 'gate'));
+  });
+
   test('lets no program be controlled that could do more', async () => {
     const { processes } = bench.client;
     const sleep = async (tools: AgentTools, name: string) => {
@@ -448,7 +480,9 @@ describe('a sandbox', () => {
     expect(await call('kill_process', { process: limited }, readOnly)).toMatchObject(refused);
     const elsewhere = await bench.another({ sandbox: 'workspace-write', roots: [join(root, 'tree')] });
     expect(await call('kill_process', { process: limited }, elsewhere)).toMatchObject(refused);
-    expect((await call('read_output', { process: 'free' }, confined)).isError).toBe(false);
+    const read = await call('read_output', { process: 'free' }, confined);
+    expect(read.isError).toBe(false);
+    expect(read.structured.next).toMatch(/a port; it can only be read and waited for from here\.$/);
     expect((await processes.get(free)).state).toBe('running');
 
     // It could write to .mcp.json.

@@ -372,3 +372,17 @@ describe('list_processes and kill_process', () => {
     await kill(process);
   });
 });
+
+describe('the next step of a running program', () => {
+  test('names write_stdin only where something can be typed', async () => {
+    const [silent, terminal] = await Promise.all([start('sleep 60'), start('sleep 60', { tty: true })]);
+    const next = async (process: string, tools?: AgentTools) =>
+      (await call('read_output', { process }, tools)).structured.next;
+    expect(await next(silent)).toMatch(/a port; kill_process ends it\.$/);
+    expect(await next(terminal)).toMatch(/a port; write_stdin types into it; kill_process ends it\.$/);
+    const reading = await bench.another({ readOnly: true });
+    expect(await next(terminal, reading)).toMatch(/a port; it can only be read and waited for from here\.$/);
+    expect((await call('list_processes', {}, reading)).structured.next).not.toMatch(/kill|write/);
+    await Promise.all([kill(silent), kill(terminal)]);
+  });
+});

@@ -30,6 +30,8 @@ export interface Call {
   readonly programs: SandboxedPrograms;
   /** Changes of a file happen one after the other in all tools of an environment, so that concurrent edits do not overwrite each other. */
   readonly fileLocks: KeyedLocks;
+  /** Whether there are only tools that read. */
+  readonly readOnly: boolean;
   /** Most tokens of output. */
   readonly maxOutputTokens: number;
   /** Aborts when the call was cancelled, its time is up, or the tools were closed. */

@@ -196,6 +196,7 @@ class Toolset implements AgentTools {
       positions: this.#positions,
       programs: this.#programs,
       fileLocks: locksOf(target.environment),
+      readOnly: this.#options.readOnly ?? false,
       maxOutputTokens: this.#options.maxOutputTokens ?? DEFAULT_OUTPUT_TOKENS,
       signal,
       startedAt: performance.now(),

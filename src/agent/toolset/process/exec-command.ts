@@ -1,10 +1,7 @@
-import { toNativePath } from '../../../client/paths.ts';
 import type { ExecProcess, StartParams } from '../../../environment/index.ts';
 import { DEFAULT_ENV_POLICY } from '../../launch/program-environment.ts';
 import { commandRequest, startParams } from '../../launch/request.ts';
-import { isSandboxDenial } from '../../launch/sandbox-denial.ts';
 import { DEFAULT_YIELD_MS, MAX_YIELD_MS, MIN_YIELD_MS } from '../../limits.ts';
-import { decode } from '../../output/model-text.ts';
 import { execWaitMs } from '../../wait-times.ts';
 import { type Answer, type Call, defineTool } from '../call.ts';
 import { ToolFailure } from '../failure.ts';
@@ -15,6 +12,7 @@ import { collect, FRESH } from './collect.ts';
 import { START } from './cursor.ts';
 import { detach } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { sandboxHint } from './sandbox-hint.ts';
 
 const PARAMETERS = {
   cmd: text('The command, as typed into a shell.'),
@@ -55,20 +53,14 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
   try {
     const waitMs = execWaitMs(args.yield_time_ms, shellName);
     const collected = await collect(process, FRESH, call, { from: START, waitMs });
-    const { end, exitCode, output } = collected;
-    const text = sandboxed ? decode(output.head) : '';
-    const isDenied =
-      isSandboxDenial({ sandboxed, exitCode, reported: collected.sandboxDenied, output: text }) ||
-      (exitCode !== 0 && exitCode !== null && NETWORK_SIGNS.test(text));
-    return processAnswer(call, { ref, name: process.name, ...collected }, output, {
+    const control = args.tty ? 'type' : 'end';
+    const program = { command: args.cmd, sandbox: sandboxed ? ('own' as const) : null };
+    return processAnswer(call, { ref, name: process.name, ...collected, control }, collected.output, {
       from: START,
       maxTokens: args.max_output_tokens,
-      isCancelled: end === 'cancelled',
-      ...(isDenied && { event: await deniedText(call) }),
-      structured: {
-        wall_time_ms: Math.round(performance.now() - call.startedAt),
-        ...(isDenied && { sandbox_denied: true }),
-      },
+      isCancelled: collected.end === 'cancelled',
+      sandboxHint: await sandboxHint(call, program, collected),
+      structured: { wall_time_ms: Math.round(performance.now() - call.startedAt) },
     });
   } finally {
     detach(process);
@@ -135,15 +127,3 @@ function optional({ workdir, tty, login }: Arguments) {
     ...(login !== undefined && { login }),
   };
 }
-
-async function deniedText({ workspace, target, signal }: Call): Promise<string> {
-  const writable =
-    workspace.sandbox === 'workspace-write'
-      ? `write only to ${[...(await workspace.roots(target, signal)).map(toNativePath), '/tmp'].join(', ')}, not to .git and similar directories,`
-      : 'not write any file';
-  return `The sandbox probably stopped the program: it may ${writable} and has no network, also no ports. Choose another way, or ask the user.`;
-}
-
-/** What programs say that cannot use the network. */
-const NETWORK_SIGNS =
-  /could not resolve host|temporary failure in name resolution|name or service not known|EAI_AGAIN|network is unreachable|getaddrinfo/i;

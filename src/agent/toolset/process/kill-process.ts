@@ -3,7 +3,7 @@ import { ToolFailure } from '../failure.ts';
 import { KILL_GRACE_MS, KILL_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, text } from '../parameters.ts';
 import { type Collected, collect } from './collect.ts';
-import { requireConfined } from './confinement.ts';
+import { controlOf, requireConfined } from './confinement.ts';
 import { controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { processAnswer } from './process-answer.ts';
 
@@ -44,7 +44,8 @@ async function killProcess(args: Arguments, call: Call): Promise<Answer> {
         ? { waitMs: KILL_WAIT_MS, until: 'close' }
         : { waitMs: KILL_GRACE_MS, until: 'exit' }),
     });
-    return processAnswer(call, { ref, name, ...collected }, collected.output, {
+    const control = await controlOf(call, info, collected);
+    return processAnswer(call, { ref, name, ...collected, control }, collected.output, {
       from,
       maxTokens: undefined,
       event: isOver ? NOTHING_DONE : eventText(collected, signal),

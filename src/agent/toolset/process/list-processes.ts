@@ -31,10 +31,7 @@ async function listProcesses(args: ArgumentsOf<typeof PARAMETERS, never>, call: 
   const shown = sorted.slice(0, MAX_LISTED_PROCESSES);
   const omitted = all.length - shown.length;
   const now = Date.now();
-  const next =
-    shown.length === 0
-      ? 'Next: exec_command starts a program.'
-      : 'Next: pass a reference to read_output, wait_process, write_stdin or kill_process.';
+  const next = nextStep(call, shown.length > 0);
   const lines = [
     `${all.length} ${all.length === 1 ? 'process' : 'processes'} in the environment "${call.target.name}".`,
     ...shown.map((info) => lineOf(info, now)),
@@ -50,6 +47,14 @@ async function listProcesses(args: ArgumentsOf<typeof PARAMETERS, never>, call: 
       next,
     },
   };
+}
+
+function nextStep({ readOnly }: Call, hasProcesses: boolean): string {
+  if (readOnly)
+    return hasProcesses ? 'Next: pass a reference to read_output or wait_process.' : 'Next: nothing.';
+  return hasProcesses
+    ? 'Next: pass a reference to read_output, wait_process, write_stdin or kill_process.'
+    : 'Next: exec_command starts a program.';
 }
 
 /** Lists processes with their ports where the server knows them. */

@@ -4,6 +4,7 @@ import { RETAINED_BYTES } from '../limits.ts';
 import { integer } from '../parameters.ts';
 import { resourceOf } from '../resource-uri.ts';
 import { bytesOfTokens, modelOutput } from '../text/budget.ts';
+import type { Control } from './confinement.ts';
 import { cursorOf, type Position } from './cursor.ts';
 import type { CollectedOutput } from './output-window.ts';
 
@@ -26,6 +27,8 @@ export interface ProcessFacts {
   readonly closed: boolean;
   /** The connection is lost. */
   readonly isUnreachable: boolean;
+  /** What a model can do with it. */
+  readonly control: Control;
 }
 
 /** An answer with output of a process: its state, the output, and what to call next. */
@@ -41,6 +44,8 @@ export function processAnswer(
     readonly isCancelled?: boolean;
     /** What happened, before the state. */
     readonly event?: string;
+    /** What to know of the sandbox that probably stopped the program. */
+    readonly sandboxHint?: string | null;
     readonly structured?: Readonly<Record<string, unknown>>;
     readonly next?: string;
     readonly isError?: boolean;
@@ -59,6 +64,7 @@ export function processAnswer(
   const lines = [
     ...(details.isCancelled ? [CANCELLED] : []),
     ...(details.event === undefined ? [] : [details.event]),
+    ...(details.sandboxHint == null ? [] : [details.sandboxHint]),
     stateText(facts),
     ...(lost === null ? [] : [lost]),
     ...(expired ? [expiredText(output.expiredBytes)] : []),
@@ -81,6 +87,7 @@ export function processAnswer(
       ...(reason === null ? {} : { ended_by_limit: reason }),
       ...(exitCode !== null && !closed ? { output_open: true } : {}),
       ...(details.isCancelled && { cancelled: true }),
+      ...(details.sandboxHint != null && { sandbox_denied: true }),
       ...details.structured,
       output: shown.text,
       from_cursor: from,
@@ -151,7 +158,7 @@ const NEWLINE = 0x0a;
 const MAX_LINE_REST_BYTES = 4_096;
 
 function nextStep(
-  { ref, exitCode, closed, isUnreachable }: ProcessFacts,
+  { ref, exitCode, closed, isUnreachable, control }: ProcessFacts,
   isShortened: boolean,
   from: string,
 ): string {
@@ -161,7 +168,23 @@ function nextStep(
     ? ` read_output with process "${ref}" and cursor "${from}" shows what the server still has of what is omitted.`
     : '';
   if (exitCode !== null && !closed && !isShortened)
-    return `Next: read_output with process "${ref}" returns what is written later; kill_process ends what is still running.`;
+    return `Next: read_output with process "${ref}" returns what is written later${ENDS_REST[control]}.`;
   if (exitCode !== null) return isShortened ? `Next:${rest}` : 'Next: nothing; the program has ended.';
-  return `Next: wait_process with process "${ref}" waits for its end, a text or a port; write_stdin types into it; kill_process ends it.${rest}`;
+  return `Next: wait_process with process "${ref}" waits for its end, a text or a port${CONTROLS[control]}.${rest}`;
 }
+
+/** What can be done with a program that runs. */
+const CONTROLS: Readonly<Record<Control, string>> = {
+  type: '; write_stdin types into it; kill_process ends it',
+  end: '; kill_process ends it',
+  none: '; it can only be read and waited for from here',
+  unknown: '',
+};
+
+/** What can be done with what an ended program has left running. */
+const ENDS_REST: Readonly<Record<Control, string>> = {
+  type: '; kill_process ends what is still running',
+  end: '; kill_process ends what is still running',
+  none: '',
+  unknown: '',
+};

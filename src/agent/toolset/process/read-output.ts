@@ -4,9 +4,11 @@ import { REQUEST_TIMEOUT_MS } from '../limits.ts';
 import { type ArgumentsOf, integer } from '../parameters.ts';
 import { countLines, lastLines } from '../text/lines.ts';
 import { collect } from './collect.ts';
+import { controlOf } from './confinement.ts';
 import { cursorOf, START } from './cursor.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { budgetOf, MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { programOf, sandboxHint } from './sandbox-hint.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -51,10 +53,12 @@ async function readPage(args: Arguments, call: Call, info: Info): Promise<Answer
   return withAttached(call, info, { afterSeq: from.seq }, async (process) => {
     const collected = await collect(process, info, call, { from, waitMs: REQUEST_TIMEOUT_MS, pageBytes });
     const { output, hasMore } = collected;
+    const control = await controlOf(call, info, collected);
     const more = `Next: there is more output; read_output with process "${ref}" and cursor "${cursorOf(output.next, ref)}" returns it.`;
-    return processAnswer(call, { ref, name, ...collected }, output, {
+    return processAnswer(call, { ref, name, ...collected, control }, output, {
       from,
       maxTokens: args.max_output_tokens,
+      sandboxHint: await sandboxHint(call, programOf(info), collected),
       structured: { more_output: hasMore },
       ...(hasMore && { next: more }),
     });
@@ -72,15 +76,17 @@ async function readTail(lines: number, args: Arguments, call: Call, info: Info):
     };
     const collected = await collect(process, info, call, options);
     const { output } = collected;
+    const control = await controlOf(call, info, collected);
     const end = output.omittedBytes > 0 ? output.tail : output.head;
     const tail = lastLines(end, lines, budgetOf(call, args.max_output_tokens));
     const isAll = output.omittedBytes === 0 && tail.length === end.length;
     const rest = isAll ? {} : { lostBytes: 0, isCut: false };
     const kept = { ...output, head: tail, tail: NO_BYTES, omittedBytes: 0, ...rest };
     const count = countLines(tail);
-    return processAnswer(call, { ref, name, ...collected }, kept, {
+    return processAnswer(call, { ref, name, ...collected, control }, kept, {
       from: START,
       maxTokens: args.max_output_tokens,
+      sandboxHint: await sandboxHint(call, programOf(info), collected),
       ...(!isAll &&
         count < lines && {
           event: `Only the last ${count} lines are returned: more do not fit into one answer. read_output with a cursor returns others.`,

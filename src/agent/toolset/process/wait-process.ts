@@ -11,8 +11,10 @@ import { type ArgumentsOf, flag, integer, text } from '../parameters.ts';
 import { OutputMatcher } from '../text/output-matcher.ts';
 import { quoted } from '../text/visible.ts';
 import { type Collected, collect } from './collect.ts';
+import { controlOf } from './confinement.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { programOf, sandboxHint } from './sandbox-hint.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -71,10 +73,12 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
       });
       listens?.check();
       const happened = whatHappened(collected, matcher);
-      return processAnswer(call, { ref, name, ...collected }, collected.output, {
+      const control = await controlOf(call, info, collected);
+      return processAnswer(call, { ref, name, ...collected, control }, collected.output, {
         from,
         maxTokens: args.max_output_tokens,
         isCancelled: happened === 'cancelled',
+        sandboxHint: await sandboxHint(call, programOf(info), collected),
         ...(happened !== 'cancelled' &&
           happened !== 'disconnected' && {
             event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,

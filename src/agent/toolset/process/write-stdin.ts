@@ -7,9 +7,10 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_WAIT_MS } from '../limits.ts';
 import { type ArgumentsOf, integer, text } from '../parameters.ts';
 import { collect } from './collect.ts';
-import { requireConfined } from './confinement.ts';
+import { controlOf, requireConfined } from './confinement.ts';
 import { CURSOR, controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
+import { programOf, sandboxHint } from './sandbox-hint.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -52,11 +53,13 @@ async function writeStdin(args: Arguments, call: Call): Promise<Answer> {
     if (drive) await type(process, chars, call);
     const waitMs = isTyped ? writeWaitMs(args.yield_time_ms) : pollWaitMs(args.yield_time_ms, MAX_WAIT_MS);
     const collected = await collect(process, info, call, { from, waitMs });
+    const control = await controlOf(call, info, collected);
     const isLate = chars !== '' && !isTyped;
-    return processAnswer(call, { ref, name, ...collected }, collected.output, {
+    return processAnswer(call, { ref, name, ...collected, control }, collected.output, {
       from,
       maxTokens: args.max_output_tokens,
       isCancelled: collected.end === 'cancelled',
+      sandboxHint: await sandboxHint(call, programOf(info), collected),
       ...(isLate && { event: 'Nothing was typed: the program has ended.', isError: true }),
     });
   });
