@@ -20,7 +20,10 @@ export function serveMcpStdio(
   output: Writable,
   log: Logger,
 ): StdioClient {
-  const onerror = ({ message }: Error) => log.warn('invalid message of the client', { reason: message });
+  const onerror = ({ message, code }: NodeJS.ErrnoException) => {
+    if (code !== undefined && CLIENT_GONE.has(code)) log.debug('the client is gone', { reason: message });
+    else log.warn('invalid message of the client', { reason: message });
+  };
   const lines = input.pipe(
     messageLines(MAX_MESSAGE_BYTES, ({ id }) => {
       onerror(new Error(`it has more than ${MAX_MESSAGE_BYTES} bytes`));
@@ -40,6 +43,9 @@ export function serveMcpStdio(
   });
   return { closed, close: () => handle.close() };
 }
+
+/** The errors of writing to a client that has ended. */
+const CLIENT_GONE: ReadonlySet<string> = new Set(['EPIPE', 'ECONNRESET', 'ERR_STREAM_DESTROYED']);
 
 /** The answer to a request that was not read. */
 function tooLong(id: string | number): string {

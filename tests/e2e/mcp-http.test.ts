@@ -146,6 +146,8 @@ describe('a token', () => {
     const reply = await send(guarded, headers as Record<string, string>);
     expect(reply.status).toBe(status);
     if (status === 401) expect(reply.headers['www-authenticate']).toBe('Bearer');
+    if (given === null) expect(reply.body).toContain('"Authorization: Bearer TOKEN"');
+    expect(reply.body).not.toContain('websocket');
   });
 
   test('that is limited to reading is enough for tools that read', async () => {

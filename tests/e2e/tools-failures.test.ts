@@ -65,7 +65,7 @@ test.each<[string, unknown, RegExp]>([
   [
     'exec_command',
     { cmd: 'true', work_dir: '.' },
-    /^There is no argument "work_dir"\. did you mean 'workdir'\?$/,
+    /^There is no argument "work_dir"\. Did you mean 'workdir'\?$/,
   ],
   ['exec_command', { cmd: 'true', name: 'a b' }, /name/],
   [
@@ -73,7 +73,8 @@ test.each<[string, unknown, RegExp]>([
     { process: 'none' },
     /^The environment "box" has no process "none"\..* list_processes shows/,
   ],
-  ['wait_process', { process: 'x', timeout_ms: 60_000 }, /must be at most 45000, not 60000/],
+  ['exec_command', { cmd: ' ' }, /^"cmd" is empty\./],
+  ['exec_command', { cmd: 'true', timeout: 1, timeout_ms: 1 }, /^Pass "timeout" in seconds or "timeout_ms"/],
   ['wait_process', { process: 'x', pattern: '[', regex: true }, /^The pattern is not a regular expression: /],
   [
     'read_output',

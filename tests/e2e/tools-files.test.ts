@@ -408,8 +408,10 @@ describe('a sandbox', () => {
     const written = await call('write_file', { path: 'inside.txt', content: 'x' }, readOnly);
     expect(written).toMatchObject({
       isError: true,
-      text: expect.stringContaining('the sandbox is read-only'),
+      text: expect.stringMatching(/the sandbox is read-only, so no file can be written at any path/),
     });
+    const edit = { path: 'inside.txt', old_text: 'inside', new_text: 'x' };
+    expect((await call('edit_file', edit, readOnly)).text).toBe(written.text);
     const run = await call('exec_command', { cmd: 'echo x > inside.txt', login: false }, readOnly);
     expect(run.structured).toMatchObject({ sandbox_denied: true });
     expect(run.text).toContain('it may not write any file and has no network');

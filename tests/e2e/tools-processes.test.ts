@@ -386,3 +386,48 @@ describe('the next step of a running program', () => {
     await Promise.all([kill(silent), kill(terminal)]);
   });
 });
+
+test('a longer wait than one call has is cut, and the answer says so', async () => {
+  const { structured } = await call('exec_command', { cmd: 'true', login: false });
+  const { process } = structured;
+  const waited = await call('wait_process', { process, timeout_ms: 100_000 });
+  expect(waited).toMatchObject({ isError: false, structured: { happened: 'exit' } });
+  expect(waited.text).toContain('timeout_ms was cut to that');
+});
+
+test('a program is ended after timeout_ms', async () => {
+  const { structured } = await call('exec_command', { cmd: 'sleep 60', login: false, timeout_ms: 300 });
+  expect(structured).toMatchObject({ ended_by_limit: 'timeout' });
+});
+
+describe('the screen of a program on a terminal', () => {
+  /** Draws two words, the lower one first, and draws another one for each line that is typed. */
+  const draw = (switches: string) =>
+    `printf '${switches}\\033[2J\\033[3;5Hlower\\033[1;2Hupper'; while read -r line; do printf '\\033[2;1H<%s>' "$line"; done`;
+
+  test('is returned instead of the output of one that draws it', async () => {
+    const cmd = draw('\\033[?1049h');
+    const process = await start(cmd, { tty: true }, 'upper');
+    const { text, structured } = await call('read_output', { process });
+    expect(structured).toMatchObject({
+      screen: ' upper\n\n    lower',
+      screen_cursor: { row: 1, column: 7 },
+    });
+    expect(text).toContain('\nScreen (the cursor is in row 1, column 7):\n upper\n\n    lower');
+    expect(text).not.toContain('Output:');
+    await call('write_stdin', { process, chars: 'typed\n' });
+    const waited = await call('wait_process', { process, pattern: '<typed>' });
+    expect(waited.structured.screen).toMatch(/^ upper.*\n<typed>\n/);
+    await kill(process);
+  });
+
+  test('is returned with the output of one that moves the cursor, and not of one that prints lines', async () => {
+    const drawing = await start(draw(''), { tty: true }, 'upper');
+    const { text } = await call('read_output', { process: drawing, cursor: '0' });
+    expect(text).toMatch(/\nScreen \(.*\):\n upper\n\n {4}lower\nOutput:\n/);
+    const printing = await start('echo line; read -r line', { tty: true }, 'line');
+    const { structured } = await call('read_output', { process: printing, cursor: '0' });
+    expect(structured).not.toHaveProperty('screen');
+    await Promise.all([kill(drawing), kill(printing)]);
+  });
+});

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isObject } from '../../base/is-object.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
@@ -33,6 +33,8 @@ interface Launch {
 interface Client {
   /** What a person calls it. */
   readonly title: string;
+  /** Whether people start it from a desktop, so that it often lacks the PATH of a terminal. */
+  readonly isDesktop?: boolean;
   /** The file that it reads. */
   file(env: NodeJS.ProcessEnv, directory: string): string;
   /** The content of a file that configures only this server. */
@@ -51,10 +53,12 @@ const CLIENTS: Readonly<Record<string, Client>> = {
   },
   cursor: {
     ...jsonClient('Cursor', 'mcpServers', {}),
+    isDesktop: true,
     file: (_env, directory) => join(directory, '.cursor', 'mcp.json'),
   },
   vscode: {
     ...jsonClient('VS Code', 'servers', { type: 'stdio' }),
+    isDesktop: true,
     file: (_env, directory) => join(directory, '.vscode', 'mcp.json'),
   },
   codex: {
@@ -77,11 +81,13 @@ export async function mcpConfigCommand(argv: readonly string[], host: Host): Pro
     const not = given === undefined ? '' : `, not ${quoteValue(given)}`;
     throw new UsageError(`expected 'config ${Object.keys(CLIENTS).join('|')}'${not}`, 'mcp');
   }
-  const launch = await launchOf(flags, host);
+  const launch = await launchOf(flags, host, client);
   const file = client.file(host.env, process.cwd());
   if (flags.write === true) {
     await writeConfig(client, file, launch);
-    return { text: '', details: `${client.title} starts exec-server from now on: ${file}\n`, exitCode: 0 };
+    const note = isAbsolute(launch.command) ? BY_PATH : '';
+    const details = `${client.title} starts exec-server from now on: ${file}\n${note}`;
+    return { text: '', details, exitCode: 0 };
   }
   const other = client.commandLine === undefined ? '' : `, or run: ${client.commandLine(launch)}`;
   const details = `Add this to ${file} (--write does)${other}\n`;
@@ -103,7 +109,7 @@ async function writeConfig(client: Client, file: string, launch: Launch): Promis
  * Repeats the flags of the tools, after a check, so that a client does not fail to start the server because of them. Paths become
  * absolute: the client may start the server anywhere.
  */
-async function launchOf(flags: Flags, host: Host): Promise<Launch> {
+async function launchOf(flags: Flags, host: Host, client: Client): Promise<Launch> {
   sandboxOf(flags.sandbox);
   const directory = process.cwd();
   const { environment = [], root = [], 'token-file': tokenFile } = flags;
@@ -121,18 +127,33 @@ async function launchOf(flags: Flags, host: Host): Promise<Launch> {
     ...(flags['read-only'] === true ? ['--read-only'] : []),
     ...(flags.ask === true ? ['--ask'] : []),
   ];
-  const { command, args: first } = programOf(host.env);
+  const { command, args: first } = programOf(host.env, client);
   return { command, args: [...first, ...args] };
 }
 
-/** How to start this program: by its name if the PATH has it, with npx if it came that way, else by its path. */
-function programOf({ PATH = '', npm_command: npmCommand }: NodeJS.ProcessEnv): Launch {
+const BY_PATH = 'The file has the path of this program: run this again when Node or exec-server moves.\n';
+
+/** Directories that are on the PATH of every program. */
+const STANDARD_FOLDERS = ['/usr/bin', '/usr/local/bin'];
+
+/**
+ * How to start this program: by its name if the client's PATH has it, with npx if it came that way, else by its path. The PATH of a
+ * desktop program often has only the standard directories, and the program needs Node there as well.
+ */
+function programOf(
+  { PATH = '', npm_command: npmCommand }: NodeJS.ProcessEnv,
+  { isDesktop = false }: Client,
+): Launch {
   const [command, ...args] = ownCommand();
   const own = realpathSync(args.at(-1) ?? command);
   if (npmCommand === 'exec' && own.includes('/_npx/')) {
     return { command: 'npx', args: ['-y', 'exec-server'] };
   }
-  const onPath = PATH.split(delimiter).some((folder) => {
+  const hasNode = args.length === 0 || STANDARD_FOLDERS.includes(dirname(command));
+  const folders = PATH.split(delimiter).filter(
+    (folder) => !isDesktop || (hasNode && STANDARD_FOLDERS.includes(folder)),
+  );
+  const onPath = folders.some((folder) => {
     const path = join(folder, SERVER_NAME);
     return folder !== '' && existsSync(path) && realpathSync(path) === own;
   });

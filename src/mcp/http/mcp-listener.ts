@@ -49,6 +49,7 @@ export class McpListener {
   readonly #sessions: Sessions;
   /** Clients of the stateless protocol. */
   readonly #modern: McpHttpHandler;
+  #isClosing = false;
   /** Connections that have had an admitted request. */
   readonly #admitted = new WeakSet<object>();
   /** Requests of a connection that are not answered yet. */
@@ -95,6 +96,7 @@ export class McpListener {
 
   /** Ends all sessions and streams and frees the address. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     await Promise.all([this.#sessions.close(), this.#modern.close()]);
     await this.#web.close();
   }
@@ -152,7 +154,9 @@ export class McpListener {
       const { refusal: reason, delayMs, tokenId = null } = admission;
       log[delayMs > 0 ? 'warn' : 'info']('client refused', { reason, address, token: tokenId });
       await delay(delayMs, undefined, { ref: false });
-      return unauthorized(reason);
+      return unauthorized(
+        request.headers.authorization === undefined ? NO_TOKEN : `${reason.replace('websocket ', '')}\n`,
+      );
     }
     const { exec, observe, files, below } = admission.principal.access;
     const mayUse = readOnly ? files !== 'none' && (exec || observe) : exec && files === 'write';
@@ -196,9 +200,13 @@ export class McpListener {
   }
 
   #fail(error: unknown, request: IncomingMessage, output: ServerResponse): void {
+    if (this.#isClosing && !output.headersSent) {
+      send(output, jsonRpcError(503, 'the server is shutting down'));
+      return;
+    }
     const isRefused = error instanceof RefusedRequest;
     // A client that disconnects during its request is no error.
-    if (!isRefused && !output.destroyed && !request.socket.destroyed) {
+    if (!isRefused && !this.#isClosing && !output.destroyed && !request.socket.destroyed) {
       this.#options.log.error('request failed', { reason: (error as Error).message });
     }
     if (output.headersSent) output.destroy();
@@ -206,6 +214,8 @@ export class McpListener {
     else send(output, jsonRpcError(500, 'internal error'));
   }
 }
+
+const NO_TOKEN = 'this server needs a token; send it in the header "Authorization: Bearer TOKEN"\n';
 
 const LIMITED_TOKEN =
   'the token does not allow MCP: it needs the scopes exec and files, or with --read-only the scopes read-only and observe, and no limit to a directory\n';

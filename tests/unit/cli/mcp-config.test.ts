@@ -231,6 +231,17 @@ test.runIf(process.getuid?.() === 0)('a file keeps its owner', async () => {
   expect(statSync('.mcp.json')).toMatchObject({ uid: 12345, gid: 12346 });
 });
 
+test('desktop programs get the path of a program that only the PATH of a terminal has', async () => {
+  mkdirSync('bin');
+  symlinkSync(OWN, 'bin/exec-server');
+  vi.stubEnv('PATH', `${join(folder, 'bin')}:/usr/bin`);
+  const entryOf = async (client: string) => JSON.parse((await config(client)).text).mcpServers['exec-server'];
+  expect(await entryOf('claude')).toMatchObject({ command: 'exec-server', args: ['mcp'] });
+  expect(await entryOf('cursor')).toEqual(LAUNCH);
+  expect((await config('cursor', '--write')).details).toContain('run this again when');
+  expect((await config('claude', '--write')).details).not.toContain('run this again when');
+});
+
 test('paths become absolute', async () => {
   mkdirSync('src');
   writeFileSync('tok', 'secret');

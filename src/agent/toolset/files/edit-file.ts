@@ -5,7 +5,15 @@ import { MAX_EDITED_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { type EditResult, replaceExactly } from '../text/exact-edit.ts';
 import { quoted } from '../text/visible.ts';
-import { changing, filesOf, type OpenPath, openPath, pathFailure, regularFile } from './open-file.ts';
+import {
+  changing,
+  filesOf,
+  type OpenPath,
+  openPath,
+  pathFailure,
+  regularFile,
+  requireWritable,
+} from './open-file.ts';
 import { replace } from './write-file.ts';
 
 const PARAMETERS = {
@@ -34,6 +42,7 @@ async function editFile(args: Arguments, call: Call): Promise<Answer> {
   if (before === '')
     throw new ToolFailure('"old_text" is empty. To create or replace a whole file, use write_file.');
   if (before === after) throw new ToolFailure('"old_text" and "new_text" are the same. Nothing was changed.');
+  requireWritable(call, args.path);
   const path = await openPath(call, args.path);
   return changing(call, path, async () => {
     const facts = await regularFile(call, path);

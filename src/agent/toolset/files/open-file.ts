@@ -41,6 +41,15 @@ export async function openPath(call: Call, path: string): Promise<OpenPath> {
   };
 }
 
+/** Throws ToolFailure when the sandbox lets no file be changed. */
+export function requireWritable({ workspace }: Call, path: string): void {
+  if (workspace.sandbox !== 'read-only') return;
+  throw new ToolFailure(
+    `${shownName(path)} was not changed: the sandbox is read-only, so no file can be written at any path. Ask the user to make the change, or to choose another sandbox.`,
+    { kind: 'permissionDenied' },
+  );
+}
+
 /** Runs a change of a file, after earlier ones of the same file in this program, also through links to it. */
 export async function changing<T>(call: Call, path: OpenPath, work: () => Promise<T>): Promise<T> {
   return call.fileLocks.run(await canonicalUri(call, path), work, call.signal);
@@ -110,7 +119,7 @@ export function pathFailure(call: Call, { shown, options }: OpenPath, error: unk
     options.sandbox === undefined
       ? "the server's user may not access it"
       : sandbox === 'read-only'
-        ? 'the sandbox is read-only'
+        ? 'the sandbox does not allow it'
         : 'the sandbox does not allow it; .git, .mcp.json and similar are read-only in it';
   return new ToolFailure(
     `Access to ${shown} is denied: ${why}. Choose another path, or ask the user.`,

@@ -6,7 +6,16 @@ import { ToolFailure } from '../failure.ts';
 import { MAX_WRITTEN_BYTES } from '../limits.ts';
 import { type ArgumentsOf, flag, text } from '../parameters.ts';
 import { shownName } from '../text/visible.ts';
-import { brokenLink, changing, factsOf, filesOf, type OpenPath, openPath, pathFailure } from './open-file.ts';
+import {
+  brokenLink,
+  changing,
+  factsOf,
+  filesOf,
+  type OpenPath,
+  openPath,
+  pathFailure,
+  requireWritable,
+} from './open-file.ts';
 
 const PARAMETERS = {
   path: text('The file, absolute or relative to the working directory.'),
@@ -29,6 +38,7 @@ export const WRITE_FILE = defineTool({
 });
 
 async function writeFile(args: Arguments, call: Call): Promise<Answer> {
+  requireWritable(call, args.path);
   const bytes = Buffer.from(args.content);
   if (bytes.length > MAX_WRITTEN_BYTES) {
     throw new ToolFailure(

@@ -13,6 +13,7 @@ import { START } from './cursor.ts';
 import { detach } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 import { sandboxHint } from './sandbox-hint.ts';
+import { shownScreen } from './screen.ts';
 
 const PARAMETERS = {
   cmd: text('The command, as typed into a shell.'),
@@ -32,6 +33,7 @@ const PARAMETERS = {
     'A name for the process, 1 to 64 letters, digits, dots, dashes or underscores, for other calls.',
   ),
   timeout: integer('Seconds after which the program is ended. Default: no limit.', { minimum: 1 }),
+  timeout_ms: integer('The same in milliseconds, instead of timeout.', { minimum: 1 }),
 } as const;
 
 type Arguments = ArgumentsOf<typeof PARAMETERS, 'cmd'>;
@@ -49,6 +51,9 @@ export const EXEC_COMMAND = defineTool({
 });
 
 async function execCommand(args: Arguments, call: Call): Promise<Answer> {
+  if (args.cmd.trim() === '') throw new ToolFailure('"cmd" is empty. Pass the command to run.');
+  if (args.timeout !== undefined && args.timeout_ms !== undefined)
+    throw new ToolFailure('Pass "timeout" in seconds or "timeout_ms" in milliseconds, not both.');
   const { process, ref, sandboxed, shellName } = await start(args, call);
   try {
     const waitMs = execWaitMs(args.yield_time_ms, shellName);
@@ -60,6 +65,7 @@ async function execCommand(args: Arguments, call: Call): Promise<Answer> {
       maxTokens: args.max_output_tokens,
       isCancelled: collected.end === 'cancelled',
       sandboxHint: await sandboxHint(call, program, collected),
+      screen: await shownScreen(call, process, { tty: args.tty ?? false }, collected),
       structured: { wall_time_ms: Math.round(performance.now() - call.startedAt) },
     });
   } finally {
@@ -84,6 +90,7 @@ async function start(
     workspace.programSandbox(target, signal),
   ]);
   const shell = info.shell;
+  const wallMs = args.timeout_ms ?? (args.timeout === undefined ? undefined : args.timeout * 1000);
   const request = commandRequest(
     { cmd: args.cmd, ...optional(args) },
     { id: target.name, backend, processes, shell, cwd },
@@ -101,7 +108,7 @@ async function start(
         : { envPolicy: { ...DEFAULT_ENV_POLICY, inherit: 'none' }, env: target.env },
     ),
     ...(args.name !== undefined && { name: args.name }),
-    ...(args.timeout !== undefined && { limits: { wallMs: args.timeout * 1000 } }),
+    ...(wallMs !== undefined && { limits: { wallMs } }),
     // The programs of a server in this process end with it.
     ...(kind !== 'local' && { lifetime: { type: 'detached' as const } }),
   };

@@ -7,6 +7,7 @@ import { bytesOfTokens, modelOutput } from '../text/budget.ts';
 import type { Control } from './confinement.ts';
 import { cursorOf, type Position } from './cursor.ts';
 import type { CollectedOutput } from './output-window.ts';
+import type { ShownScreen } from './screen.ts';
 
 /** The parameter that limits the output. */
 export const MAX_TOKENS = integer(
@@ -46,6 +47,7 @@ export function processAnswer(
     readonly event?: string;
     /** What to know of the sandbox that probably stopped the program. */
     readonly sandboxHint?: string | null;
+    readonly screen?: ShownScreen | null;
     readonly structured?: Readonly<Record<string, unknown>>;
     readonly next?: string;
     readonly isError?: boolean;
@@ -61,6 +63,7 @@ export function processAnswer(
   const next = details.next ?? nextStep(facts, shown.omittedBytes > 0, from);
   const lost = lossText(lostBytes);
   const expired = shown.omittedBytes > 0 && output.expiredBytes > 0;
+  const screen = details.screen ?? null;
   const lines = [
     ...(details.isCancelled ? [CANCELLED] : []),
     ...(details.event === undefined ? [] : [details.event]),
@@ -71,7 +74,8 @@ export function processAnswer(
     ...(shown.isBinary ? [BINARY_HINT] : []),
     `Next cursor: ${cursor}`,
     next,
-    shown.text === '' ? 'Output: (none)' : `Output:\n${shown.text}`,
+    ...(screen === null ? [] : [screenText(screen, budgetBytes)]),
+    ...(screen?.isFullScreen ? [] : [shown.text === '' ? 'Output: (none)' : `Output:\n${shown.text}`]),
   ];
   const omitted = shown.omittedBytes > 0 || shown.isBinary;
   return {
@@ -90,6 +94,7 @@ export function processAnswer(
       ...(details.sandboxHint != null && { sandbox_denied: true }),
       ...details.structured,
       output: shown.text,
+      ...(screen !== null && { screen: screen.text, screen_cursor: screen.cursor }),
       from_cursor: from,
       next_cursor: cursor,
       omitted_bytes: shown.omittedBytes,
@@ -104,6 +109,14 @@ export function processAnswer(
 export function budgetOf({ maxOutputTokens }: Call, wanted: number | undefined): number {
   return bytesOfTokens(Math.min(wanted ?? maxOutputTokens, maxOutputTokens));
 }
+
+function screenText({ text, cursor }: ShownScreen, budgetBytes: number): string {
+  const bytes = Buffer.from(text);
+  const cut = modelOutput(bytes, NO_BYTES, 0, budgetBytes).text;
+  return `Screen (the cursor is in row ${cursor.row}, column ${cursor.column}):\n${cut}`;
+}
+
+const NO_BYTES = new Uint8Array(0);
 
 const CANCELLED = 'The call was cancelled. The program was not: it keeps running.';
 

@@ -9,6 +9,7 @@ import { cursorOf, START } from './cursor.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { budgetOf, MAX_TOKENS, processAnswer } from './process-answer.ts';
 import { programOf, sandboxHint } from './sandbox-hint.ts';
+import { shownScreen } from './screen.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -59,6 +60,7 @@ async function readPage(args: Arguments, call: Call, info: Info): Promise<Answer
       from,
       maxTokens: args.max_output_tokens,
       sandboxHint: await sandboxHint(call, programOf(info), collected),
+      screen: await shownScreen(call, process, info, collected),
       structured: { more_output: hasMore },
       ...(hasMore && { next: more }),
     });
@@ -87,6 +89,7 @@ async function readTail(lines: number, args: Arguments, call: Call, info: Info):
       from: START,
       maxTokens: args.max_output_tokens,
       sandboxHint: await sandboxHint(call, programOf(info), collected),
+      screen: await shownScreen(call, process, info, collected),
       ...(!isAll &&
         count < lines && {
           event: `Only the last ${count} lines are returned: more do not fit into one answer. read_output with a cursor returns others.`,

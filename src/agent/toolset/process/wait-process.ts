@@ -15,6 +15,7 @@ import { controlOf } from './confinement.ts';
 import { CURSOR, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 import { programOf, sandboxHint } from './sandbox-hint.ts';
+import { shownScreen } from './screen.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -25,7 +26,7 @@ const PARAMETERS = {
   port: integer('Also return when the process listens on this TCP port.', { minimum: 1, maximum: 65_535 }),
   timeout_ms: integer(
     `Milliseconds to wait, at most ${MAX_WAIT_MS}; ${DEFAULT_WAIT_MS} by default. Call again to wait longer.`,
-    { minimum: 0, maximum: MAX_WAIT_MS },
+    { minimum: 0 },
   ),
   cursor: CURSOR,
   max_output_tokens: MAX_TOKENS,
@@ -48,7 +49,8 @@ export const WAIT_PROCESS = defineTool({
 async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
   const { pattern, port } = args;
   const matcher = pattern === undefined ? null : new OutputMatcher(pattern, args.regex ?? false);
-  const waitMs = args.timeout_ms ?? DEFAULT_WAIT_MS;
+  const { timeout_ms: wantedMs = DEFAULT_WAIT_MS } = args;
+  const waitMs = Math.min(wantedMs, MAX_WAIT_MS);
   const timeoutMs = Math.min(REQUEST_TIMEOUT_MS, Math.max(waitMs, MIN_REQUEST_TIMEOUT_MS));
   const info = await findProcess(call, args.process, timeoutMs);
   const { ref, name } = info;
@@ -79,9 +81,10 @@ async function waitProcess(args: Arguments, call: Call): Promise<Answer> {
         maxTokens: args.max_output_tokens,
         isCancelled: happened === 'cancelled',
         sandboxHint: await sandboxHint(call, programOf(info), collected),
+        screen: await shownScreen(call, process, info, collected),
         ...(happened !== 'cancelled' &&
           happened !== 'disconnected' && {
-            event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}`,
+            event: `${eventText(happened, args, matcher)}${isEarlier ? EARLIER : ''}${waitMs < wantedMs ? CUT_WAIT : ''}`,
           }),
         structured: {
           happened,
@@ -126,6 +129,7 @@ function eventText(
 }
 
 const MAX_SHOWN = 200;
+const CUT_WAIT = ` One call waits ${MAX_WAIT_MS} ms at most, so timeout_ms was cut to that.`;
 const EARLIER = ' This output was returned before. To wait for new output, pass the next cursor.';
 
 /** Aborts {@link found} when a process listens on a port. */

@@ -11,6 +11,7 @@ import { controlOf, requireConfined } from './confinement.ts';
 import { CURSOR, controlling, findProcess, PROCESS, startOf, withAttached } from './open-process.ts';
 import { MAX_TOKENS, processAnswer } from './process-answer.ts';
 import { programOf, sandboxHint } from './sandbox-hint.ts';
+import { shownScreen } from './screen.ts';
 
 const PARAMETERS = {
   process: PROCESS,
@@ -60,6 +61,7 @@ async function writeStdin(args: Arguments, call: Call): Promise<Answer> {
       maxTokens: args.max_output_tokens,
       isCancelled: collected.end === 'cancelled',
       sandboxHint: await sandboxHint(call, programOf(info), collected),
+      screen: await shownScreen(call, process, info, collected),
       ...(isLate && { event: 'Nothing was typed: the program has ended.', isError: true }),
     });
   });
