@@ -73,9 +73,7 @@ function parseJson(json: string): unknown {
 
 function unknownArgument(name: string, known: readonly string[]): ToolFailure {
   const suggestion = suggestionFor(name, known);
-  const advice =
-    suggestion?.replace(/^d/, 'D') ??
-    `The arguments are ${known.join(', ') || 'none'}.`;
+  const advice = suggestion?.replace(/^d/, 'D') ?? `The arguments are ${known.join(', ') || 'none'}.`;
   return new ToolFailure(`There is no argument ${JSON.stringify(name.slice(0, 100))}. ${advice}`);
 }
 

@@ -16,7 +16,9 @@ const NONE = new Map<string, readonly string[]>();
 test('the instructions name the sandbox and the workspace', () => {
   const text = instructionsFor(CHOICES, NONE);
   for (const part of ['workspace-write', 'no network', '.git', '/tmp', '1 MiB']) expect(text).toContain(part);
-  expect(text).toContain('The workspace is what the client names as its roots, or /project if it names none.');
+  expect(text).toContain(
+    'The workspace is what the client names as its roots, or /project if it names none.',
+  );
   expect(instructionsFor({ ...CHOICES, sandbox: 'off' }, NONE)).not.toContain('network');
 });
 

@@ -31,7 +31,9 @@ export async function sandboxHint(
     isSandboxDenial({ sandboxed: true, exitCode, reported: sandboxDenied, output }) ||
     (!allows.network && exitCode !== 0 && isOffline(command, exitCode, output));
   if (!isDenied) return null;
-  const network = allows.network ? '' : ' and has no network, also no ports and no other programs on 127.0.0.1';
+  const network = allows.network
+    ? ''
+    : ' and has no network, also no ports and no other programs on 127.0.0.1';
   return `The sandbox probably stopped the program: it may ${allows.writing}${network}. ${ADVICE}`;
 }
 

@@ -35,5 +35,4 @@ export async function shownScreen(
 }
 
 /** The control sequences that move the cursor to a row, or switch to the alternate screen. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it finds control sequences.
 const ADDRESSES_CURSOR = /\x1b\[(?:\d*(?:;\d*)?[Hf]|\d*d|\?(?:47|1047|1049)h)/;
