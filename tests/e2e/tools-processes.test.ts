@@ -425,6 +425,8 @@ describe('the screen of a program on a terminal', () => {
     const drawing = await start(draw(''), { tty: true }, 'upper');
     const { text } = await call('read_output', { process: drawing, cursor: '0' });
     expect(text).toMatch(/\nScreen \(.*\):\n upper\n\n {4}lower\nOutput:\n/);
+    const typed = await call('write_stdin', { process: drawing, chars: 'x' });
+    expect(typed.structured).toMatchObject({ output: 'x', screen: expect.stringMatching(/^ upperx\n/) });
     const printing = await start('echo line; read -r line', { tty: true }, 'line');
     const { structured } = await call('read_output', { process: printing, cursor: '0' });
     expect(structured).not.toHaveProperty('screen');

@@ -85,7 +85,7 @@ export async function mcpConfigCommand(argv: readonly string[], host: Host): Pro
   const file = client.file(host.env, process.cwd());
   if (flags.write === true) {
     await writeConfig(client, file, launch);
-    const note = isAbsolute(launch.command) ? BY_PATH : '';
+    const note = client.isDesktop && isAbsolute(launch.command) ? BY_PATH : '';
     const details = `${client.title} starts exec-server from now on: ${file}\n${note}`;
     return { text: '', details, exitCode: 0 };
   }

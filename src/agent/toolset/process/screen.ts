@@ -1,6 +1,7 @@
 import type { ExecProcess, ProcessInfo } from '../../../environment/index.ts';
 import { decode } from '../../output/model-text.ts';
 import { type Call, requestOptions } from '../call.ts';
+import { MAX_POSITIONS } from '../limits.ts';
 import { shownText } from '../text/visible.ts';
 import type { Collected } from './collect.ts';
 
@@ -21,7 +22,11 @@ export async function shownScreen(
   { exitCode, isUnreachable, output: { head, tail } }: Collected,
 ): Promise<ShownScreen | null> {
   if (!tty || exitCode !== null || isUnreachable || call.signal.aborted) return null;
-  const moves = ADDRESSES_CURSOR.test(decode(head)) || ADDRESSES_CURSOR.test(decode(tail));
+  const drawing = drawingOf(call);
+  const moves =
+    drawing.has(process.ref) || ADDRESSES_CURSOR.test(decode(head)) || ADDRESSES_CURSOR.test(decode(tail));
+  if (moves) drawing.add(process.ref);
+  if (drawing.size > MAX_POSITIONS) drawing.delete(drawing.values().next().value!);
   // Without output a program may still show what it drew before.
   if (!moves && head.length > 0) return null;
   const screen = await process.screen(requestOptions(call)).catch(() => null);
@@ -32,6 +37,15 @@ export async function shownScreen(
     cursor: { row: row + 1, column: col + 1 },
     isFullScreen: screen.alternate,
   };
+}
+
+/** The processes that have moved the cursor, by environment: what they write later may only make sense on the screen. */
+const DRAWING = new WeakMap<object, Set<string | null>>();
+
+function drawingOf({ target: { environment } }: Call): Set<string | null> {
+  const drawing = DRAWING.get(environment) ?? new Set();
+  DRAWING.set(environment, drawing);
+  return drawing;
 }
 
 /** The control sequences that move the cursor to a row, or switch to the alternate screen. */
