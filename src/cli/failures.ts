@@ -94,7 +94,7 @@ export const PROGRAM_FAILURES: FailureStyle = { exitCode: PROGRAM_EXIT_CODES.fai
 
 /** Describes anything that was thrown. The stack of an unexpected error is shown only when `debug` is true. */
 export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAILURES): FailureReport {
-  const message = oneLine(error instanceof Error ? error.message : String(error));
+  const message = oneLine(textOf(error));
   if (error instanceof UsageError || error instanceof ConfigError) {
     const command = error instanceof UsageError && error.command !== null ? ` ${error.command}` : '';
     const hint = SUGGESTS.test(message) ? '' : `\nTry 'exec-server${command || ' serve'} --help'.`;
@@ -134,9 +134,11 @@ const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server [^']*' lists .*)$/;
 
 /** Messages have text of servers, files and arguments, which may have control characters. */
 function oneLine(text: string): string {
-  return visible(
-    withoutErrorNumber(text)
-      .trim()
-      .replace(/\s*[\r\n]+\s*/g, ' '),
-  );
+  return visible(text.trim().replace(/\s*[\r\n]+\s*/g, ' '));
+}
+
+/** What was thrown, in words. The texts of a server that does not start are those of the reference, with the number of the error. */
+function textOf(error: unknown): string {
+  if (error instanceof StartError) return error.message;
+  return withoutErrorNumber(error instanceof Error ? error.message : String(error));
 }
