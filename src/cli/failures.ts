@@ -94,7 +94,7 @@ export const PROGRAM_FAILURES: FailureStyle = { exitCode: PROGRAM_EXIT_CODES.fai
 
 /** Describes anything that was thrown. The stack of an unexpected error is shown only when `debug` is true. */
 export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAILURES): FailureReport {
-  const message = oneLine(error instanceof Error ? error.message : String(error));
+  const message = oneLine(error instanceof Error ? textOf(error) : String(error));
   if (error instanceof UsageError || error instanceof ConfigError) {
     const command = error instanceof UsageError && error.command !== null ? ` ${error.command}` : '';
     const hint = SUGGESTS.test(message) ? '' : `\nTry 'exec-server${command || ' serve'} --help'.`;
@@ -117,10 +117,20 @@ export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAI
 /** Whether the message is for users. The client library is not loaded for its class. */
 function isExplained(error: unknown): error is Error & { readonly kind?: string } {
   return (
+    isDirectoryGone(error) ||
     error instanceof RunError ||
     error instanceof StartError ||
     (error instanceof Error && ['ClientError', 'TransferError'].includes(error.name))
   );
+}
+
+function textOf(error: Error): string {
+  return isDirectoryGone(error) ? systemReason(error) : error.message;
+}
+
+/** Whether the working directory of this process was deleted. Every relative path needs it. */
+function isDirectoryGone(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).syscall === 'uv_cwd';
 }
 
 /** A failure for programs. What follows the last semicolon of a message says how to fix it. */

@@ -147,7 +147,7 @@ export const ATTACH = {
   usage: ['[-E ENV] REF|NAME [--read-only | --take-over]'],
   description: `\
 Shows a running program and passes input on to it. A terminal is shown as it is now; a program without one from the first output that \
-the server retains. When the program ends, attach ends with its exit code. While another client has the keyboard, attach watches until it leaves.
+the server retains. When the program ends, attach ends with its exit code. Output that the server no longer had when attach began is reported on stderr and does not change the exit code. While another client has the keyboard, attach watches until it leaves.
 
 Ctrl-C, SIGTERM and SIGHUP: on a terminal Ctrl-C is a key of the program. Without one it sends SIGINT, or ends attach with --read-only. \
 SIGTERM and SIGHUP end attach, and the program keeps running.`,
