@@ -131,7 +131,7 @@ async function openTo(
 ): Promise<Transport> {
   const { openTransport } = await import('./open-transport.ts');
   return openTransport(transport, signal).catch((error: Error) => {
-    throw runError(error, server);
+    throw connectError(error, server);
   });
 }
 
@@ -146,7 +146,7 @@ async function connectTo(
   const pings = 'open' in transport ? {} : { pingIntervalMs, pongTimeoutMs };
   return ExecServerClient.connect({ ...session, ...pings, ...transport } as ConnectOptions).catch(
     (error: Error) => {
-      throw runError(error, server);
+      throw connectError(error, server);
     },
   );
 }
@@ -213,7 +213,7 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       const { result } = await reachPrivateServer(env, (url) =>
         ExecServerClient.connect({ ...options, url }),
       ).catch((error: Error) => {
-        throw runError(error, server);
+        throw connectError(error, server);
       });
       return result;
     },
@@ -336,7 +336,7 @@ interface ServerFacts {
 }
 
 /** Says what to do on the command line, where the client library names its options. */
-function runError(error: Error, { address, hasToken }: ServerFacts): Error {
+export function connectError(error: Error, { address, hasToken }: ServerFacts): Error {
   if (error.name !== 'ClientError') return error;
   const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
   const message =
