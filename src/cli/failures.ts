@@ -125,7 +125,10 @@ function isExplained(error: unknown): error is Error & { readonly kind?: string 
 }
 
 function textOf(error: Error): string {
-  return isDirectoryGone(error) ? systemReason(error) : error.message;
+  if (isDirectoryGone(error)) return systemReason(error);
+  return error instanceof StartError && error.cause instanceof Error
+    ? error.message.replace(error.cause.message, systemReason(error.cause))
+    : error.message;
 }
 
 /** Whether the working directory of this process was deleted. Every relative path needs it. */
