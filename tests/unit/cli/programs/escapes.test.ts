@@ -41,7 +41,12 @@ describe('escapes', () => {
   test('work after any key while keys are ignored', () => {
     const filter = new EscapeFilter();
     const ignored = (text: string) => filter.filter(Buffer.from(text), true).action;
-    expect([ignored('abc'), ignored('~~'), ignored('x~'), ignored('.')]).toEqual([null, null, null, 'detach']);
+    expect([ignored('abc'), ignored('~~'), ignored('x~'), ignored('.')]).toEqual([
+      null,
+      null,
+      null,
+      'detach',
+    ]);
   });
 
   test('pass all other bytes on', () => {
