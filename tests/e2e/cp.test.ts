@@ -204,10 +204,10 @@ test.each<[string, () => string[], number, RegExp]>([
     /is a file, and .* is a directory/,
   ],
   [
-    'several sources for a file',
+    'several sources for a missing directory',
     () => [at('file'), at('file'), `local:${folder}/x`],
     125,
-    /is not a directory; several/,
+    /does not exist, and several sources need a directory; create it first/,
   ],
   [
     'a file for a missing directory',
