@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import type { CodexEnvironment } from './environments/codex-environments.ts';
+import { currentDirectory } from './environments/current-directory.ts';
 import {
   addEnvironment,
   checkName,
@@ -27,7 +28,7 @@ type Flags = GivenFlags<typeof ENV_FLAGS>;
 export async function envCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const { flags, positionals } = parseFlags('env', argv, ENV_FLAGS);
   const [verb, ...operands] = positionals;
-  const sources = { env: host.env, directory: process.cwd() };
+  const sources = { env: host.env, directory: currentDirectory() };
   switch (verb) {
     case 'ls':
       rejectMore(operands, 0);
@@ -148,7 +149,7 @@ async function test(given: string | null, flags: Flags, host: Host): Promise<Com
   if (given !== null && flags.environment !== undefined) {
     throw new UsageError('name the environment once: as an argument or with -E', 'env');
   }
-  const chosen = { ...flags, ...(given !== null && { environment: given }) };
+  const chosen = { ...flags, ...(given !== null && { environment: given, source: 'the argument' }) };
   const startedAt = performance.now();
   const options = { clientName: 'exec-server env test', detachedSessionTtlMs: 0 };
   return withClient(chosen, host, options, async ({ client, target: { name, address, source } }) => {

@@ -117,10 +117,26 @@ export function reportFailure(error: unknown, debug: boolean, style = SERVER_FAI
 /** Whether the message is for users. The client library is not loaded for its class. */
 function isExplained(error: unknown): error is Error & { readonly kind?: string } {
   return (
+    isDirectoryGone(error) ||
     error instanceof RunError ||
     error instanceof StartError ||
     (error instanceof Error && ['ClientError', 'TransferError'].includes(error.name))
   );
+}
+
+/** What was thrown, in words. Texts of a server that does not start may be those of the reference, with the number of the error. */
+function textOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (isDirectoryGone(error)) return systemReason(error);
+  if (!(error instanceof StartError)) return withoutErrorNumber(error.message);
+  return error.cause instanceof Error
+    ? error.message.replace(error.cause.message, systemReason(error.cause))
+    : error.message;
+}
+
+/** Whether the working directory of this process was deleted. Every relative path needs it. */
+function isDirectoryGone(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).syscall === 'uv_cwd';
 }
 
 /** A failure for programs. What follows the last semicolon of a message says how to fix it. */
@@ -135,10 +151,4 @@ const SUGGESTS = /; (?:did you mean '.*'\?|'exec-server [^']*' lists .*)$/;
 /** Messages have text of servers, files and arguments, which may have control characters. */
 function oneLine(text: string): string {
   return visible(text.trim().replace(/\s*[\r\n]+\s*/g, ' '));
-}
-
-/** What was thrown, in words. The texts of a server that does not start are those of the reference, with the number of the error. */
-function textOf(error: unknown): string {
-  if (error instanceof StartError) return error.message;
-  return withoutErrorNumber(error instanceof Error ? error.message : String(error));
 }

@@ -5,6 +5,7 @@ import { requireTcp, type TcpTarget } from '../client/tcp/tcp-streams.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { parseDuration } from './duration.ts';
+import { currentDirectory } from './environments/current-directory.ts';
 import { findTarget, LOCAL, type Target } from './environments/target.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseFlags } from './flags.ts';
@@ -47,7 +48,7 @@ export async function portForwardCommand(argv: readonly string[], host: Host): P
     timeout === undefined ? null : parseDuration(timeout, '--reconnect-timeout', 'port-forward');
   const target = await findTarget(
     { environment: flags.environment ?? null, tokenFile: flags['token-file'] ?? null },
-    { env: host.env, directory: process.cwd() },
+    { env: host.env, directory: currentDirectory() },
   );
   if (target.name === LOCAL && plan.kind === 'ports') plan.specs.forEach(refuseLoop);
   // Forwarding goes on when the reader of the messages is gone.

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { rootCertificates } from 'node:tls';
+import { systemReason } from '../client/system-error.ts';
 import type { Logger } from '../observability/log.ts';
 import type { ExecutorOptions, RunningExecutor } from '../relay/executor/run-executor.ts';
 import type { RegistryAuth } from '../relay/registry-auth.ts';
@@ -88,7 +89,9 @@ async function checkTarget({ remote, environmentId, command }: RegistryFlags): P
 export async function trustedTls(env: NodeJS.ProcessEnv): Promise<TlsOptions | undefined> {
   const { authorityFiles } = await import('../network/http/trusted-authorities.ts');
   const { system, added } = await authorityFiles(env).catch((error: Error) => {
-    throw new RunError(error.message.replace(/^http\/request failed: /, ''));
+    const { cause, message } = error;
+    const text = cause instanceof Error ? message.replace(cause.message, systemReason(cause)) : message;
+    throw new RunError(text.replace(/^http\/request failed: /, ''));
   });
   if (added === null) return undefined;
   return { ca: [...rootCertificates, ...(system === null ? [] : [system]), added.text] };

@@ -8,6 +8,7 @@ import { isWithin, type NativePath, nativePathOfText, systemPath } from '../file
 import { pathFromUri, uriFromPath } from '../files/path-uri.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
+import { currentDirectory } from './environments/current-directory.ts';
 import { findTarget } from './environments/target.ts';
 import { PROGRAM_EXIT_CODES, RunError, UsageError } from './failures.ts';
 import { colonHint, type FileOperand, homeOf, namedBy, parseOperand, uriThere } from './files/operands.ts';
@@ -111,7 +112,7 @@ async function opener(
       ...(there.environment ? namedBy(there) : { environment: flags.environment ?? null }),
       tokenFile: flags['token-file'] ?? null,
     },
-    { env: host.env, directory: process.cwd() },
+    { env: host.env, directory: currentDirectory() },
   ).catch((error: unknown) => {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`${error.message}${colonHint(there)}`, 'sync');

@@ -1,5 +1,6 @@
 import { quoteValue } from '../server/config/values.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
+import { currentDirectory } from './environments/current-directory.ts';
 import { setDefault } from './environments/environments-file.ts';
 import { select } from './environments/selection.ts';
 import { findTarget } from './environments/target.ts';
@@ -12,7 +13,7 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   const { flags, positionals } = parseFlags('use', argv, USE_FLAGS);
   const [name, unexpected] = positionals;
   if (unexpected !== undefined) throw new UsageError(`unexpected argument ${quoteValue(unexpected)}`, 'use');
-  const sources = { env, directory: process.cwd() };
+  const sources = { env, directory: currentDirectory() };
   if (name === undefined && !flags.unset) {
     if (flags.global) throw new UsageError('--global needs a name or --unset', 'use');
     const {
@@ -32,6 +33,9 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   // Refuses a name that does not exist.
   if (name !== undefined) await findTarget({ environment: name, tokenFile: null, source: 'use' }, sources);
   if (flags.global) await setDefault(env, name ?? null);
-  else await select(sources.directory, name ?? null, env);
-  return printed('');
+  else await select(process.cwd(), name ?? null, env);
+  const isOverruled = name !== undefined && Boolean(env.EXEC_SERVER_URL);
+  return { text: '', details: isOverruled ? OVERRULED : '', exitCode: 0 };
 }
+
+const OVERRULED = 'chosen, but EXEC_SERVER_URL is set and wins; unset it to use the choice\n';

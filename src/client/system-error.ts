@@ -5,7 +5,8 @@ import { getSystemErrorMap } from 'node:util';
  * name of the call and the path, which people do not need. The message of any other error is returned as it is.
  */
 export function systemReason(error: unknown): string {
-  const { errno, message } = error as NodeJS.ErrnoException;
+  const { errno, message, syscall } = error as NodeJS.ErrnoException;
+  if (syscall === 'uv_cwd') return 'the current directory no longer exists; cd elsewhere';
   const known = typeof errno === 'number' ? getSystemErrorMap().get(errno) : undefined;
   return known === undefined ? message : (CLEARER[known[0]] ?? known[1]);
 }

@@ -74,6 +74,29 @@ test('-q shows no progress on a terminal', async () => {
   expect(await shown('-q')).toEqual([0, null]);
 });
 
+test('replaces no FIFO or device of this machine', async () => {
+  mkdirSync(at('tree'));
+  mkdirSync(at('down/tree'), { recursive: true });
+  for (const name of ['file', 'tree/pipe', 'tree/plain']) writeFileSync(at(name), 'x');
+  symlinkSync('plain', at('tree/also-pipe'));
+  const pipes = ['pipe', 'down/tree/pipe', 'down/tree/also-pipe'];
+  spawnSync('mkfifo', pipes.map(at));
+  symlinkSync('pipe', at('link'));
+  for (const name of ['pipe', 'link']) {
+    const { code, stderr } = await cp(`local:${at('file')}`, at(name));
+    expect({ code, stderr }).toEqual({
+      code: 125,
+      stderr: `exec-server: cannot write ${at(name)} of this machine: it is not a regular file; choose another path\n`,
+    });
+  }
+  const { code, stderr } = await cp('-r', `local:${at('tree')}`, at('down'));
+  expect(code).toBe(125);
+  for (const name of pipes.slice(1)) expect(stderr).toContain(`${at(name)} of this machine: it is not a reg`);
+  expect(pipes.map((name) => lstatSync(at(name)).isFIFO())).toEqual([true, true, true]);
+  expect(readlinkSync(at('link'))).toBe('pipe');
+  expect(readFileSync(at('down/tree/plain'), 'utf8')).toBe('x');
+});
+
 test('copies a tree there and back with links, modes, times and odd names', async () => {
   mkdirSync(at('tree/closed/empty'), { recursive: true });
   const names = [
@@ -181,10 +204,10 @@ test.each<[string, () => string[], number, RegExp]>([
     /is a file, and .* is a directory/,
   ],
   [
-    'several sources for a file',
+    'several sources for a missing directory',
     () => [at('file'), at('file'), `local:${folder}/x`],
     125,
-    /is not a directory; several/,
+    /does not exist, and several sources need a directory; create it first/,
   ],
   [
     'a file for a missing directory',

@@ -65,7 +65,7 @@ describe('env test', () => {
 
   test('prints a table for people', async () => {
     const { stdout } = await user.run(['env', 'test', plain]);
-    expect(stdout).toMatch(/^address +ws:.*\nchosen by +-E\nconnected in +\d+ ms\nversion +\d/m);
+    expect(stdout).toMatch(/^address +ws:.*\nchosen by +the argument\nconnected in +\d+ ms\nversion +\d/m);
   });
 
   test.concurrent.each<[string, () => string[], number, RegExp]>([
@@ -79,7 +79,7 @@ describe('env test', () => {
       'a wrong token',
       () => [guarded, '--token-file', wrongToken],
       125,
-      /HTTP 401; the token is wrong or has expired\n$/,
+      /HTTP 401; the token is wrong, expired or revoked\n$/,
     ],
     [
       'a token file that is missing',
@@ -113,7 +113,7 @@ describe('env test', () => {
       'an unknown name',
       () => ['nothing'],
       2,
-      /unknown environment 'nothing' \(-E\); 'exec-server env ls' lists them\n$/,
+      /unknown environment 'nothing' \(the argument\); 'exec-server env ls' lists them\n$/,
     ],
     ['a web URL', () => ['https://example.com'], 2, /write ws:\/\/ or wss:\/\/, or name a relay with/],
     ['another scheme', () => ['ftp://example.com'], 2, /'ftp:\/\/example.com' is no environment; write ws:/],

@@ -177,7 +177,7 @@ test('does not start when the audit log cannot be written', async () => {
   expect(failed).toMatchObject({
     status: 1,
     stdout: '',
-    stderr: expect.stringContaining('cannot keep the audit log'),
+    stderr: `exec-server: cannot keep the audit log ${join(folder, 'no', 'log')}: no such file or directory (--audit-log names another)\n`,
   });
 });
 

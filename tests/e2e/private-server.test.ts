@@ -288,3 +288,39 @@ function readable(path: string): string | null {
     return null;
   }
 }
+
+test('in a directory that was deleted, commands work that need none, and the others say so', () => {
+  const user = newUser();
+  const script = `mkdir gone && cd gone && rmdir ../gone || exit
+for command in ps use 'run -- true' 'cp local:/etc/hostname copy' 'use local'; do "$1" "$2" $command 2>&1; echo $?; done`;
+  const { stdout } = spawnSync('sh', ['-c', script, 'sh', process.execPath, CLI], {
+    cwd: user.workspace.path,
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env },
+  });
+  const gone = 'exec-server: the current directory no longer exists; cd elsewhere\n125\n';
+  expect(stdout).toMatch(/^REF .*\n0\nlocal\t.*\n0\n/);
+  expect(stdout.slice(stdout.indexOf('exec-server:'))).toBe(gone.repeat(3));
+});
+
+const mayMount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
+
+test.skipIf(!mayMount)('on a full disk the error names the file, and no socket is left', () => {
+  const user = newUser();
+  const script = `mount -t tmpfs -o size=64k,mode=700 none "$1" && cd "$1" && cat /dev/zero > fill
+for filled in 64k 60k; do truncate -s $filled fill; "$2" "$3" ps 2>&1; ls exec-server; done`;
+  const args = ['-rm', 'sh', '-c', script, 'sh', user.runtime, process.execPath, CLI];
+  const { stdout } = spawnSync('unshare', args, {
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env },
+  });
+  const [starting, info] = ['starting', 'server.json'].map((name) => join(user.folder, name));
+  expect(stdout.split('\n')).toEqual([
+    `exec-server: cannot write ${starting} for the private server: no space left on device; free some space, or choose another path`,
+    'server.log',
+    `exec-server: the private server ended while it started: cannot write the description of the private server ${info}: the disk is full (free some space, or choose another path)`,
+    'server.lock',
+    'server.log',
+    '',
+  ]);
+});

@@ -37,6 +37,7 @@ beforeAll(async () => {
     ana: tokenFile('ana', 'ana'),
     bo: tokenFile('bo', 'bo'),
     viewer: tokenFile('viewer', 'ana', 'observe'),
+    guest: tokenFile('guest', 'guest', 'observe'),
     files: tokenFile('files', 'ana', 'files'),
   };
   const added = Object.entries(tokens).map(([name, file]) =>
@@ -77,7 +78,7 @@ test('commands use environments with client certificates and tokens', async () =
 test('a token for observers reads, and changes nothing', async () => {
   await client.processes.get('job');
   expect(await user.run(['logs', '-E', 'viewer', 'job'])).toMatchObject({ code: 0, stdout: 'output\n' });
-  for (const args of [['kill'], ['kill', '-s', 'TERM'], ['rm', '-f']]) {
+  for (const args of [['kill'], ['kill', '-s', 'TERM'], ['kill', '-9'], ['kill', '-SIGTERM'], ['rm', '-f']]) {
     expect(await user.run([...args, '-E', 'viewer', 'job'])).toMatchObject({
       ...{ code: 125, stdout: '' },
       stderr: expect.stringMatching(
@@ -85,6 +86,16 @@ test('a token for observers reads, and changes nothing', async () => {
       ),
     });
   }
+  expect((await client.processes.get('job')).state).toBe('running');
+});
+
+test('a token for observers of another subject does not end a program, and the error says whose it is', async () => {
+  const { ref } = await client.processes.get('job');
+  expect(await user.run(['logs', '-E', 'guest', ref!])).toMatchObject({ code: 0, stdout: 'output\n' });
+  expect(await user.run(['kill', '-E', 'guest', ref!])).toMatchObject({
+    code: 125,
+    stderr: `exec-server: the process '${ref}' belongs to the owner 'ana', and this token may only read it; use a token of that owner with the scope exec\n`,
+  });
   expect((await client.processes.get('job')).state).toBe('running');
 });
 
@@ -99,7 +110,7 @@ test.each<[string, string[], RegExp]>([
   [
     'a token of nobody',
     ['ps', '-E', 'ana', '--token-file', 'secret'],
-    /HTTP 401; the token is wrong or has expired|does not contain a token/,
+    /HTTP 401; the token is wrong, expired or revoked|does not contain a token/,
   ],
 ])('refuses %s', async (_name, args, message) => {
   const { code, stdout, stderr } = await user.run(args);

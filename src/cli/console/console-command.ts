@@ -11,6 +11,7 @@ import { VERSION } from '../../observability/version.ts';
 import { FULL_ACCESS, readOnlyAccess } from '../../server/auth/access.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
+import { currentDirectory } from '../environments/current-directory.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
@@ -33,7 +34,7 @@ interface Grant {
 export async function consoleCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('console', argv, CONSOLE_FLAGS);
   const port = portOf(flags);
-  const sources = { env: host.env, directory: process.cwd() };
+  const sources = { env: host.env, directory: currentDirectory() };
   const shown = { environments: flags.environment ?? [], tokenFile: flags['token-file'] ?? null };
   const targets = await shownEnvironments(shown, sources);
   const grant = { readOnly: flags['read-only'] === true };

@@ -2,6 +2,7 @@ import { TimeLimit } from '../../base/time-limit.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import type { Candidate, TypedFlags } from '../completion.ts';
 import { COMPLETION_TIMEOUT_MS } from '../programs/limits.ts';
+import { currentDirectory } from './current-directory.ts';
 import { findTarget } from './target.ts';
 
 /**
@@ -14,7 +15,7 @@ export async function namesOfRunningServer(
   list: (client: ExecServerClient, signal: AbortSignal) => Promise<readonly Candidate[]>,
 ): Promise<readonly Candidate[]> {
   const flags = { environment: environment ?? null, tokenFile: tokenFile ?? null };
-  const target = await findTarget(flags, { env, directory: process.cwd() });
+  const target = await findTarget(flags, { env, directory: currentDirectory() });
   return TimeLimit.run(COMPLETION_TIMEOUT_MS, null, async (signal) => {
     const options = { clientName: 'exec-server completion', detachedSessionTtlMs: 0, recoveryWindowMs: 0 };
     const client = await target.connectToRunning({ ...options, signal });

@@ -111,8 +111,8 @@ async function namedTarget(
 }
 
 function codexTarget({ id, address, transport }: CodexEnvironment, source: string): Target {
-  const hasToken = 'authToken' in transport;
-  const connect = (options: ClientOptions) => connectTo(transport, options, hasToken);
+  const credentials = { address, hasToken: 'authToken' in transport };
+  const connect = (options: ClientOptions) => connectTo(transport, options, credentials);
   return {
     name: id,
     address,
@@ -120,25 +120,25 @@ function codexTarget({ id, address, transport }: CodexEnvironment, source: strin
     connect,
     connectToRunning: async (options) => ('url' in transport ? connect(options) : null),
     transport: async () => transport,
-    open: (signal) => openTo(transport, signal, hasToken),
+    open: (signal) => openTo(transport, signal, credentials),
   };
 }
 
 async function openTo(
   transport: TransportChoice,
   signal: AbortSignal,
-  hasToken: boolean,
+  server: ServerFacts,
 ): Promise<Transport> {
   const { openTransport } = await import('./open-transport.ts');
   return openTransport(transport, signal).catch((error: Error) => {
-    throw runError(error, hasToken);
+    throw connectError(error, server);
   });
 }
 
 async function connectTo(
   transport: TransportChoice,
   options: ClientOptions,
-  hasToken: boolean,
+  server: ServerFacts,
 ): Promise<ExecServerClient> {
   const { ExecServerClient } = await import('../../client/client.ts');
   const { pingIntervalMs, pongTimeoutMs, ...session } = options;
@@ -146,7 +146,7 @@ async function connectTo(
   const pings = 'open' in transport ? {} : { pingIntervalMs, pongTimeoutMs };
   return ExecServerClient.connect({ ...session, ...pings, ...transport } as ConnectOptions).catch(
     (error: Error) => {
-      throw runError(error, hasToken);
+      throw connectError(error, server);
     },
   );
 }
@@ -189,6 +189,8 @@ export function checkUrl(text: string, source: string): void {
 }
 
 function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
+  const address = "this machine's private server";
+  const server = { address, hasToken: false };
   const transport: TransportSource = {
     resumable: true,
     async open(signal) {
@@ -201,7 +203,7 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
   };
   return {
     name: LOCAL,
-    address: "this machine's private server",
+    address,
     source,
     async connect(options) {
       const [{ reachPrivateServer }, { ExecServerClient }] = await Promise.all([
@@ -211,7 +213,7 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       const { result } = await reachPrivateServer(env, (url) =>
         ExecServerClient.connect({ ...options, url }),
       ).catch((error: Error) => {
-        throw runError(error, false);
+        throw connectError(error, server);
       });
       return result;
     },
@@ -223,7 +225,7 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       return ExecServerClient.connect({ ...options, url: privateFolder(env).url }).catch(() => null);
     },
     transport: async () => transport,
-    open: (signal) => openTo(transport, signal, false),
+    open: (signal) => openTo(transport, signal, server),
   };
 }
 
@@ -234,20 +236,27 @@ function environmentTarget(
   sources: TargetSources,
 ): Target {
   const { id, url, environmentId } = environment;
+  const address = environmentId === null ? url : `${environmentId} at ${url}`;
   const connect = async (options: ClientOptions) => {
     const token = tokenOf(environment, flags, sources);
-    return connectTo(await transportOf(environment, token, sources.env), options, token !== null);
+    return connectTo(await transportOf(environment, token, sources.env), options, {
+      address,
+      hasToken: token !== null,
+    });
   };
   return {
     name: id,
-    address: environmentId === null ? url : `${environmentId} at ${url}`,
+    address,
     source,
     connect,
     connectToRunning: async (options) => (url.startsWith('ssh:') ? null : connect(options)),
     transport: () => transportOf(environment, tokenOf(environment, flags, sources), sources.env),
     async open(signal) {
       const token = tokenOf(environment, flags, sources);
-      return openTo(await transportOf(environment, token, sources.env), signal, token !== null);
+      return openTo(await transportOf(environment, token, sources.env), signal, {
+        address,
+        hasToken: token !== null,
+      });
     },
   };
 }
@@ -318,8 +327,16 @@ export function readToken(file: string): string {
   );
 }
 
+/** What the error for a failed connection depends on. */
+interface ServerFacts {
+  /** Where the server is, for people. */
+  readonly address: string;
+  /** Whether it got a token. */
+  readonly hasToken: boolean;
+}
+
 /** Says what to do on the command line, where the client library names its options. */
-function runError(error: Error, hasToken: boolean): Error {
+export function connectError(error: Error, { address, hasToken }: ServerFacts): Error {
   if (error.name !== 'ClientError') return error;
   const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
   const message =
@@ -328,8 +345,18 @@ function runError(error: Error, hasToken: boolean): Error {
   const status = data?.status;
   if (status === 401) {
     return new RunError(
-      `${problem}; ${hasToken ? 'the token is wrong or has expired' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
+      `${problem}; ${hasToken ? 'the token is wrong, expired or revoked' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
       { kind: 'permissionDenied' },
+    );
+  }
+  if (kind === 'connectTimeout') {
+    const limit = /(\d+) ms$/.exec(problem)?.[1];
+    const time = limit === undefined ? 'too long' : `longer than ${Number(limit) / 1_000} s`;
+    return new RunError(
+      `connecting to ${address} took ${time}; check the address, the network and the firewall`,
+      {
+        kind,
+      },
     );
   }
   const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];

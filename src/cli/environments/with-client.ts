@@ -1,11 +1,14 @@
 import type { ExecServerClient } from '../../client/client.ts';
 import type { Host } from '../commands.ts';
+import { currentDirectory } from './current-directory.ts';
 import { type ClientOptions, findTarget, type Target } from './target.ts';
 
 /** The flags of {@link TARGET_FLAGS} that were given. */
 export interface GivenTarget {
   readonly environment?: string;
   readonly 'token-file'?: string;
+  /** What names the environment, for errors, if it is not -E. */
+  readonly source?: string;
 }
 
 /** What a command has while it is connected. */
@@ -16,14 +19,18 @@ export interface Connected {
 
 /** Finds the environment of a command, connects, and closes the connection when `use` has ended. */
 export async function withClient<Result>(
-  { environment, 'token-file': tokenFile }: GivenTarget,
+  { environment, 'token-file': tokenFile, source }: GivenTarget,
   host: Pick<Host, 'env'>,
   options: ClientOptions,
   use: (connected: Connected) => Promise<Result>,
 ): Promise<Result> {
-  const sources = { env: host.env, directory: process.cwd() };
+  const sources = { env: host.env, directory: currentDirectory() };
   const target = await findTarget(
-    { environment: environment ?? null, tokenFile: tokenFile ?? null },
+    {
+      environment: environment ?? null,
+      tokenFile: tokenFile ?? null,
+      ...(source !== undefined && { source }),
+    },
     sources,
   );
   const client = await target.connect(options);

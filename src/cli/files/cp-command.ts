@@ -160,6 +160,11 @@ function targetOf(from: FileEnd, to: FileEnd, sourceCount: number): FileEnd {
   }
   const endsInSlash = /\/$/.test(path);
   if (to.kind !== 'directory') {
+    if (sourceCount > 1 && to.kind === null)
+      throw new RunError(
+        `${quoteValue(text)} does not exist, and several sources need a directory; create it first`,
+        { kind: 'notFound' },
+      );
     if (sourceCount > 1)
       throw new RunError(`${quoteValue(text)} is not a directory; several sources need one`);
     if (endsInSlash && (to.kind !== null || from.kind !== 'directory')) {

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import type { ExecServerClient } from '../../client/client.ts';
 import { failedWith } from '../../client/files/file-errors.ts';
 import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
+import { currentDirectory } from '../environments/current-directory.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
 import { colonHint, type FileOperand, homeOf, namedBy, uriThere } from './operands.ts';
@@ -78,7 +79,7 @@ export class Machines {
 
   async #connect(operand: FileOperand, environment: string) {
     const { environment: chosen, 'token-file': tokenFile } = this.#flags;
-    const sources = { env: this.#env, directory: process.cwd() };
+    const sources = { env: this.#env, directory: currentDirectory() };
     const named = environment === '' ? { environment: chosen ?? null } : namedBy(operand);
     const target = await findTarget({ ...named, tokenFile: tokenFile ?? null }, sources).catch(
       (error: unknown) => {

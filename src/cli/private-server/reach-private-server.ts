@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
 import { VERSION } from '../../observability/version.ts';
 import { RunError } from '../failures.ts';
+import { cannotWriteFile } from '../file-failures.ts';
 import { ownCommand } from '../own-command.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
 import {
@@ -73,7 +74,7 @@ interface Start {
 async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promise<Start | null> {
   // Loaded here: most commands find a server.
   const { spawn } = await import('node:child_process');
-  const log = openOwnFile(folder.log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND);
+  const log = openLog(folder);
   let claim: number | null = null;
   try {
     claim = claimStart(folder);
@@ -95,11 +96,26 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
       if (code !== 0 && signal === null) start.failure = failureOf(folder);
     });
     child.unref();
-    writeSync(claim, String(child.pid ?? ''));
+    try {
+      writeSync(claim, String(child.pid ?? ''));
+    } catch (error) {
+      // The server could not write its own files either.
+      child.kill();
+      rmSync(folder.starting, { force: true });
+      throw cannotWriteFile(`${folder.starting} for the private server`, error);
+    }
     return start;
   } finally {
     closeSync(log);
     if (claim !== null) closeSync(claim);
+  }
+}
+
+function openLog({ log }: PrivateFolder): number {
+  try {
+    return openOwnFile(log, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND);
+  } catch (error) {
+    throw error instanceof RunError ? error : cannotWriteFile(`${log} for the private server`, error);
   }
 }
 
@@ -132,8 +148,10 @@ function isBeingStarted(starting: string): boolean {
 
 /** The error that the server wrote before it ended. */
 function failureOf({ log }: PrivateFolder): string {
-  const [, reason] = /^exec-server: (.*)$/m.exec(readOwnFile(log).text) ?? [];
-  return `the private server ended while it started: ${reason ?? `see ${log}`}`;
+  const { text } = readOwnFile(log);
+  const [, reason] = /^exec-server: (.*)$/m.exec(text) ?? [];
+  const place = text === '' ? `${log} has no reason; if the disk is full, free some space` : `see ${log}`;
+  return `the private server ended while it started: ${reason ?? place}`;
 }
 
 /** No server listens, or the one that does is ending. */

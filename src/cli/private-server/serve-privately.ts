@@ -33,9 +33,15 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
   const hiddenDirectory = realpathSync(folder.path);
   return serveArguments(args, host, { hiddenDirectory }, async (serving) => {
     const server = await serving;
-    const text = `${JSON.stringify({ pid: process.pid, version: VERSION })}\n`;
-    host.onExit(publishFile('the description of the private server', folder.info, text));
-    rmSync(folder.starting, { force: true });
+    try {
+      const text = `${JSON.stringify({ pid: process.pid, version: VERSION })}\n`;
+      host.onExit(publishFile('the description of the private server', folder.info, text));
+    } catch (error) {
+      await server.close('failed');
+      throw error;
+    } finally {
+      rmSync(folder.starting, { force: true });
+    }
     endWhenReplaced(server, folder);
     return server;
   });

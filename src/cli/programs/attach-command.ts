@@ -11,6 +11,7 @@ import { ATTACH_FLAGS } from '../specs/run-specs.ts';
 import { findProcesses } from './find-process.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
+import { WATCHING } from './keyboard.ts';
 import { LocalTerminal } from './local-terminal.ts';
 import { OutputLosses } from './output-losses.ts';
 import { hasTerminal, isStdinPiped } from './program-input.ts';
@@ -48,6 +49,9 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
           'exec-server: another client has the keyboard; you watch until it leaves (--take-over takes it)\n',
         );
       }
+      if (flags['read-only'] && isatty(2)) host.stderr.write(`exec-server: ${WATCHING}\n`);
+      if (info.tty && !flags['read-only'] && !isatty(0))
+        host.stderr.write(`exec-server: ${NO_END_OF_INPUT}\n`);
       if (terminal !== null) {
         terminal.enterRawMode();
         await streams.toStdout(CLEAR);
@@ -96,6 +100,9 @@ function inputOf(
   if (isatty(0)) return tty ? 'none' : 'person';
   return !flags['read-only'] && isStdinPiped() ? 'stream' : 'none';
 }
+
+const NO_END_OF_INPUT =
+  'the program is on a terminal, which the end of stdin does not reach; attach stays until the program ends';
 
 /** Moves to the first column of the first line, and clears the screen. */
 const CLEAR = '\x1b[H\x1b[2J';

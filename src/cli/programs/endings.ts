@@ -25,11 +25,14 @@ export function attachCommand(place: Place, ref: string): string {
   return commandFor('attach', place, ref);
 }
 
-/** What a command says when a person has detached. */
-export function detachedText(place: Place, ref: string | null): string {
-  if (ref === null) return 'detached; the program keeps running';
+/** What a command says when a person has detached. Without a connection it cannot know whether the program runs. */
+export function detachedText(place: Place, ref: string | null, isConnected: boolean): string {
+  const state = isConnected
+    ? 'the program keeps running'
+    : 'the connection is lost, so the program may still run';
+  if (ref === null) return `detached; ${state}`;
   const [attach, kill] = [attachCommand(place, ref), commandFor('kill', place, ref)];
-  return `detached; the program keeps running: '${attach}' attaches again, '${kill}' ends it`;
+  return `detached; ${state}: '${attach}' attaches again, '${kill}' ends it`;
 }
 
 /** A command for a program where it runs. */

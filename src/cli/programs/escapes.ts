@@ -22,8 +22,8 @@ const NEWLINE = 0x0a;
 export class EscapeFilter {
   #state: 'lineStart' | 'tilde' | 'inLine' = 'lineStart';
 
-  /** Takes the next input, in pieces of any size. */
-  filter(input: Uint8Array): Unescaped {
+  /** Takes the next input, in pieces of any size. Input that is ignored leaves the cursor where it is: at the start of a line. */
+  filter(input: Uint8Array, isIgnored = false): Unescaped {
     const passed: number[] = [];
     let action: EscapeAction | null = null;
     for (const byte of input) {
@@ -40,12 +40,12 @@ export class EscapeFilter {
         }
         passed.push(TILDE);
         if (byte === TILDE) {
-          this.#state = 'inLine';
+          this.#state = isIgnored ? 'lineStart' : 'inLine';
           continue;
         }
       }
       passed.push(byte);
-      this.#state = byte === RETURN || byte === NEWLINE ? 'lineStart' : 'inLine';
+      this.#state = isIgnored || byte === RETURN || byte === NEWLINE ? 'lineStart' : 'inLine';
     }
     return { bytes: Uint8Array.from(passed), action };
   }

@@ -33,11 +33,12 @@ export async function findProcesses(
 ): Promise<readonly FoundProcess[]> {
   const own = await listed(client, 'owner');
   const found = operands.map((operand) => match(own, operand));
-  const others = reads && found.includes(undefined) ? await observed(client) : [];
+  const others = found.includes(undefined) ? await observed(client) : [];
   const all: FoundProcess[] = [];
   for (const [index, operand] of operands.entries()) {
     const process = found[index] ?? others.find(({ ref }) => ref === operand);
     if (process === undefined) throw await missing(client, operand, own);
+    if (found[index] === undefined && !reads) throw notOwned(process);
     if (!all.some(({ ref }) => ref === process.ref)) all.push(process);
   }
   return all;
@@ -80,6 +81,14 @@ async function observed(client: ExecServerClient): Promise<readonly FoundProcess
     if (error instanceof ClientError && error.code === RpcErrorCode.forbidden) return [];
     throw error;
   }
+}
+
+function notOwned({ ref, owner }: FoundProcess): RunError {
+  const whose = owner === null ? 'another owner' : `the owner ${quoteValue(owner)}`;
+  return new RunError(
+    `the process ${quoteValue(ref)} belongs to ${whose}, and this token may only read it; use a token of that owner with the scope exec`,
+    { kind: 'permissionDenied' },
+  );
 }
 
 async function missing(

@@ -274,14 +274,14 @@ class Follower {
     const { client, outlives, process, place } = this.#with;
     const left = (text: string) => ({ type: 'left', exitCode: DETACHED, text }) as const;
     if (outlives) {
-      this.#settle(left(detachedText(place, process.ref)));
+      this.#settle(left(detachedText(place, process.ref, client.state === 'connected')));
     } else if (client.failure !== null) {
       this.#settle(this.#lost(client.failure));
     } else if (this.#cannotDetach) {
       this.#settle(this.#endProgram('SIGHUP').then(() => left('the program is ended')));
     } else {
       process.keepRunning().then(
-        () => this.#settle(left(detachedText(place, process.ref))),
+        () => this.#settle(left(detachedText(place, process.ref, true))),
         (error) => {
           this.#cannotDetach = true;
           this.#note(`cannot leave the program running: ${messageWithoutHint(error)}; ~. again ends it`);

@@ -32,7 +32,11 @@ export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEv
   const sayWatching = () => {
     if (saidWatching) return;
     saidWatching = true;
-    note('another client has the keyboard, so keys have no effect; attach with --take-over takes it');
+    note(
+      wantsKeyboard
+        ? 'another client has the keyboard, so keys have no effect; attach with --take-over takes it'
+        : WATCHING,
+    );
   };
   const pass = (bytes: Uint8Array) => {
     waiting += bytes.length;
@@ -50,9 +54,9 @@ export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEv
     cleanups.push(() => void stdin.off(event, listener));
   };
   listen('data', (typed) => {
-    const { bytes, action } = escapes.filter(typed);
+    const { bytes, action } = escapes.filter(typed, !drives());
     if (!drives() && terminal !== null && bytes.includes(CONTROL_C)) leave('SIGINT');
-    if (bytes.length > 0 && !drives() && wantsKeyboard) sayWatching();
+    if (bytes.length > 0 && !drives() && !bytes.includes(CONTROL_C)) sayWatching();
     if (bytes.length > 0 && drives()) pass(bytes);
     if (action === 'help') note(ESCAPES);
     else if (action === 'detach') detach();
@@ -68,6 +72,9 @@ export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEv
     for (const cleanup of cleanups) cleanup();
   };
 }
+
+/** What a client with --read-only says. */
+export const WATCHING = 'watching; Ctrl-C leaves';
 
 /** Gives the terminal of the program the size of the person's. Returns a function that ends that. */
 export function followSize({ terminal, process }: Pick<Followed, 'terminal' | 'process'>): () => void {

@@ -15,7 +15,7 @@ import { stateText } from './ps.ts';
 
 /** Ends processes, or sends them a signal. */
 export async function killCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
-  const { flags, positionals } = parseFlags('kill', argv, KILL_FLAGS, 'files');
+  const { flags, positionals } = parseFlags('kill', withSignalFlag(argv), KILL_FLAGS, 'files');
   requireOperands(positionals, 'kill');
   const signal = flags.signal === undefined ? null : signalName(flags.signal);
   const options = { clientName: 'exec-server kill', detachedSessionTtlMs: 0 };
@@ -31,6 +31,12 @@ export async function killCommand(argv: readonly string[], host: Host): Promise<
     );
     return done(processes, flags.json);
   });
+}
+
+/** Writes `-9`, `-TERM` and `-SIGTERM`, which kill(1) takes as the first argument, as `-s`. */
+function withSignalFlag(argv: readonly string[]): readonly string[] {
+  const [, signal] = /^-(\d+|[A-Z][A-Z0-9+-]+)$/.exec(argv[0] ?? '') ?? [];
+  return signal === undefined ? argv : ['-s', signal, ...argv.slice(1)];
 }
 
 /** Removes processes that have ended. */

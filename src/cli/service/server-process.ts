@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
+import { systemReason } from '../../client/system-error.ts';
 import { RunError } from '../failures.ts';
 
 /** A running server, as another process sees it. */
@@ -81,7 +82,7 @@ function readPidFile(path: string): { readonly text: string; readonly writtenAtM
     return { text: readFileSync(path, 'utf8'), writtenAtMs: statSync(path).mtimeMs };
   } catch (error) {
     throw new RunError(
-      `cannot read --pid-file ${path}: ${(error as Error).message}; the server has ended, or the path is wrong`,
+      `cannot read --pid-file ${path}: ${systemReason(error)}; the server has ended, or the path is wrong`,
     );
   }
 }

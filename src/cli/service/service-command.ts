@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { quoteValue } from '../../server/config/values.ts';
@@ -39,6 +40,7 @@ function secretWord({ plan }: Service): 'token' | 'secret' {
 function install(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv): CommandResult {
   requireRoot(service);
   const { plan, name, units } = service;
+  if (plan.runAs !== null) requireAccount(plan.runAs);
   const manager = systemctl(plan.user, env);
   // Fails before anything is written where systemd does not run.
   manager.run('show-environment');
@@ -84,6 +86,14 @@ function writeSecrets({ plan, environment }: Service, written: string[]): void {
 
 const SECRET_BYTES = 32;
 const OWNER_ONLY = 0o600;
+
+/** systemd starts no service as an account that does not exist. */
+function requireAccount(name: string): void {
+  if (spawnSync('id', ['-u', name], { stdio: 'ignore' }).status === 0) return;
+  throw new RunError(
+    `--run-as: there is no account ${quoteValue(name)}; create it with 'useradd --system ${name}'`,
+  );
+}
 
 function installedText(service: Service, isNew: boolean): string {
   const { plan, name } = service;

@@ -52,7 +52,7 @@ export const ENV = {
 Names the machines that commands use with -E. The names are in exec-server/environments.toml of the config folder; comments in it are \
 kept. Names in codex's environments.toml work too.
 
-test connects and prints what it has reached, or exits with 1. The name local stands for the private server of this machine, which the \
+test connects and prints what it has reached, or exits with 125. The name local stands for the private server of this machine, which the \
 first command starts and which ends when it is idle.`,
   verbs: {
     ls: 'List the environments',

@@ -72,6 +72,7 @@ The exit code is that of the program; 128+n if signal n ended it.
 125   exec-server failed, lost the server, or lost output; stderr says whether the program still runs. Also after ~.
 126   the program cannot be executed
 127   there is no such program
+130   Ctrl-C ended this command, 143 SIGTERM, 129 SIGHUP
 2     bad usage`;
 
 const ESCAPES = `\
@@ -147,10 +148,10 @@ export const ATTACH = {
   usage: ['[-E ENV] REF|NAME [--read-only | --take-over]'],
   description: `\
 Shows a running program and passes input on to it. A terminal is shown as it is now; a program without one from the first output that \
-the server retains. When the program ends, attach ends with its exit code. While another client has the keyboard, attach watches until it leaves.
+the server retains. When the program ends, attach ends with its exit code. Output that the server no longer had when attach began is reported on stderr and does not change the exit code. While another client has the keyboard, attach watches until it leaves.
 
 Ctrl-C, SIGTERM and SIGHUP: on a terminal Ctrl-C is a key of the program. Without one it sends SIGINT, or ends attach with --read-only. \
-SIGTERM and SIGHUP end attach, and the program keeps running.`,
+SIGTERM and SIGHUP end attach, and the program keeps running. The end of stdin does not reach a program on a terminal.`,
   operand: 'PROCESS',
   flags: ATTACH_FLAGS,
   notes: { 'Exit codes': EXIT_CODES, Escapes: ESCAPES },

@@ -261,6 +261,7 @@ async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> 
   } catch (error) {
     throw new StartError(
       `cannot keep the audit log ${path}: ${(error as Error).message} (--audit-log names another)`,
+      { cause: error },
     );
   }
 }

@@ -111,6 +111,7 @@ export async function onLocal<T>(action: string, path: LocalPath, work: () => Pr
       `cannot ${action} ${path.text} of this machine: ${systemReason(error)}`,
       {
         cause: error,
+        hint: (error as NodeJS.ErrnoException).code === 'ENOSPC' ? 'free some space' : undefined,
       },
     );
   }

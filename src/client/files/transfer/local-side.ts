@@ -194,6 +194,7 @@ export class LocalSink implements TransferSink {
 
   async putLink(relative: string, target: string, { modifiedAtMs }: NewAttributes): Promise<void> {
     const path = below(this.#top, relative);
+    refuseToReplace(path, await lstat(path.bytes).catch(() => null));
     const temporary = temporaryPath(path);
     await onLocal('create', temporary, () => symlink(Buffer.from(unescapeBytes(target)), temporary.bytes));
     try {
@@ -285,17 +286,25 @@ interface LocalTarget {
 
 /** Follows a link that the user named, which stays. Any other link is replaced, because it may lead out of the target. */
 async function targetOf(path: LocalPath, isNamed: boolean): Promise<LocalTarget> {
+  // Not by the real path: a link in /proc/self/fd to a pipe has none.
+  const old = await (isNamed ? stat : lstat)(path.bytes).catch(() => null);
+  refuseToReplace(path, old);
   const bytes = isNamed
     ? await realpath(path.bytes, { encoding: 'buffer' }).catch(() => path.bytes)
     : path.bytes;
-  const old = await lstat(bytes).catch(() => null);
-  if (old?.isDirectory()) {
-    throw new ClientError('storage', `cannot write ${path.text} of this machine: it is a directory`, {
-      hint: 'name the file in it',
-      cause: Object.assign(new Error('it is a directory'), { code: 'EISDIR' }),
-    });
-  }
   return { real: { bytes, text: bytes.toString() }, old: old?.isFile() ? old : null };
+}
+
+/** A rename would replace a device, a FIFO or a socket; as root even /dev/null. */
+function refuseToReplace(path: LocalPath, old: Stats | null): void {
+  if (old === null || old.isFile() || old.isSymbolicLink()) return;
+  const [reason, code, hint] = old.isDirectory()
+    ? ['it is a directory', 'EISDIR', 'name the file in it']
+    : ['it is not a regular file', 'EEXIST', 'choose another path'];
+  throw new ClientError('storage', `cannot write ${path.text} of this machine: ${reason}`, {
+    hint,
+    cause: Object.assign(new Error(reason), { code }),
+  });
 }
 
 function isLink(): Error {

@@ -38,6 +38,17 @@ describe('escapes', () => {
     expect(typed('~', '/')).toBe('|~/');
   });
 
+  test('work after any key while keys are ignored', () => {
+    const filter = new EscapeFilter();
+    const ignored = (text: string) => filter.filter(Buffer.from(text), true).action;
+    expect([ignored('abc'), ignored('~~'), ignored('x~'), ignored('.')]).toEqual([
+      null,
+      null,
+      null,
+      'detach',
+    ]);
+  });
+
   test('pass all other bytes on', () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     expect(new EscapeFilter().filter(bytes)).toEqual({ bytes, action: null });
