@@ -1,12 +1,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { dark, preferences, setPreference, type Theme } from './base/preferences.ts';
-import { go, hrefOf, parseRoute, route, type View } from './base/route.ts';
+import { go, hrefOf, leaveFor, parseRoute, route, type View } from './base/route.ts';
 import { useStore } from './base/store.ts';
-import { ConnectionBanner, ConnectionPill } from './connection/connection-status.tsx';
+import { ConnectionBanner, ConnectionPill, Unreachable } from './connection/connection-status.tsx';
 import { Workspace } from './connection/workspace.ts';
 import { createDisplay } from './displays.ts';
-import { type Session, signOut } from './session/api.ts';
+import { EnvironmentPicker, UnknownEnvironment } from './environment-picker.tsx';
+import { ScreenReaderButton, ThemeButton } from './rail-tools.tsx';
+import { type Environment, type Session, signOut } from './session/api.ts';
 import type { Ending } from './session/end-page.tsx';
 import { ShortcutsDialog } from './shortcuts-dialog.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
@@ -28,31 +29,44 @@ const VIEWS: readonly {
   { view: 'machine', label: 'Machine', icon: 'machine', key: '4' },
 ];
 
+interface ShellProps {
+  readonly session: Session;
+  readonly onEnd: (ending: Ending) => void;
+}
+
+/** Shows the environment of the address. */
+export function Shell({ session, onEnd }: ShellProps): JSX.Element {
+  const { environment: wanted } = useStore(route);
+  const { environments } = session;
+  const environment = environments.find((each) => (wanted === null ? each.default : each.name === wanted));
+  if (environment === undefined) return <UnknownEnvironment session={session} name={wanted ?? ''} />;
+  return <EnvironmentShell session={session} environment={environment} onEnd={onEnd} />;
+}
+
 /** The frame of all views: navigation, environment, state of the connection. */
-export function Shell({
+function EnvironmentShell({
   session,
+  environment,
   onEnd,
-}: {
-  session: Session;
-  onEnd: (ending: Ending) => void;
-}): JSX.Element {
+}: ShellProps & { environment: Environment }): JSX.Element {
   const place = useStore(route);
   const [helps, setHelps] = useState(false);
-  const fallback = session.environments.find((each) => each.default) ?? session.environments[0];
-  const environment = session.environments.find(({ name }) => name === place.environment) ?? fallback;
-  const name = environment?.name ?? '';
+  const { name, label } = environment;
   const workspace = useMemo(() => new Workspace(name, session, createDisplay), [name, session]);
   useEffect(() => () => workspace.close(), [workspace]);
   const status = useStore(workspace.connection.status);
   const client = useStore(workspace.connection.client);
+  /** The workspace whose first connection has failed. */
+  const [failed, setFailed] = useState<Workspace | null>(null);
   const records = client?.capabilities.processRecording === true;
 
   useEffect(() => {
     // The address may have changed since, and its event may still be on the way.
     const current = parseRoute(location.hash);
-    if (current.environment !== name) go({ ...current, environment: name }, { replace: true });
+    if (current.environment === null) go({ ...current, environment: name }, { replace: true });
   }, [place, name]);
   useEffect(() => {
+    if (status.kind === 'offline') setFailed(workspace);
     if (status.kind === 'over') onEnd({ code: status.code, message: status.message });
   }, [status]);
   useEffect(() => {
@@ -81,7 +95,8 @@ export function Shell({
   };
 
   const open = place.view === 'processes' && place.item !== null ? workspace.open(place.item) : null;
-  useTitle(place.view, open?.ref ?? null, environment?.label ?? '');
+  useTitle(place.view, open?.ref ?? null, label);
+  const showsViews = failed !== workspace || workspace.connection.hasConnected;
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
@@ -99,7 +114,7 @@ export function Shell({
             </span>
           )}
         </div>
-        <EnvironmentPicker session={session} current={name} label={environment?.label ?? name} />
+        <EnvironmentPicker session={session} current={environment} />
         <nav class="nav" aria-label="Views">
           {VIEWS.filter(({ view }) => view !== 'recordings' || records).map(({ view, label, icon, key }) => (
             <a
@@ -132,94 +147,28 @@ export function Shell({
               class="icon-button"
               aria-label="Sign out"
               title="Sign out"
-              onClick={() => void leave()}
+              onClick={() => leaveFor(() => void leave())}
             >
               <Icon name="signOut" />
             </button>
           </div>
         </div>
       </aside>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} class={status.kind === 'online' ? '' : 'stale'}>
         <ConnectionBanner connection={workspace.connection} />
-        {place.view === 'processes' && open === null && <ProcessesView workspace={workspace} />}
-        {open !== null && <ProcessView key={open.ref} workspace={workspace} session={open} />}
-        {place.view === 'files' && <FilesView workspace={workspace} path={place.item} />}
-        {place.view === 'recordings' && <RecordingsView workspace={workspace} item={place.item} />}
-        {place.view === 'machine' && <MachineView workspace={workspace} />}
+        {!showsViews && <Unreachable connection={workspace.connection} label={label} />}
+        {showsViews && (
+          <>
+            {place.view === 'processes' && open === null && <ProcessesView workspace={workspace} />}
+            {open !== null && <ProcessView key={open.ref} workspace={workspace} session={open} />}
+            {place.view === 'files' && <FilesView workspace={workspace} path={place.item} />}
+            {place.view === 'recordings' && <RecordingsView workspace={workspace} item={place.item} />}
+            {place.view === 'machine' && <MachineView workspace={workspace} />}
+          </>
+        )}
       </main>
       {helps && <ShortcutsDialog onClose={() => setHelps(false)} />}
     </div>
-  );
-}
-
-function EnvironmentPicker({
-  session,
-  current,
-  label,
-}: {
-  session: Session;
-  current: string;
-  label: string;
-}): JSX.Element {
-  if (session.environments.length < 2) {
-    return (
-      <div class="environment" title={label}>
-        <Icon name="machine" size={15} />
-        <span class="ellipsis">{label}</span>
-      </div>
-    );
-  }
-  return (
-    <label class="environment select">
-      <Icon name="machine" size={15} />
-      <select
-        aria-label="Environment"
-        value={current}
-        onChange={(event) => go({ environment: event.currentTarget.value, item: null })}
-      >
-        {session.environments.map((each) => (
-          <option key={each.name} value={each.name}>
-            {each.label}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-const NEXT_THEME: Readonly<Record<Theme, Theme>> = { system: 'light', light: 'dark', dark: 'system' };
-
-function ThemeButton(): JSX.Element {
-  const { theme } = useStore(preferences);
-  useStore(dark);
-  const icon = theme === 'system' ? 'system' : theme === 'light' ? 'sun' : 'moon';
-  const label = `Colours: ${theme === 'system' ? 'as the system' : theme}`;
-  return (
-    <button
-      type="button"
-      class="icon-button"
-      aria-label={label}
-      title={label}
-      onClick={() => setPreference('theme', NEXT_THEME[theme])}
-    >
-      <Icon name={icon} />
-    </button>
-  );
-}
-
-function ScreenReaderButton(): JSX.Element {
-  const { screenReader } = useStore(preferences);
-  return (
-    <button
-      type="button"
-      class={screenReader ? 'icon-button on' : 'icon-button'}
-      aria-pressed={screenReader}
-      aria-label="Screen reader mode of terminals"
-      title={`Screen reader mode of terminals: ${screenReader ? 'on' : 'off'}`}
-      onClick={() => setPreference('screenReader', !screenReader)}
-    >
-      <Icon name="accessibility" />
-    </button>
   );
 }
 

@@ -36,8 +36,12 @@ export interface ConsoleScopes {
 /** An environment that the page offers. */
 export interface ConsoleEnvironment {
   readonly name: string;
-  /** Where it is, for people. */
+  /** A short name for people. */
   readonly label: string;
+  /** Where it is, for people. */
+  readonly address: string;
+  /** Where commands begin; null for the directory of the server. */
+  readonly directory: string | null;
   readonly default: boolean;
 }
 

@@ -59,9 +59,21 @@ describe('the command', () => {
     const { run, browser } = await started();
     const { environments } = (await browser.get('session')).json as { environments: { name: string }[] };
     expect(environments).toEqual([
-      { name: 'local', label: "this machine's private server", default: true },
-      { name: 'guarded', label: guarded.url, default: false },
-      { name: 'gone', label: expect.stringContaining('ws://'), default: false },
+      {
+        name: 'local',
+        label: 'local',
+        address: "this machine's private server",
+        directory: user.workspace.path,
+        default: true,
+      },
+      { name: 'guarded', label: 'guarded', address: guarded.url, directory: null, default: false },
+      {
+        name: 'gone',
+        label: 'gone',
+        address: expect.stringContaining('ws://'),
+        directory: null,
+        default: false,
+      },
     ]);
     expect(await outputOf(await clientOf(browser), 'echo', 'private')).toBe('private\n');
     expect(await outputOf(await clientOf(browser, 'guarded'), 'echo', 'guarded')).toBe('guarded\n');

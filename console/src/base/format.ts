@@ -56,9 +56,9 @@ export function printable(text: string): string {
   );
 }
 
-/** What an error says, as a sentence. */
+/** What an error says, as a sentence. The numbers of system errors are for programs. */
 export function describeError(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = (error instanceof Error ? error.message : String(error)).replaceAll(/ \(os error \d+\)/g, '');
   return text === ''
     ? 'Unknown error.'
     : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;

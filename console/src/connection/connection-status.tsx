@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useStore } from '../base/store.ts';
+import { Empty } from '../ui/empty.tsx';
 import { Icon } from '../ui/icons.tsx';
 import type { ConnectionStatus, EnvironmentConnection } from './environment-connection.ts';
 
@@ -25,7 +26,7 @@ export function ConnectionPill({ status }: { status: ConnectionStatus }): JSX.El
 /** Short interruptions are not worth a message. */
 const SHOWN_AFTER_MS = 700;
 
-/** Says that the line is lost, that programs keep running, and when the next attempt is. It lies over the view, so nothing moves. */
+/** Says that a line that worked is lost, and when the next attempt is. It lies over the view, so nothing moves. */
 export function ConnectionBanner({ connection }: { connection: EnvironmentConnection }): JSX.Element | null {
   const status = useStore(connection.status);
   const isDown = status.kind === 'recovering' || status.kind === 'offline';
@@ -41,18 +42,27 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
       clearInterval(tick);
     };
   }, [status.kind]);
-  if (!isShown || status.kind === 'online' || status.kind === 'over') return null;
+  if (!isShown || !connection.hasConnected || status.kind === 'online' || status.kind === 'over') return null;
+  const hasEnded = 'hasEnded' in status && status.hasEnded;
   const wait = status.kind === 'offline' ? Math.max(0, Math.ceil((status.retryAtMs - now) / 1000)) : 0;
   return (
     <div class="banner" role="alert" data-banner={status.kind}>
       <Icon name="warning" />
       <span class="banner-text">
-        <b>
-          {status.kind === 'offline'
-            ? 'The server cannot be reached.'
-            : 'The connection is lost. Reconnecting…'}
-        </b>{' '}
-        Programs keep running.
+        {hasEnded ? (
+          <>
+            <b>The console has ended.</b> Run <code>exec-server console</code> and open its link.
+          </>
+        ) : (
+          <>
+            <b>
+              {status.kind === 'offline'
+                ? 'The server cannot be reached.'
+                : 'The connection is lost. Reconnecting…'}
+            </b>{' '}
+            {status.kind === 'recovering' && 'Programs keep running.'}
+          </>
+        )}
         {'why' in status && <span class="banner-why">{status.why}</span>}
       </span>
       {status.kind === 'offline' && (
@@ -61,5 +71,36 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
         </button>
       )}
     </div>
+  );
+}
+
+/** Takes the place of the views of an environment that has not answered yet. */
+export function Unreachable({
+  connection,
+  label,
+}: {
+  connection: EnvironmentConnection;
+  label: string;
+}): JSX.Element {
+  const status = useStore(connection.status);
+  const [why, setWhy] = useState('');
+  useEffect(() => {
+    if ('why' in status) setWhy(status.why);
+  }, [status]);
+  return (
+    <section class="view" aria-label={label} data-unreachable>
+      <Empty icon="warning" title={`${label} cannot be reached`}>
+        <p class="break">{why}</p>
+        <p>This page tries again by itself.</p>
+        <button
+          type="button"
+          class="button"
+          disabled={status.kind !== 'offline'}
+          onClick={() => connection.retry()}
+        >
+          Try now
+        </button>
+      </Empty>
+    </section>
   );
 }

@@ -10,13 +10,18 @@ export type ConnectionStatus =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'online' }
   /** The line is lost; the client resumes its session as soon as the server answers. */
-  | { readonly kind: 'recovering'; readonly why: string }
+  | { readonly kind: 'recovering'; readonly why: string; readonly hasEnded: boolean }
   /** The server cannot be reached. The next attempt is at `retryAtMs`. */
-  | { readonly kind: 'offline'; readonly why: string; readonly retryAtMs: number }
+  | { readonly kind: 'offline'; readonly why: string; readonly hasEnded: boolean; readonly retryAtMs: number }
   | { readonly kind: 'over'; readonly code: EndCode; readonly message: string };
 
 const FIRST_DELAY_MS = 500;
 const MAX_DELAY_MS = 15_000;
+/** A console that has not answered for so long has ended, or so has the line to it. */
+const ENDED_AFTER_MS = 5000;
+
+/** Environments that did not answer when they were last asked, by name. */
+export const unreachable = new Store<ReadonlySet<string>>(new Set());
 
 /**
  * The connection to one environment. The client resumes its session after short interruptions. After long ones a new client takes its
@@ -29,11 +34,19 @@ export class EnvironmentConnection {
   #delayMs = FIRST_DELAY_MS;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
+  #hasConnected = false;
+  /** Since when the console itself, not the environment behind it, does not answer. */
+  #silentSinceMs: number | null = null;
 
   constructor(name: string) {
     this.name = name;
     addEventListener('online', this.#retryNow);
     void this.#connect();
+  }
+
+  /** Whether the environment has answered since the page was loaded. */
+  get hasConnected(): boolean {
+    return this.#hasConnected;
   }
 
   /** Tries again without waiting for the next attempt. */
@@ -57,7 +70,7 @@ export class EnvironmentConnection {
   async #connect(): Promise<void> {
     this.status.set({ kind: 'connecting' });
     try {
-      const first = await fetchTicket(this.name);
+      const first = await this.#fetchTicket();
       const url = new URL(first.path, location.href);
       url.protocol = location.protocol === 'https:' ? 'wss:' : 'ws:';
       let unused: Ticket | null = first;
@@ -75,6 +88,8 @@ export class EnvironmentConnection {
         return;
       }
       this.#delayMs = FIRST_DELAY_MS;
+      this.#hasConnected = true;
+      this.#setReachable(true);
       client.onStateChange((state, failure) => this.#changed(client, state, failure));
       this.status.set({ kind: 'online' });
       this.client.set(client);
@@ -86,18 +101,44 @@ export class EnvironmentConnection {
   /** Gets a ticket for another connection of the same client. A session that is over ends the recovery. */
   async #newTicket(signal: AbortSignal): Promise<Ticket> {
     try {
-      return await fetchTicket(this.name, signal);
+      return await this.#fetchTicket(signal);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      const { value } = this.status;
+      if (value.kind === 'recovering') this.status.set({ ...value, hasEnded: this.#hasEnded });
       const kind = error.isFinal ? 'permissionDenied' : 'connectFailed';
       throw new ClientError(kind, error.message, { retryable: !error.isFinal, data: error, cause: error });
     }
   }
 
+  async #fetchTicket(signal?: AbortSignal): Promise<Ticket> {
+    try {
+      const ticket = await fetchTicket(this.name, signal);
+      this.#silentSinceMs = null;
+      return ticket;
+    } catch (error) {
+      const isSilent = error instanceof ApiError && error.code === 'offline';
+      this.#silentSinceMs = isSilent ? (this.#silentSinceMs ?? Date.now()) : null;
+      throw error;
+    }
+  }
+
+  get #hasEnded(): boolean {
+    return this.#silentSinceMs !== null && Date.now() - this.#silentSinceMs >= ENDED_AFTER_MS;
+  }
+
+  #setReachable(isReachable: boolean): void {
+    const names = new Set(unreachable.value);
+    if (isReachable) names.delete(this.name);
+    else names.add(this.name);
+    unreachable.set(names);
+  }
+
   #changed(client: ExecServerClient, state: string, failure: ClientError | null): void {
     if (this.#closed || client !== this.client.value) return;
     if (state === 'connected') this.status.set({ kind: 'online' });
-    if (state === 'recovering') this.status.set({ kind: 'recovering', why: describeError(failure) });
+    if (state === 'recovering')
+      this.status.set({ kind: 'recovering', why: describeError(failure), hasEnded: false });
     if (state !== 'failed') return;
     this.client.set(null);
     this.#failed(failure);
@@ -112,7 +153,9 @@ export class EnvironmentConnection {
     }
     const delayMs = this.#delayMs;
     this.#delayMs = Math.min(MAX_DELAY_MS, delayMs * 2);
-    this.status.set({ kind: 'offline', why: describeError(error), retryAtMs: Date.now() + delayMs });
+    const why = describeError(error);
+    this.#setReachable(false);
+    this.status.set({ kind: 'offline', why, hasEnded: this.#hasEnded, retryAtMs: Date.now() + delayMs });
     this.#timer = setTimeout(() => void this.#connect(), delayMs);
   }
 }

@@ -79,7 +79,12 @@ export class ProcessList {
     try {
       const scope = this.everyone.value ? 'server' : 'owner';
       const processes = await client.processes.list(client.capabilities.processSharing ? { scope } : {});
-      this.state.set({ ...this.state.value, processes: newestFirst(processes), error: null });
+      const known = this.state.value.processes ?? [];
+      this.state.set({
+        ...this.state.value,
+        processes: newestFirst(withKnown(processes, known)),
+        error: null,
+      });
     } catch (error) {
       if (client.state === 'connected') this.state.set({ ...this.state.value, error: describeError(error) });
     } finally {
@@ -89,6 +94,15 @@ export class ProcessList {
       this.#timer = setTimeout(() => this.refresh(), pause);
     }
   }
+}
+
+/** The processes, as the objects that are known where nothing has changed, so that their rows need not render. */
+function withKnown(processes: readonly ProcessInfo[], known: readonly ProcessInfo[]): readonly ProcessInfo[] {
+  const byId = new Map(known.map((process) => [process.ref ?? process.processId, process]));
+  return processes.map((process) => {
+    const old = byId.get(process.ref ?? process.processId);
+    return old !== undefined && JSON.stringify(old) === JSON.stringify(process) ? old : process;
+  });
 }
 
 /** Running processes first, then the latest. */

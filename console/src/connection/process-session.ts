@@ -1,4 +1,5 @@
 import {
+  type AttachedClient,
   ClientError,
   type ExecProcess,
   type ExecServerClient,
@@ -17,6 +18,8 @@ export interface ProcessDisplay {
   output(bytes: Uint8Array, stream: 'stdout' | 'stderr' | 'pty'): Promise<void> | void;
   /** Output before this point is missing, and no screen follows. */
   gap(text: string): Promise<void> | void;
+  /** Gives the keyboard to the display, where it has a use for it. */
+  focus?(): void;
   close(): void;
 }
 
@@ -25,8 +28,10 @@ export interface SessionState {
   readonly phase: 'attaching' | 'live' | 'ended' | 'lost' | 'failed';
   readonly info: ProcessInfo | null;
   readonly role: 'driver' | 'viewer';
-  /** Attached clients, this one included. */
-  readonly clients: number;
+  /** Other attached clients that watch. */
+  readonly watchers: number;
+  /** Whether a client drives. True until the server has reported the clients. */
+  readonly isDriven: boolean;
   /** Another client has taken over since the user last acted. */
   readonly takenOver: boolean;
   readonly error: string | null;
@@ -47,12 +52,14 @@ export class ProcessSession {
     phase: 'attaching',
     info: null,
     role: 'viewer',
-    clients: 0,
+    watchers: 0,
+    isDriven: true,
     takenOver: false,
     error: null,
   });
   readonly display = new Store<ProcessDisplay | null>(null);
-  readonly #readOnly: boolean;
+  /** Whether this browser may drive. */
+  readonly mayDrive: boolean;
   readonly #createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>;
   readonly #stops: (() => void)[];
   #process: ExecProcess | null = null;
@@ -72,7 +79,7 @@ export class ProcessSession {
     },
   ) {
     this.ref = ref;
-    this.#readOnly = options.readOnly;
+    this.mayDrive = !options.readOnly;
     this.#createDisplay = options.createDisplay;
     this.#stops = [
       connection.client.subscribe((client) => this.#follow(client)),
@@ -104,6 +111,7 @@ export class ProcessSession {
     try {
       await this.#process?.takeOver();
       this.#set({ takenOver: false });
+      this.display.value?.focus?.();
     } catch (error) {
       this.#report(error);
     }
@@ -162,13 +170,13 @@ export class ProcessSession {
       phase: 'live',
       error: null,
       role: roleOf(process),
-      clients: process.attachedClients.length,
+      ...othersOf(process.attachedClients, roleOf(process)),
     });
-    process.onAttachmentChange(({ role, reason, attachedCount }) => {
+    process.onAttachmentChange(({ role, reason, attached }) => {
       if (signal.aborted) return;
       this.#set({
         role: role === 'driver' ? 'driver' : 'viewer',
-        clients: attachedCount,
+        ...othersOf(attached, role),
         takenOver: reason === 'takenOver' || (this.state.value.takenOver && role !== 'driver'),
       });
     });
@@ -178,7 +186,7 @@ export class ProcessSession {
   /** Drives a process that no other client drives, and watches any other. */
   async #attach(client: ExecServerClient, screen: boolean, signal: AbortSignal): Promise<ExecProcess> {
     const options = { screen, windowBytes: WINDOW_BYTES, signal };
-    if (!this.#readOnly) {
+    if (this.mayDrive) {
       try {
         return await client.attach(this.ref, { ...options, role: 'driver' });
       } catch (error) {
@@ -254,6 +262,18 @@ async function history(
     afterSeq = nextSeq - 1;
   }
   return found;
+}
+
+/** Who else is attached. */
+function othersOf(
+  attached: readonly AttachedClient[],
+  ownRole: string,
+): Pick<SessionState, 'watchers' | 'isDriven'> {
+  const viewers = attached.filter(({ role }) => role === 'viewer').length;
+  return {
+    watchers: Math.max(0, viewers - (ownRole === 'viewer' ? 1 : 0)),
+    isDriven: attached.length === 0 || attached.some(({ role }) => role === 'driver'),
+  };
 }
 
 function roleOf(process: ExecProcess): 'driver' | 'viewer' {

@@ -14,6 +14,12 @@ export class Workspace {
   readonly list: ProcessList;
   readonly tabs = new Store<readonly ProcessSession[]>([]);
   readonly session: Session;
+  /** The name of the environment for people. */
+  readonly label: string;
+  /** Where commands and the view of files begin; null for the directory of the server. */
+  readonly directory: string | null;
+  /** The folder that was looked at last. */
+  folder: string | null = null;
   readonly #createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>;
   readonly #storageKey: string;
 
@@ -23,6 +29,9 @@ export class Workspace {
     createDisplay: (session: ProcessSession, info: ProcessInfo) => Promise<ProcessDisplay>,
   ) {
     this.session = session;
+    const described = session.environments.find(({ name }) => name === environment);
+    this.label = described?.label ?? environment;
+    this.directory = described?.directory ?? null;
     this.#createDisplay = createDisplay;
     this.#storageKey = `exec-server-console.tabs.${environment}`;
     this.connection = new EnvironmentConnection(environment);

@@ -1,6 +1,6 @@
 // The HTTP interface of the console's server.
 
-/** Why a request failed. `offline`: no answer. The others are codes of the server. */
+/** Why a request failed. `offline`: no answer. `noLink`: this browser has never signed in. The others are codes of the server. */
 export type ApiErrorCode =
   | 'offline'
   | 'signedOut'
@@ -9,6 +9,8 @@ export type ApiErrorCode =
   | 'badCode'
   | 'busy'
   | 'unreachable'
+  | 'notFound'
+  | 'noLink'
   | 'failed';
 
 export class ApiError extends Error {
@@ -21,13 +23,19 @@ export class ApiError extends Error {
 
   /** Whether the session is over. */
   get isFinal(): boolean {
-    return this.code === 'signedOut' || this.code === 'expired' || this.code === 'kicked';
+    return (
+      this.code === 'signedOut' || this.code === 'noLink' || this.code === 'expired' || this.code === 'kicked'
+    );
   }
 }
 
 export interface Environment {
   readonly name: string;
   readonly label: string;
+  /** Where it is: a URL, or words. */
+  readonly address: string;
+  /** Where commands begin; null for the directory of the server. */
+  readonly directory: string | null;
   readonly default: boolean;
 }
 
@@ -54,12 +62,23 @@ export interface Ticket {
 }
 
 const KEY = 'exec-server-console.key';
-const CODES: readonly string[] = ['signedOut', 'expired', 'kicked', 'badCode', 'busy', 'unreachable'];
+/** Set once this browser has signed in, also after it has signed out. */
+const VISITED = 'exec-server-console.visited';
+const CODES: readonly string[] = [
+  'signedOut',
+  'expired',
+  'kicked',
+  'badCode',
+  'busy',
+  'unreachable',
+  'notFound',
+];
 
 /** Exchanges a one-time code for a session of this browser. */
 export async function signIn(code: string): Promise<void> {
   const { key } = (await request('POST', 'sign-in', { code })) as { key: string };
   localStorage.setItem(KEY, key);
+  localStorage.setItem(VISITED, 'yes');
 }
 
 export async function fetchSession(): Promise<Session> {
@@ -113,8 +132,9 @@ async function request(
   const answer = parse(text);
   if (response.ok) return answer;
   const { error, message } = (answer ?? {}) as { error?: unknown; message?: unknown };
-  const code = CODES.includes(error as string) ? (error as ApiErrorCode) : 'failed';
-  if (code === 'signedOut') localStorage.removeItem(KEY);
+  const known = CODES.includes(error as string) ? (error as ApiErrorCode) : 'failed';
+  const code = known === 'signedOut' && localStorage.getItem(VISITED) === null ? 'noLink' : known;
+  if (known === 'signedOut') localStorage.removeItem(KEY);
   throw new ApiError(
     code,
     typeof message === 'string' ? message : `the server answered with the status ${response.status}`,

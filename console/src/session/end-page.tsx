@@ -14,6 +14,10 @@ const TEXTS: Readonly<Record<ApiErrorCode, { readonly title: string; readonly te
     title: 'You are signed out',
     text: 'Programs keep running. To sign in, open a new link:',
   },
+  noLink: {
+    title: 'Sign in with a link',
+    text: 'This browser has not signed in to this console. A command prints a link that signs it in:',
+  },
   expired: {
     title: 'Your session has expired',
     text: 'Sessions end after some time, so that a forgotten tab does not stay open. Programs keep running. To sign in again, open a new link:',
@@ -32,6 +36,7 @@ const TEXTS: Readonly<Record<ApiErrorCode, { readonly title: string; readonly te
   },
   busy: { title: 'The server is busy', text: 'A limit is reached. This page tries again by itself.' },
   unreachable: { title: 'The environment cannot be reached', text: 'This page tries again by itself.' },
+  notFound: { title: 'The console cannot be shown', text: 'The server does not know this address.' },
   failed: { title: 'The console cannot be shown', text: 'The server answered with an error.' },
 };
 
@@ -43,7 +48,7 @@ let delayMs = FIRST_DELAY_MS;
 export function EndPage({ ending, onRetry }: { ending: Ending; onRetry: () => void }): JSX.Element {
   const { title, text } = TEXTS[ending.code];
   const passes = ending.code === 'offline' || ending.code === 'busy' || ending.code === 'unreachable';
-  const needsLink = ending.code !== 'failed' && !passes;
+  const needsLink = ending.code !== 'failed' && ending.code !== 'notFound' && !passes;
   const seconds = useRetry(passes, onRetry);
   return (
     <main class="end" data-ending={ending.code}>

@@ -137,7 +137,10 @@ function createConsole(
     pageFolder: packagePageFolder(),
     environments: targets.map(({ name, address }, index) => ({
       name,
-      label: address,
+      label: name,
+      address,
+      // The private server itself runs in the root directory.
+      directory: name === LOCAL ? process.cwd() : null,
       default: index === 0,
     })),
     // The command does not know the rights of a token. The server refuses what the token does not allow.

@@ -48,7 +48,15 @@ export function createServerConsole(options: ServerConsoleOptions): ServerConsol
     tls,
     log,
     pageFolder: packagePageFolder(),
-    environments: [{ name: ENVIRONMENT, label: config.environmentId || 'this server', default: true }],
+    environments: [
+      {
+        name: ENVIRONMENT,
+        label: config.environmentId || 'this server',
+        address: 'this server',
+        directory: null,
+        default: true,
+      },
+    ],
     scopesOf: ({ access: { exec, observe, files, net, metrics } }) => ({
       exec,
       observe,

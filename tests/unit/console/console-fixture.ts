@@ -48,8 +48,8 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
       pageFolder: folder,
       log,
       environments: [
-        { name: 'one', label: 'One', default: true },
-        { name: 'two', label: 'Two', default: false },
+        { name: 'one', label: 'One', address: 'ws://one', directory: null, default: true },
+        { name: 'two', label: 'Two', address: 'ws://two', directory: null, default: false },
       ],
       scopesOf: () => ({ exec: true, observe: true, files: 'write', net: true, metrics: false }),
       isReadOnly: () => false,

@@ -1,21 +1,23 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { ClientError, type ExecServerClient, type FileInfo } from '../../../../src/client/browser.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ExecServerClient, FileInfo } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes, formatTime } from '../../base/format.ts';
-import { go, hrefOf, route } from '../../base/route.ts';
+import { go, guardLeaving, hrefOf, leaveUnguarded, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
 import { baseName, parentOf } from './paths.ts';
+import { describeEndings, editTextFile, formatTextFile, parseTextFile, type TextFile } from './text-file.ts';
 import { download, reportChange } from './transfers.ts';
 
 const MAX_SHOWN_BYTES = 1_000_000;
 
 interface Content {
   /** Null for a binary file. */
-  readonly text: string | null;
+  readonly file: TextFile | null;
   readonly version: string;
 }
 
@@ -23,15 +25,18 @@ interface Content {
 export function FileView({
   workspace,
   client,
-  info,
+  info: firstInfo,
 }: {
   workspace: Workspace;
   client: ExecServerClient;
   info: FileInfo;
 }): JSX.Element {
+  const [info, setInfo] = useState(firstInfo);
   const { path, size } = info;
   const [content, setContent] = useState<Content | null>(null);
-  const [draft, setDraft] = useState<string | null>(null);
+  const [draft, setDraft] = useState<TextFile | null>(null);
+  const [leave, setLeave] = useState<(() => void) | null>(null);
+  const editor = useRef<HTMLTextAreaElement>(null);
   const [error, setError] = useState<string | null>(null);
   const [hasConflict, setConflict] = useState(false);
   const [isDeleting, setDeleting] = useState(false);
@@ -46,13 +51,25 @@ export function FileView({
       setError(`The file cannot be read. ${describeError(failure)}`);
     }
   };
-  useEffect(() => void load(), [client, path]);
   useEffect(() => {
-    if (draft === null || draft === content?.text) return;
+    // An edit stays an edit of the version that it began with.
+    if (draft === null) void load();
+  }, [client, path]);
+  const isEditing = draft !== null;
+  const isChanged = isEditing && draft.text !== content?.file?.text;
+  useEffect(() => {
+    if (isEditing) editor.current?.focus();
+  }, [isEditing]);
+  useEffect(() => {
+    if (!isChanged) return;
     const warn = (event: BeforeUnloadEvent) => event.preventDefault();
     addEventListener('beforeunload', warn);
-    return () => removeEventListener('beforeunload', warn);
-  }, [draft, content]);
+    const stop = guardLeaving((action) => setLeave(() => action));
+    return () => {
+      removeEventListener('beforeunload', warn);
+      stop();
+    };
+  }, [isChanged]);
 
   const saveDraft = async (force: boolean) => {
     setError(null);
@@ -62,13 +79,23 @@ export function FileView({
         setConflict(true);
         return;
       }
-      await client.files.write(path, draft!, { parents: false, atomic: true });
+      await client.files.write(path, formatTextFile(draft!), { parents: false, atomic: true });
       setConflict(false);
-      setContent({ text: draft, version: await versionOf(client, path) });
+      setContent({ file: draft, version: await versionOf(client, path) });
+      setInfo(await client.files.stat(path));
       setDraft(null);
       toast(`${baseName(path)} saved`);
     } catch (failure) {
       setError(`The file was not saved. ${describeError(failure)}`);
+    }
+  };
+  const remove = async () => {
+    try {
+      await client.files.remove(path);
+      reportChange();
+      go({ view: 'files', item: parentOf(path) }, { replace: true });
+    } catch (failure) {
+      setError(`The file was not deleted. ${describeError(failure)}`);
     }
   };
   const get = async () => {
@@ -82,7 +109,7 @@ export function FileView({
     setProgress(null);
   };
 
-  const isEditing = draft !== null;
+  const endings = content?.file != null ? describeEndings(content.file) : null;
   return (
     <div class="file-pane">
       <div class="file-bar">
@@ -97,6 +124,7 @@ export function FileView({
         <h2 class="ellipsis">{baseName(path)}</h2>
         <span class="dim file-facts" title={formatTime(info.modifiedAt)}>
           {formatBytes(size)} · {formatTime(info.modifiedAt)}
+          {endings !== null && ` · ${endings}`}
         </span>
         <span class="spring" />
         {isEditing ? (
@@ -107,7 +135,7 @@ export function FileView({
             <button
               type="button"
               class="button small primary"
-              disabled={draft === content?.text}
+              disabled={!isChanged}
               title="Ctrl+S"
               onClick={() => void saveDraft(false)}
             >
@@ -127,12 +155,12 @@ export function FileView({
                 <Icon name="trash" size={16} />
               </button>
             )}
-            {workspace.mayWriteFiles && content?.text != null && (
+            {workspace.mayWriteFiles && content?.file != null && (
               <button
                 type="button"
                 class="button small"
                 aria-label="Edit"
-                onClick={() => setDraft(content.text)}
+                onClick={() => setDraft(content.file)}
               >
                 <Icon name="edit" size={14} />
                 <span class="button-label">Edit</span>
@@ -164,10 +192,10 @@ export function FileView({
         <textarea
           class="editor mono"
           aria-label={`Content of ${baseName(path)}`}
-          autofocus
+          ref={editor}
           spellcheck={false}
-          value={draft}
-          onInput={(event) => setDraft(event.currentTarget.value)}
+          value={draft.text}
+          onInput={(event) => setDraft(editTextFile(draft, event.currentTarget.value))}
           onKeyDown={(event) => {
             if ((event.ctrlKey || event.metaKey) && event.key === 's') {
               event.preventDefault();
@@ -175,19 +203,10 @@ export function FileView({
             }
           }}
         />
-      ) : content?.text != null ? (
-        <Text text={content.text} />
+      ) : content?.file != null ? (
+        <Text text={content.file.text} />
       ) : (
-        (!isSmall || content !== null) && (
-          <Empty
-            icon="file"
-            title={
-              isSmall ? 'This file is not text' : `This file is too large to show (${formatBytes(size)})`
-            }
-          >
-            <p>Download it to look at it.</p>
-          </Empty>
-        )
+        (!isSmall || content !== null) && <NotShown info={info} isSmall={isSmall} />
       )}
       {hasConflict && (
         <Dialog title="The file has changed" onClose={() => setConflict(false)}>
@@ -199,16 +218,17 @@ export function FileView({
             <button
               type="button"
               class="button"
+              title="Discards your text"
               onClick={() => {
                 setConflict(false);
                 setDraft(null);
                 void load();
               }}
             >
-              Discard mine, load theirs
+              Load theirs
             </button>
             <span class="spring" />
-            <button type="button" class="button" onClick={() => setConflict(false)}>
+            <button type="button" class="button" autofocus onClick={() => setConflict(false)}>
               Keep editing
             </button>
             <button type="button" class="button danger" onClick={() => void saveDraft(true)}>
@@ -218,31 +238,51 @@ export function FileView({
         </Dialog>
       )}
       {isDeleting && (
-        <Dialog title={`Delete ${baseName(path)}?`} onClose={() => setDeleting(false)}>
+        <ConfirmDialog
+          title={`Delete ${baseName(path)}?`}
+          action="Delete"
+          onConfirm={() => void remove()}
+          onClose={() => setDeleting(false)}
+        >
           <p class="mono dim break">{path}</p>
-          <div class="dialog-actions">
-            <span class="spring" />
-            <button
-              type="button"
-              class="button danger"
-              autofocus
-              onClick={async () => {
-                setDeleting(false);
-                try {
-                  await client.files.remove(path);
-                  reportChange();
-                  go({ view: 'files', item: parentOf(path) }, { replace: true });
-                } catch (failure) {
-                  setError(`The file was not deleted. ${describeError(failure)}`);
-                }
-              }}
-            >
-              Delete
-            </button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
+      )}
+      {leave !== null && (
+        <ConfirmDialog
+          title="Discard your changes?"
+          action="Discard"
+          cancel="Keep editing"
+          onConfirm={() => {
+            setDraft(null);
+            leaveUnguarded(leave);
+          }}
+          onClose={() => setLeave(null)}
+        >
+          <p>
+            Your changes to <b>{baseName(path)}</b> are not saved.
+          </p>
+        </ConfirmDialog>
       )}
     </div>
+  );
+}
+
+/** Why the content of a file is not shown. */
+function NotShown({ info, isSmall }: { info: FileInfo; isSmall: boolean }): JSX.Element {
+  if (info.kind !== 'file') {
+    return (
+      <Empty icon="file" title="This is a special file">
+        <p>A pipe, a socket or a device has no content to show.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty
+      icon="file"
+      title={isSmall ? 'This file is not text' : `This file is too large to show (${formatBytes(info.size)})`}
+    >
+      <p>Download it to look at it.</p>
+    </Empty>
   );
 }
 
@@ -263,12 +303,13 @@ function Text({ text }: { text: string }): JSX.Element {
 async function readContent(client: ExecServerClient, path: string): Promise<Content> {
   // The version comes first: a change between the two calls is then found when the file is saved.
   const version = await versionOf(client, path);
+  const bytes = await client.files.read(path);
   try {
-    const text = await client.files.readText(path);
-    return { text: text.includes('\0') ? null : text, version };
-  } catch (error) {
-    if (error instanceof ClientError && error.kind === 'invalidData') return { text: null, version };
-    throw error;
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return { file: text.includes('\0') ? null : parseTextFile(text), version };
+  } catch {
+    // It is not UTF-8.
+    return { file: null, version };
   }
 }
 

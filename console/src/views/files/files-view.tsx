@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileInfo } from '../../../../src/client/browser.ts';
 import { describeError } from '../../base/format.ts';
 import { go } from '../../base/route.ts';
@@ -10,16 +10,21 @@ import { Icon } from '../../ui/icons.tsx';
 import { FileTree } from './file-tree.tsx';
 import { FileView } from './file-view.tsx';
 import { FolderView } from './folder-view.tsx';
+import { parentOf } from './paths.ts';
 
 /** The files of the environment: a tree, and the folder or file that is selected. */
 export function FilesView({ workspace, path }: { workspace: Workspace; path: string | null }): JSX.Element {
-  const client = useStore(workspace.connection.client);
+  const connected = useStore(workspace.connection.client);
+  // Without a connection the view stays: it may have text that is not saved.
+  const latest = useRef(connected);
+  if (connected !== null) latest.current = connected;
+  const client = latest.current;
   const [root, setRoot] = useState<string | null>(null);
   useEffect(() => {
     if (client === null || root !== null) return;
-    client.files.realPath('.').then(setRoot, () => setRoot('/'));
+    client.files.realPath(workspace.directory ?? '.').then(setRoot, () => setRoot('/'));
   }, [client, root]);
-  const selected = path ?? root;
+  const selected = path ?? workspace.folder ?? root;
   if (workspace.session.scopes.files === 'none') {
     return (
       <section class="view" aria-label="Files">
@@ -92,14 +97,23 @@ function Selected({
   useEffect(() => {
     let current = true;
     client.files.stat(path).then(
-      (found) => current && setInfo(found),
-      (failure) => current && setError(describeError(failure)),
+      (found) => {
+        if (!current) return;
+        workspace.folder = found.kind === 'directory' ? path : parentOf(path);
+        setInfo(found);
+      },
+      (failure) => {
+        if (!current) return;
+        // The remembered folder may be gone.
+        workspace.folder = null;
+        setError(describeError(failure));
+      },
     );
     return () => {
       current = false;
     };
   }, [client, path, attempt]);
-  if (error !== null) {
+  if (error !== null && info === null) {
     return (
       <div class="file-pane">
         <Empty icon="warning" title="This path cannot be opened">

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
+import type { ExecServerClient, FileEntry, PathAttributes } from '../../../../src/client/browser.ts';
 import { describeError } from '../../base/format.ts';
 
 interface FolderEntries {
@@ -27,6 +27,35 @@ export function useFolder(client: ExecServerClient, path: string, shown = true):
     };
   }, [client, path, shown]);
   return state;
+}
+
+const NO_ATTRIBUTES: ReadonlyMap<string, PathAttributes> = new Map();
+
+/** Size and time of the entries of a folder, by path. Empty on servers that list no attributes, and until they have arrived. */
+export function useAttributes(
+  client: ExecServerClient,
+  path: string,
+  entries: readonly FileEntry[] | null,
+): ReadonlyMap<string, PathAttributes> {
+  const [found, setFound] = useState(NO_ATTRIBUTES);
+  useEffect(() => {
+    if (entries === null || !client.capabilities.fsAttributes) return;
+    let current = true;
+    const load = async () => {
+      const all = new Map<string, PathAttributes>();
+      for await (const entry of client.files.tree(path, { recursive: false })) {
+        if (!current) return;
+        all.set(entry.path, entry);
+      }
+      setFound(all);
+    };
+    // The list of names is complete without them.
+    load().catch(() => {});
+    return () => {
+      current = false;
+    };
+  }, [client, path, entries]);
+  return found;
 }
 
 function foldersFirst(entries: readonly FileEntry[]): readonly FileEntry[] {

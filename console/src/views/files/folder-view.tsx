@@ -1,14 +1,15 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import type { ExecServerClient } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes } from '../../base/format.ts';
+import type { ExecServerClient, FileEntry, PathAttributes } from '../../../../src/client/browser.ts';
+import { describeError, formatBytes, formatTime } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
-import { useFolder } from './folder-entries.ts';
+import { useAttributes, useFolder } from './folder-entries.ts';
 import { joinPath, nameProblem, parentOf } from './paths.ts';
 import { reportChange, upload } from './transfers.ts';
 
@@ -25,16 +26,21 @@ export function FolderView({
   path: string;
 }): JSX.Element {
   const { entries, error } = useFolder(client, path);
+  const attributes = useAttributes(client, path, entries);
+  const [replacing, setReplacing] = useState<readonly File[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [progress, setProgress] = useState<{ name: string; bytes: number; size: number } | null>(null);
   const [isDropping, setDropping] = useState(false);
   const [isNaming, setNaming] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
-  const send = async (files: readonly File[]) => {
+  const exists = ({ name }: File) => entries?.some((entry) => entry.name === name) === true;
+  const send = (files: readonly File[]) => {
+    if (files.some(exists)) setReplacing(files);
+    else void sendAll(files);
+  };
+  const sendAll = async (files: readonly File[]) => {
     setProblem(null);
-    const existing = files.filter(({ name }) => entries?.some((entry) => entry.name === name));
-    if (existing.length > 0 && !confirm(`Replace ${existing.map(({ name }) => name).join(', ')}?`)) return;
     for (const file of files) {
       try {
         setProgress({ name: file.name, bytes: 0, size: file.size });
@@ -62,7 +68,7 @@ export function FolderView({
       onDrop={(event) => {
         event.preventDefault();
         setDropping(false);
-        if (mayWrite) void send([...(event.dataTransfer?.files ?? [])]);
+        if (mayWrite) send([...(event.dataTransfer?.files ?? [])]);
       }}
     >
       <div class="file-bar">
@@ -110,7 +116,7 @@ export function FolderView({
               tabIndex={-1}
               aria-label="Files to upload"
               onChange={(event) => {
-                void send([...(event.currentTarget.files ?? [])]);
+                send([...(event.currentTarget.files ?? [])]);
                 event.currentTarget.value = '';
               }}
             />
@@ -140,6 +146,7 @@ export function FolderView({
                 <span class="ellipsis">{entry.name}</span>
                 {entry.isSymlink && <span class="chip">link</span>}
                 {entry.kind === 'other' && <span class="chip">special</span>}
+                <EntryFacts entry={entry} attributes={attributes.get(entry.path)} />
               </a>
             </li>
           ))}
@@ -150,8 +157,41 @@ export function FolderView({
           {(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown. Type a path above to open one.
         </p>
       )}
+      {replacing !== null && (
+        <ConfirmDialog
+          title={replacing.length === 1 ? `Replace ${replacing[0]!.name}?` : 'Replace files?'}
+          action="Replace"
+          onConfirm={() => void sendAll(replacing)}
+          onClose={() => setReplacing(null)}
+        >
+          <p>
+            This folder already contains{' '}
+            {replacing
+              .filter(exists)
+              .map(({ name }) => name)
+              .join(', ')}
+            .
+          </p>
+        </ConfirmDialog>
+      )}
       {isNaming && <NewFolder client={client} path={path} onClose={() => setNaming(false)} />}
     </div>
+  );
+}
+
+function EntryFacts({
+  entry,
+  attributes,
+}: {
+  entry: FileEntry;
+  attributes: PathAttributes | undefined;
+}): JSX.Element | null {
+  if (attributes === undefined) return null;
+  return (
+    <span class="entry-facts dim number">
+      <span>{entry.kind === 'file' && !entry.isSymlink ? formatBytes(attributes.size) : ''}</span>
+      <span class="entry-time">{formatTime(new Date(attributes.modifiedAtMs))}</span>
+    </span>
   );
 }
 

@@ -4,7 +4,7 @@ import type { MachineCheck, MachineLimit, MachineReport } from '../../../../src/
 import { describeError } from '../../base/format.ts';
 import { useStore } from '../../base/store.ts';
 import type { Workspace } from '../../connection/workspace.ts';
-import { fetchMachine } from '../../session/api.ts';
+import { ApiError, fetchMachine } from '../../session/api.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { auditRow, metricRows, type ReportRow, systemRows } from './report-rows.ts';
@@ -21,7 +21,9 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
       setReport((await fetchMachine(workspace.connection.name)) as MachineReport | null);
       setError(null);
     } catch (failure) {
-      setError(describeError(failure));
+      setReport(null);
+      const isUnknown = failure instanceof ApiError && failure.code === 'notFound';
+      setError(isUnknown ? null : describeError(failure));
     }
     setBusy(false);
   };
@@ -30,8 +32,10 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
   return (
     <section class="view machine-view" aria-labelledby="view-title">
       <header class="view-head">
-        <h1 id="view-title">This machine</h1>
-        <span class="count">exec-server {workspace.session.version}</span>
+        <h1 id="view-title" class="ellipsis">
+          {report === null ? workspace.label : 'This machine'}
+        </h1>
+        {report !== null && <span class="count">exec-server {report.version}</span>}
         <span class="spring" />
         <button type="button" class="button small" disabled={busy} onClick={() => void load()}>
           <Icon name="refresh" size={14} />
@@ -44,10 +48,10 @@ export function MachineView({ workspace }: { workspace: Workspace }): JSX.Elemen
         (busy ? (
           <div class="card placeholder" aria-busy="true" />
         ) : (
-          <Empty icon="machine" title="Nothing is known about this machine">
+          <Empty icon="machine" title={`No facts about the machine of ${workspace.label}`}>
             <p>
-              Its server is reached through another one. Run <code>exec-server doctor</code> on the machine
-              itself.
+              This console knows them for its own machine only. Open the console of that server, or run{' '}
+              <code>exec-server doctor</code> there.
             </p>
           </Empty>
         ))

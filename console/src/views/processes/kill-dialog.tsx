@@ -46,7 +46,7 @@ export function KillDialog({
   };
 
   return (
-    <Dialog title={`End ${name}?`} onClose={onClose}>
+    <Dialog title={`End ${name}?`} onClose={onClose} wide>
       <p class="mono dim ellipsis">{formatCommand(process.argv)}</p>
       <p>The process and everything that it has started end.</p>
       {error !== null && <ErrorNotice text={error} />}
@@ -72,6 +72,9 @@ export function KillDialog({
           </button>
         </form>
         <span class="spring" />
+        <button type="button" class="button" autofocus onClick={onClose}>
+          Cancel
+        </button>
         <button
           type="button"
           class="button danger-quiet"
@@ -84,7 +87,6 @@ export function KillDialog({
         <button
           type="button"
           class="button danger"
-          autofocus
           disabled={busy}
           title={`SIGTERM, and SIGKILL after ${GRACE_MS / 1000} s`}
           onClick={() =>

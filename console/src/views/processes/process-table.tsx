@@ -1,4 +1,4 @@
-import type { JSX } from 'preact';
+import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ProcessInfo } from '../../../../src/client/browser.ts';
 import { formatBytes, formatCommand, formatDuration, formatTime } from '../../base/format.ts';
@@ -29,7 +29,7 @@ export function ProcessTable({
   const [current, setCurrent] = useState<string | null>(null);
   const rowHeight = usePhone() ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
   const { first, last } = useRowWindow(scroller, processes.length, rowHeight);
-  useNow();
+  const now = useNow();
   const index = processes.findIndex((process) => keyOf(process) === current);
 
   const move = (to: number) => {
@@ -61,7 +61,9 @@ export function ProcessTable({
         {showOwner && <span>Owner</span>}
         <span>Ports</span>
         <span class="number">Output</span>
-        <span class="number">Age</span>
+        <span class="number" title="How long it has run">
+          Time
+        </span>
         <span>State</span>
         <span />
       </div>
@@ -89,7 +91,8 @@ export function ProcessTable({
           <Row
             key={keyOf(process)}
             process={process}
-            ports={ports.get(process.ref ?? '') ?? []}
+            ports={ports.get(process.ref ?? '') ?? NO_PORTS}
+            time={formatDuration((process.endedAt?.getTime() ?? now) - process.startedAt.getTime())}
             position={first + offset + 1}
             isCurrent={keyOf(process) === current}
             showOwner={showOwner}
@@ -102,24 +105,33 @@ export function ProcessTable({
   );
 }
 
-function Row({
-  process,
-  ports,
-  position,
-  isCurrent,
-  showOwner,
-  onKill,
-}: {
-  process: ProcessInfo;
-  ports: readonly number[];
-  position: number;
-  isCurrent: boolean;
-  showOwner: boolean;
-  onKill: ((process: ProcessInfo) => void) | null;
-}): JSX.Element {
+const NO_PORTS: readonly number[] = [];
+
+interface RowProps {
+  readonly process: ProcessInfo;
+  readonly ports: readonly number[];
+  readonly time: string;
+  readonly position: number;
+  readonly isCurrent: boolean;
+  readonly showOwner: boolean;
+  readonly onKill: ((process: ProcessInfo) => void) | null;
+}
+
+/** A row that renders only when what it shows has changed: the table renders every second. */
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    return (Object.keys(next) as (keyof RowProps)[]).some((name) => next[name] !== this.props[name]);
+  }
+
+  override render(props: RowProps): JSX.Element {
+    return <RowCells {...props} />;
+  }
+}
+
+function RowCells({ process, ports, time, position, isCurrent, showOwner, onKill }: RowProps): JSX.Element {
   const status = statusOf(process);
   const command = formatCommand(process.argv);
-  const end = process.endedAt ?? new Date();
+  const { endedAt } = process;
   const href = hrefOf({ ...route.value, view: 'processes', item: process.ref ?? process.processId });
   return (
     <div
@@ -158,8 +170,12 @@ function Row({
       <span class="cell-output number" role="gridcell">
         {process.outputBytes === null ? '' : formatBytes(process.outputBytes)}
       </span>
-      <span class="cell-age number" role="gridcell" title={`Started ${formatTime(process.startedAt)}`}>
-        {formatDuration(end.getTime() - process.startedAt.getTime())}
+      <span
+        class="cell-age number"
+        role="gridcell"
+        title={`Started ${formatTime(process.startedAt)}${endedAt === null ? '' : `, ended ${formatTime(endedAt)}`}`}
+      >
+        {time}
       </span>
       <span class={`cell-state ${status.kind}`} role="gridcell" title={status.detail}>
         {status.text}
@@ -168,7 +184,7 @@ function Row({
             class="attached"
             title={`${process.attached.length} attached: ${process.attached.map(({ client, role }) => `${client} (${role})`).join(', ')}`}
           >
-            <Icon name="eye" size={14} />
+            <Icon name="people" size={14} />
             {process.attached.length}
             <span class="offscreen"> attached</span>
           </span>
@@ -196,13 +212,14 @@ function keyOf({ ref, processId }: ProcessInfo): string {
   return ref ?? processId;
 }
 
-/** Renders again every second, for ages. */
-function useNow(): void {
-  const [, render] = useState(0);
+/** The time. Renders again every second. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    const timer = setInterval(() => render((count) => count + 1), 1000);
+    const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
+  return now;
 }
 
 function usePhone(): boolean {

@@ -33,9 +33,12 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
 
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
-      if (event.key !== '/' || isTyping(event.target)) return;
+      const isFilter = event.target === filterField.current;
+      if (event.key === '/' && !isTyping(event.target)) filterField.current?.focus();
+      else if (event.key === 'ArrowDown' && (isFilter || event.target === document.body))
+        document.querySelector<HTMLElement>('[role=grid]')?.focus();
+      else return;
       event.preventDefault();
-      filterField.current?.focus();
     };
     addEventListener('keydown', keys);
     return () => removeEventListener('keydown', keys);

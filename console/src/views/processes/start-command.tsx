@@ -60,7 +60,7 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
     setBusy(true);
     setError(null);
     try {
-      const process = await current.spawn(command, spawnOptions(options));
+      const process = await current.spawn(command, spawnOptions(options, workspace.directory));
       setCommand('');
       setOptions({ ...options, name: '' });
       workspace.list.refresh();
@@ -69,7 +69,12 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
       await process.detach();
       go({ view: 'processes', item: ref });
     } catch (failure) {
-      setError(`The command was not started. ${describeError(failure)}`);
+      // The field of the page has another name than the option of the library.
+      const reason = describeError(failure).replace(
+        'pass another `cwd`',
+        'choose another one in the options',
+      );
+      setError(`The command was not started. ${reason}`);
     } finally {
       setBusy(false);
     }
@@ -140,7 +145,7 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
           />
           <Field
             label="Directory"
-            placeholder="default"
+            placeholder={workspace.directory ?? 'default'}
             value={options.cwd}
             onInput={(value) => set('cwd', value)}
           />
@@ -226,14 +231,18 @@ function Field({
 }
 
 /** Throws an error for people when a field cannot be understood. */
-function spawnOptions({ tty, name, cwd, env, minutes, sandbox, stdin, record }: Options): SpawnOptions {
+function spawnOptions(
+  { tty, name, cwd, env, minutes, sandbox, stdin, record }: Options,
+  standardDirectory: string | null,
+): SpawnOptions {
   const minuteCount = Number(minutes);
   if (minutes.trim() !== '' && !(minuteCount > 0)) throw new Error(`"${minutes}" is not a number of minutes`);
+  const directory = cwd.trim() || standardDirectory;
   return {
     detached: true,
     tty,
     ...(name.trim() !== '' && { name: name.trim() }),
-    ...(cwd.trim() !== '' && { cwd: cwd.trim() }),
+    ...(directory !== null && { cwd: directory }),
     ...(env.trim() !== '' && { env: environmentOf(env) }),
     ...(minutes.trim() !== '' && { limits: { wallMs: Math.round(minuteCount * 60_000) } }),
     ...(sandbox !== 'none' && { sandbox: { type: sandbox } }),

@@ -11,6 +11,8 @@ import { save } from '../files/transfers.ts';
 import { PlayerView } from './player-view.tsx';
 import { listRecordings, readRecording } from './recordings.ts';
 
+const INTERVAL_MS = 3000;
+
 /** The recordings of the environment, and a player. */
 export function RecordingsView({
   workspace,
@@ -24,8 +26,23 @@ export function RecordingsView({
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     if (client === null) return;
-    setError(null);
-    listRecordings(client).then(setRecordings, (failure) => setError(describeError(failure)));
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let current = true;
+    const load = async () => {
+      try {
+        const found = document.hidden ? null : await listRecordings(client);
+        if (current && found !== null) setRecordings(found);
+        if (current) setError(null);
+      } catch (failure) {
+        if (current && client.state === 'connected') setError(describeError(failure));
+      }
+      if (current && item === null) timer = setTimeout(() => void load(), INTERVAL_MS);
+    };
+    void load();
+    return () => {
+      current = false;
+      clearTimeout(timer);
+    };
   }, [client, item]);
   const selected = recordings?.find(({ recordingId }) => recordingId === item) ?? null;
   return (

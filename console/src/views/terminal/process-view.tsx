@@ -54,7 +54,16 @@ export function ProcessView({
             {state.error !== null && (
               <ErrorNotice text={state.error} onClose={() => session.dismissError()} />
             )}
-            {state.takenOver && state.role === 'viewer' && (
+            {state.phase === 'live' && state.role === 'viewer' && !state.isDriven && session.mayDrive && (
+              <div class="notice" role="status">
+                <Icon name="keyboard" />
+                <span>Nobody drives: the driver has left.</span>
+                <button type="button" class="button small" onClick={() => void session.takeOver()}>
+                  Take over
+                </button>
+              </div>
+            )}
+            {state.takenOver && state.role === 'viewer' && state.isDriven && (
               <div class="notice" role="status">
                 <Icon name="people" />
                 <span>Another client has taken over. You are watching.</span>
@@ -150,13 +159,12 @@ function Tab({
 }
 
 function Facts({ workspace, session }: { workspace: Workspace; session: ProcessSession }): JSX.Element {
-  const { info, role, clients, phase } = useStore(session.state);
+  const { info, role, watchers, isDriven, phase } = useStore(session.state);
   const { ports } = useStore(workspace.list.state);
   const [killing, setKilling] = useState(false);
   const process = info!;
   const status = statusOf(process);
   const own = ports.get(session.ref) ?? [];
-  const watchers = Math.max(0, clients - 1);
   const copyLink = async () => {
     const copied = await copyText(location.href);
     toast(copied ? 'Link copied. It works for people who can sign in here.' : 'The browser refused to copy.');
@@ -193,11 +201,10 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
             {watchers > 0 && (
               <span
                 class="watchers"
-                title={`${watchers} other ${watchers === 1 ? 'client is' : 'clients are'} attached`}
+                title={`${watchers} other ${watchers === 1 ? 'client watches' : 'clients watch'}`}
               >
                 <Icon name="eye" size={16} />
-                {watchers}
-                <span class="offscreen"> attached</span>
+                {watchers} <span class="desktop">{role === 'viewer' ? 'more watching' : 'watching'}</span>
               </span>
             )}
             <span
@@ -206,13 +213,13 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
               title={
                 role === 'driver'
                   ? 'Your keys reach the program, and the terminal has the size of your window.'
-                  : 'You see the terminal of another client. Take over to type.'
+                  : `${isDriven ? 'You see the terminal of another client.' : 'Nobody drives.'} Take over to type.`
               }
             >
               <Icon name={role === 'driver' ? 'keyboard' : 'eye'} size={15} />
               {role === 'driver' ? 'Driving' : 'Watching'}
             </span>
-            {role === 'viewer' && workspace.mayExec && (
+            {role === 'viewer' && isDriven && workspace.mayExec && (
               <button type="button" class="button small primary" onClick={() => void session.takeOver()}>
                 Take over
               </button>

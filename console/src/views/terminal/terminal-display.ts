@@ -29,6 +29,8 @@ export class TerminalDisplay implements ProcessDisplay {
   readonly clipboard = new Store<string | null>(null);
   /** Whether the next key is sent with Ctrl, for keyboards without it. */
   readonly ctrl = new Store(false);
+  /** How many keys were typed while this page watched. They reach no program. */
+  readonly ignoredKeys = new Store(0);
   readonly terminal: Terminal;
   readonly #session: ProcessSession;
   readonly #fit = new FitAddon();
@@ -81,6 +83,10 @@ export class TerminalDisplay implements ProcessDisplay {
     });
     this.terminal.onData((data) => {
       if (!this.#isReplaying) session.write(this.#withCtrl(data));
+    });
+    this.terminal.onKey(() => {
+      const { role, phase } = session.state.value;
+      if (role === 'viewer' && phase === 'live') this.ignoredKeys.set(this.ignoredKeys.value + 1);
     });
     this.terminal.onBinary((data) => {
       if (!this.#isReplaying) session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));

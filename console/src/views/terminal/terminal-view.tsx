@@ -25,6 +25,7 @@ export function TerminalView({
   const { phase, role } = useStore(session.state);
   const title = useStore(display.title);
   const hovered = useStore(display.hovered);
+  const isHinting = useHint(display);
 
   const copy = async () => {
     const text = display.terminal.getSelection();
@@ -52,7 +53,17 @@ export function TerminalView({
       return !(isSearch || isCopy || isLeave);
     };
     if (matchMedia('(pointer: fine)').matches) display.focus();
-    return unmount;
+    // The same key where the terminal does not have the focus.
+    const search = (event: KeyboardEvent) => {
+      if (!event.ctrlKey || !event.shiftKey || event.code !== 'KeyF') return;
+      event.preventDefault();
+      setSearching(true);
+    };
+    addEventListener('keydown', search);
+    return () => {
+      removeEventListener('keydown', search);
+      unmount();
+    };
   }, [display]);
 
   return (
@@ -102,10 +113,29 @@ export function TerminalView({
         data-phase={phase}
       />
       {hovered !== null && <div class="link-target">{hovered}</div>}
+      {isHinting && role === 'viewer' && (
+        <div class="watch-hint" role="status">
+          {session.mayDrive ? 'Watching: press Take over to type.' : 'This link can watch, but not type.'}
+        </div>
+      )}
       {role === 'driver' && phase === 'live' && <KeyBar session={session} display={display} />}
       <p class="offscreen">Press Ctrl+F6 to leave the terminal with the keyboard.</p>
     </div>
   );
+}
+
+const HINT_MS = 4000;
+
+/** Whether a key was typed lately that no program gets. */
+function useHint(display: TerminalDisplay): boolean {
+  const count = useStore(display.ignoredKeys);
+  const [seen, setSeen] = useState(count);
+  useEffect(() => {
+    if (count === seen) return;
+    const timer = setTimeout(() => setSeen(count), HINT_MS);
+    return () => clearTimeout(timer);
+  }, [count, seen]);
+  return count !== seen;
 }
 
 /** What the program asks for and only the user may grant. */
