@@ -72,6 +72,9 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     expect(first.url()).not.toContain('code=');
     const second = await browser.open(link);
     await second.getByText('This link does not work any more').waitFor();
+    await second.goto(first.url());
+    await second.reload();
+    await second.getByText('Sign in with a link').waitFor();
     await Promise.all([first.context().close(), second.context().close()]);
   });
 
@@ -113,7 +116,9 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.getByLabel('Options').click();
     await page.getByRole('textbox', { name: 'Directory' }).fill('/no/such/folder');
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').filter({ hasText: 'The command was not started' }).waitFor();
+    const alert = page.getByRole('alert').filter({ hasText: 'The command was not started' });
+    await alert.waitFor();
+    expect(await alert.textContent()).not.toMatch(/cwd|os error/);
     expect(await startField(page).inputValue()).toBe('true');
   });
 
@@ -133,10 +138,16 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     expect(await page.getByRole('row').count()).toBeLessThan(80);
     await page.getByLabel('Filter processes').fill('sleep 1234');
     await eventually(() => grid.getAttribute('aria-rowcount')).toBe('1');
-    await grid.focus();
+    await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Delete');
-    await page.getByRole('heading', { name: 'End sleeper?' }).waitFor();
+    const question = page.getByRole('heading', { name: 'End sleeper?' });
+    await question.waitFor();
+    // The focus is on Cancel.
     await page.keyboard.press('Enter');
+    await question.waitFor({ state: 'detached' });
+    await page.keyboard.press('Delete');
+    await question.waitFor();
+    await page.getByRole('button', { name: 'End process' }).press('Enter');
     await page.getByRole('row', { name: 'SIGTERM' }).waitFor();
     await page.keyboard.press('Escape');
     await grid.focus();
@@ -146,32 +157,56 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
 
   test('shows, edits, uploads and downloads files, and finds a conflict', async () => {
     const path = join(folder, 'notes.md');
-    writeFileSync(path, 'one\ntwo\n');
+    writeFileSync(path, '\ufeffone\r\ntwo\nthree\r\n');
     await goTo(page, `files/${folder}`);
     await page.getByRole('listitem').filter({ hasText: 'notes.md' }).click();
     await page.locator('.file-text', { hasText: 'two' }).waitFor();
     await page.getByRole('button', { name: 'Edit' }).click();
-    await page.getByLabel('Content of notes.md').fill('mine\n');
+    // The text area has the focus. Lines that do not change keep their endings.
+    await page.keyboard.press('Control+Home');
+    await page.keyboard.type('zero\n');
     await page.getByRole('button', { name: 'Save' }).click();
-    await eventually(() => readFileSync(path, 'utf8')).toBe('mine\n');
+    await eventually(() => readFileSync(path, 'utf8')).toBe('\ufeffzero\r\none\r\ntwo\nthree\r\n');
+    await page.locator('.file-facts', { hasText: /^26 B .* mixed line endings$/ }).waitFor();
 
     await page.getByRole('button', { name: 'Edit' }).click();
     writeFileSync(path, 'theirs\n');
-    await page.getByLabel('Content of notes.md').fill('mine again\n');
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type('mine again\n');
     await page.keyboard.press('Control+s');
     await page.getByText('was changed on the machine').waitFor();
     expect(readFileSync(path, 'utf8')).toBe('theirs\n');
     await page.getByRole('button', { name: 'Replace' }).click();
-    await eventually(() => readFileSync(path, 'utf8')).toBe('mine again\n');
+    const saved = '\ufeffmine again\r\n';
+    await eventually(() => readFileSync(path, 'utf8')).toBe(saved);
 
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Download' }).click(),
     ]);
     expect(download.suggestedFilename()).toBe('notes.md');
-    expect(readFileSync(await download.path(), 'utf8')).toBe('mine again\n');
+    expect(readFileSync(await download.path(), 'utf8')).toBe(saved);
 
-    await goTo(page, `files/${folder}`);
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.keyboard.type('lost');
+    const asksBeforeUnload = () =>
+      page.evaluate(() => !dispatchEvent(new Event('beforeunload', { cancelable: true })));
+    expect(await asksBeforeUnload()).toBe(true);
+    const question = page.getByRole('heading', { name: 'Discard your changes?' });
+    await page.getByRole('link', { name: 'Machine' }).click();
+    await question.waitFor();
+    await page.keyboard.press('Enter');
+    await question.waitFor({ state: 'detached' });
+    expect(await page.getByLabel('Content of notes.md').inputValue()).toContain('lost');
+    await page.goBack();
+    await question.waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Discard' }).click();
+    await page.locator('.entries').waitFor();
+    expect(await asksBeforeUnload()).toBe(false);
+    expect(readFileSync(path, 'utf8')).toBe(saved);
+
+    // The view of files remembers the folder.
+    await goTo(page, 'files');
     const content = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => index % 251));
     await page.getByLabel('Files to upload').setInputFiles([
       { name: 'data.bin', mimeType: 'application/octet-stream', buffer: content },
@@ -180,6 +215,26 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await eventually(() => readdirSync(folder)).toContain('data.bin');
     expect(readFileSync(join(folder, 'data.bin')).equals(content)).toBe(true);
     await page.getByRole('alert').filter({ hasText: 'was not uploaded' }).waitFor();
+    await page.getByRole('listitem').filter({ hasText: 'data.bin' }).filter({ hasText: '3.0 MB' }).waitFor();
+    await page
+      .getByLabel('Files to upload')
+      .setInputFiles([{ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('other') }]);
+    await page.getByRole('heading', { name: 'Replace notes.md?' }).waitFor();
+    await page.keyboard.press('Enter');
+    expect(readFileSync(path, 'utf8')).toBe(saved);
+
+    await client.run(['mkfifo', join(folder, 'pipe')]);
+    await goTo(page, `files/${folder}/pipe`);
+    await page.getByText('This is a special file').waitFor();
+  });
+
+  test('says that an address names an unknown environment', async () => {
+    await page.evaluate(() => {
+      location.hash = '#/other/processes';
+    });
+    await page.getByText('There is no environment other here').waitFor();
+    await page.getByRole('link', { name: 'this server' }).click();
+    await isOnline(page);
   });
 
   test('records a command and plays the recording', async () => {
@@ -247,17 +302,25 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     const link = await firstLine(run);
     hosts.push(new URL(link).host);
     const own = await browser.open(link);
-    for (const name of ['near', 'behind']) {
-      await own.getByRole('combobox', { name: 'Environment' }).selectOption(name);
+    const picker = own.getByRole('combobox', { name: 'Environment' });
+    expect(await picker.locator('option').allTextContents()).toEqual(['near', 'behind', 'local']);
+    for (const name of ['local', 'near', 'behind']) {
+      await picker.selectOption(name);
       await isOnline(own);
       await startField(own).fill(`echo ${name}-$((6*7)); exit 3`);
       await own.keyboard.press('Enter');
       await seesText(own, `${name}-42`);
       await own.locator('.facts', { hasText: 'Exit 3' }).waitFor();
+      // Commands of the private server begin in the directory of the console.
+      if (name === 'local') await own.locator('.facts', { hasText: user.workspace.path }).waitFor();
     }
+    await goTo(own, 'machine');
+    await own.getByText('No facts about the machine of behind').waitFor();
     const commands = (await client.processes.list()).map(({ argv }) => argv.join(' ')).join('\n');
     expect(commands).toContain('echo near-');
     expect(commands).not.toContain('echo behind-');
+    run.child.kill('SIGTERM');
+    await own.getByText('The console has ended').waitFor();
     await own.context().close();
   });
 

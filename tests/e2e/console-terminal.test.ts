@@ -61,12 +61,15 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await seesText(second, 'from-42');
     await first.locator('.watchers', { hasText: '1' }).waitFor();
     await typeKeys(second, 'echo ignored-$((1+1))\n');
+    await second.getByText('Watching: press Take over to type').waitFor();
+    expect(await second.locator('.watchers').count()).toBe(0);
 
     await second.getByRole('button', { name: 'Take over' }).click();
     await hasRole(second, 'driver');
     await first.getByText('Another client has taken over').waitFor();
     await hasRole(first, 'viewer');
-    await typeKeys(second, 'echo second-$((50+5))\n');
+    // The terminal has got the focus.
+    await second.keyboard.type('echo second-$((50+5))\n');
     await seesText(first, 'second-55');
     expect(await screenOf(first)).not.toContain('ignored-2');
 
@@ -75,7 +78,14 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await eventually(columns).toBeLessThan(80);
     await typeKeys(second, 'tput cols > size\n');
     await eventually(() => readFileSync(join(folder, 'size'), 'utf8')).toBe(`${await columns()}\n`);
-    await Promise.all([first.context().close(), second.context().close()]);
+    await second.context().close();
+    const free = first.getByRole('status').filter({ hasText: 'Nobody drives' });
+    await free.getByRole('button', { name: 'Take over' }).click();
+    await hasRole(first, 'driver');
+    await first.getByRole('button', { name: 'Copy link' }).focus();
+    await first.keyboard.press('Control+Shift+F');
+    await first.getByLabel('Text to find').waitFor();
+    await first.context().close();
   });
 
   test('shows the true screen of vim after the page is loaded again', async () => {

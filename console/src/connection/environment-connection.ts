@@ -18,7 +18,7 @@ export type ConnectionStatus =
 const FIRST_DELAY_MS = 500;
 const MAX_DELAY_MS = 15_000;
 /** A console that has not answered for so long has ended, or so has the line to it. */
-const ENDED_AFTER_MS = 5000;
+const ENDED_AFTER_MS = 3000;
 
 /** Environments that did not answer when they were last asked, by name. */
 export const unreachable = new Store<ReadonlySet<string>>(new Set());

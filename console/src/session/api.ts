@@ -132,6 +132,9 @@ async function request(
   const answer = parse(text);
   if (response.ok) return answer;
   const { error, message } = (answer ?? {}) as { error?: unknown; message?: unknown };
+  // A proxy on the way answers instead of the server.
+  if (error === undefined && response.status >= 502 && response.status <= 504)
+    throw new ApiError('offline', `the server does not answer (status ${response.status})`);
   const known = CODES.includes(error as string) ? (error as ApiErrorCode) : 'failed';
   const code = known === 'signedOut' && localStorage.getItem(VISITED) === null ? 'noLink' : known;
   if (known === 'signedOut') localStorage.removeItem(KEY);
