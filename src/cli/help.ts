@@ -56,12 +56,16 @@ export function commandHelp({ name }: Pick<Command, 'name'>, spec: CommandSpec):
 export function groupFlags(flags: FlagSpecs): ReadonlyMap<string, readonly (readonly [string, FlagSpec])[]> {
   const groups = new Map<string, (readonly [string, FlagSpec])[]>();
   for (const [name, flag] of Object.entries(flags)) {
-    // Shown as --[no-]name.
-    if (flag.sameAs !== undefined) continue;
+    if (isShownWithOpposite(flag, flags)) continue;
     const title = flag.group ?? 'Options';
     groups.set(title, [...(groups.get(title) ?? []), [name, flag]]);
   }
   return groups;
+}
+
+/** Whether the flag is part of the entry `--[no-]name`. */
+function isShownWithOpposite({ sameAs }: FlagSpec, flags: FlagSpecs): boolean {
+  return sameAs !== undefined && flags[sameAs]?.takesValue === true;
 }
 
 /** A flag as help writes it: `-p, --port PORT`. */
@@ -74,7 +78,7 @@ export function flagText(name: string, flag: FlagSpec): string {
 function flagSections(flags: FlagSpecs): string[] {
   const widest = Math.max(
     ...Object.entries(flags)
-      .filter(([, { sameAs }]) => sameAs === undefined)
+      .filter(([, flag]) => !isShownWithOpposite(flag, flags))
       .map(([name, flag]) => flagText(name, flag).length),
   );
   const column = widest + 4 <= MAX_FLAG_COLUMN ? widest + 4 : null;

@@ -162,15 +162,17 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.getByRole('listitem').filter({ hasText: 'notes.md' }).click();
     await page.locator('.file-text', { hasText: 'two' }).waitFor();
     await page.getByRole('button', { name: 'Edit' }).click();
-    // The text area has the focus. Lines that do not change keep their endings.
-    await page.keyboard.press('Control+Home');
+    const focused = page.locator('textarea:focus');
+    await focused.waitFor();
+    // Lines that do not change keep their endings.
     await page.keyboard.type('zero\n');
     await page.getByRole('button', { name: 'Save' }).click();
     await eventually(() => readFileSync(path, 'utf8')).toBe('\ufeffzero\r\none\r\ntwo\nthree\r\n');
-    await page.locator('.file-facts', { hasText: /^26 B .* mixed line endings$/ }).waitFor();
+    await page.locator('.file-facts', { hasText: /^25 B .* mixed line endings$/ }).waitFor();
 
     await page.getByRole('button', { name: 'Edit' }).click();
     writeFileSync(path, 'theirs\n');
+    await focused.waitFor();
     await page.keyboard.press('Control+a');
     await page.keyboard.type('mine again\n');
     await page.keyboard.press('Control+s');
@@ -188,6 +190,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     expect(readFileSync(await download.path(), 'utf8')).toBe(saved);
 
     await page.getByRole('button', { name: 'Edit' }).click();
+    await focused.waitFor();
     await page.keyboard.type('lost');
     const asksBeforeUnload = () =>
       page.evaluate(() => !dispatchEvent(new Event('beforeunload', { cancelable: true })));
@@ -303,7 +306,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     hosts.push(new URL(link).host);
     const own = await browser.open(link);
     const picker = own.getByRole('combobox', { name: 'Environment' });
-    expect(await picker.locator('option').allTextContents()).toEqual(['near', 'behind', 'local']);
+    await eventually(() => picker.locator('option').allTextContents()).toEqual(['near', 'behind', 'local']);
     for (const name of ['local', 'near', 'behind']) {
       await picker.selectOption(name);
       await isOnline(own);

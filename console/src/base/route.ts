@@ -60,7 +60,9 @@ export function leaveFor(action: () => void): void {
 }
 
 export function parseRoute(hash: string): Route {
-  const [environment, view, ...rest] = hash.replace(/^#\/?/, '').split('/').map(decode);
+  // Other fragments are not addresses: a link that signs in has a code.
+  if (!hash.startsWith('#/')) return { environment: null, view: 'processes', item: null };
+  const [environment, view, ...rest] = hash.slice(2).split('/').map(decode);
   const item = rest.join('/');
   return {
     environment: environment || null,

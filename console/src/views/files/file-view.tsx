@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileInfo } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes, formatTime } from '../../base/format.ts';
 import { go, guardLeaving, hrefOf, leaveUnguarded, route } from '../../base/route.ts';
@@ -57,8 +57,10 @@ export function FileView({
   }, [client, path]);
   const isEditing = draft !== null;
   const isChanged = isEditing && draft.text !== content?.file?.text;
-  useEffect(() => {
-    if (isEditing) editor.current?.focus();
+  useLayoutEffect(() => {
+    if (!isEditing) return;
+    editor.current!.setSelectionRange(0, 0);
+    editor.current!.focus();
   }, [isEditing]);
   useEffect(() => {
     if (!isChanged) return;
