@@ -43,13 +43,12 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
     };
   }, [status.kind]);
   if (!isShown || !connection.hasConnected || status.kind === 'online' || status.kind === 'over') return null;
-  const hasEnded = 'hasEnded' in status && status.hasEnded;
   const wait = status.kind === 'offline' ? Math.max(0, Math.ceil((status.retryAtMs - now) / 1000)) : 0;
   return (
     <div class="banner" role="alert" data-banner={status.kind}>
       <Icon name="warning" />
       <span class="banner-text">
-        {hasEnded ? (
+        {connection.hasEnded ? (
           <>
             <b>The console has ended.</b> Run <code>exec-server console</code> and open its link.
           </>
@@ -89,7 +88,7 @@ export function Unreachable({
   }, [status]);
   return (
     <section class="view" aria-label={label} data-unreachable>
-      <Empty icon="warning" title={`${label} cannot be reached`}>
+      <Empty icon="warning" title={`Cannot reach ${label}`}>
         <p class="break">{why}</p>
         <p>This page tries again by itself.</p>
         <button

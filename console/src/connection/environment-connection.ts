@@ -10,9 +10,9 @@ export type ConnectionStatus =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'online' }
   /** The line is lost; the client resumes its session as soon as the server answers. */
-  | { readonly kind: 'recovering'; readonly why: string; readonly hasEnded: boolean }
+  | { readonly kind: 'recovering'; readonly why: string }
   /** The server cannot be reached. The next attempt is at `retryAtMs`. */
-  | { readonly kind: 'offline'; readonly why: string; readonly hasEnded: boolean; readonly retryAtMs: number }
+  | { readonly kind: 'offline'; readonly why: string; readonly retryAtMs: number }
   | { readonly kind: 'over'; readonly code: EndCode; readonly message: string };
 
 const FIRST_DELAY_MS = 500;
@@ -47,6 +47,11 @@ export class EnvironmentConnection {
   /** Whether the environment has answered since the page was loaded. */
   get hasConnected(): boolean {
     return this.#hasConnected;
+  }
+
+  /** Whether the console itself has ended, or the line to it. */
+  get hasEnded(): boolean {
+    return this.#silentSinceMs !== null && Date.now() - this.#silentSinceMs >= ENDED_AFTER_MS;
   }
 
   /** Tries again without waiting for the next attempt. */
@@ -104,8 +109,6 @@ export class EnvironmentConnection {
       return await this.#fetchTicket(signal);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const { value } = this.status;
-      if (value.kind === 'recovering') this.status.set({ ...value, hasEnded: this.#hasEnded });
       const kind = error.isFinal ? 'permissionDenied' : 'connectFailed';
       throw new ClientError(kind, error.message, { retryable: !error.isFinal, data: error, cause: error });
     }
@@ -123,10 +126,6 @@ export class EnvironmentConnection {
     }
   }
 
-  get #hasEnded(): boolean {
-    return this.#silentSinceMs !== null && Date.now() - this.#silentSinceMs >= ENDED_AFTER_MS;
-  }
-
   #setReachable(isReachable: boolean): void {
     const names = new Set(unreachable.value);
     if (isReachable) names.delete(this.name);
@@ -137,8 +136,7 @@ export class EnvironmentConnection {
   #changed(client: ExecServerClient, state: string, failure: ClientError | null): void {
     if (this.#closed || client !== this.client.value) return;
     if (state === 'connected') this.status.set({ kind: 'online' });
-    if (state === 'recovering')
-      this.status.set({ kind: 'recovering', why: describeError(failure), hasEnded: false });
+    if (state === 'recovering') this.status.set({ kind: 'recovering', why: describeError(failure) });
     if (state !== 'failed') return;
     this.client.set(null);
     this.#failed(failure);
@@ -153,9 +151,8 @@ export class EnvironmentConnection {
     }
     const delayMs = this.#delayMs;
     this.#delayMs = Math.min(MAX_DELAY_MS, delayMs * 2);
-    const why = describeError(error);
     this.#setReachable(false);
-    this.status.set({ kind: 'offline', why, hasEnded: this.#hasEnded, retryAtMs: Date.now() + delayMs });
+    this.status.set({ kind: 'offline', why: describeError(error), retryAtMs: Date.now() + delayMs });
     this.#timer = setTimeout(() => void this.#connect(), delayMs);
   }
 }

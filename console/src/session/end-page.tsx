@@ -63,7 +63,7 @@ export function EndPage({ ending, onRetry }: { ending: Ending; onRetry: () => vo
             <code>exec-server console</code>
           </pre>
         )}
-        <p class="dim">{ending.message}</p>
+        {ending.code !== 'noLink' && <p class="dim">{ending.message}</p>}
         {!needsLink && (
           <button type="button" class="button primary" onClick={onRetry}>
             {seconds === null ? 'Try again' : `Try again (${seconds} s)`}

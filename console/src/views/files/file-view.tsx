@@ -32,6 +32,7 @@ export function FileView({
   info: FileInfo;
 }): JSX.Element {
   const [info, setInfo] = useState(firstInfo);
+  useEffect(() => setInfo(firstInfo), [firstInfo]);
   const { path, size } = info;
   const [content, setContent] = useState<Content | null>(null);
   const [draft, setDraft] = useState<TextFile | null>(null);
@@ -50,6 +51,10 @@ export function FileView({
     } catch (failure) {
       setError(`The file cannot be read. ${describeError(failure)}`);
     }
+  };
+  const updateInfo = async () => {
+    // The header may stay old where the file is gone again.
+    setInfo(await client.files.stat(path).catch(() => info));
   };
   useEffect(() => {
     // An edit stays an edit of the version that it began with.
@@ -84,7 +89,7 @@ export function FileView({
       await client.files.write(path, formatTextFile(draft!), { parents: false, atomic: true });
       setConflict(false);
       setContent({ file: draft, version: await versionOf(client, path) });
-      setInfo(await client.files.stat(path));
+      await updateInfo();
       setDraft(null);
       toast(`${baseName(path)} saved`);
     } catch (failure) {
@@ -224,7 +229,7 @@ export function FileView({
               onClick={() => {
                 setConflict(false);
                 setDraft(null);
-                void load();
+                void load().then(updateInfo);
               }}
             >
               Load theirs

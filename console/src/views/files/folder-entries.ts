@@ -29,6 +29,8 @@ export function useFolder(client: ExecServerClient, path: string, shown = true):
   return state;
 }
 
+/** A larger folder is shown without sizes and times. */
+const MAX_ENTRIES_WITH_ATTRIBUTES = 5000;
 const NO_ATTRIBUTES: ReadonlyMap<string, PathAttributes> = new Map();
 
 /** Size and time of the entries of a folder, by path. Empty on servers that list no attributes, and until they have arrived. */
@@ -40,6 +42,7 @@ export function useAttributes(
   const [found, setFound] = useState(NO_ATTRIBUTES);
   useEffect(() => {
     if (entries === null || !client.capabilities.fsAttributes) return;
+    if (entries.length > MAX_ENTRIES_WITH_ATTRIBUTES) return;
     let current = true;
     const load = async () => {
       const all = new Map<string, PathAttributes>();
