@@ -17,8 +17,13 @@ export function Dialog({
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    ref.current?.showModal();
-    return () => before?.focus?.();
+    const dialog = ref.current!;
+    dialog.showModal();
+    return () => {
+      // Nothing outside can get the focus while the dialog is open.
+      dialog.close();
+      before?.focus?.();
+    };
   }, []);
   return (
     <dialog
