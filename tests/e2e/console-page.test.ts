@@ -144,7 +144,7 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await question.waitFor();
     // The focus is on Cancel.
     await page.keyboard.press('Enter');
-    await question.waitFor({ state: 'detached' });
+    await page.locator('[role=grid]:focus').waitFor();
     await page.keyboard.press('Delete');
     await question.waitFor();
     await page.getByRole('button', { name: 'End process' }).press('Enter');
