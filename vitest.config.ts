@@ -46,6 +46,7 @@ export const ALONE = [
   'interop/agents-api',
   'soak/**/*',
   'unit/cli/doctor-command',
+  'unit/mcp/web-exchange',
   'unit/native/**/*',
   'unit/process/output-log',
   'unit/process/process-manager',

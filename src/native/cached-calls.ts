@@ -52,8 +52,9 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
   };
   const openPath: CachedCalls['openPath'] = (path, links) => open(path, NAMED[links]);
   const root = openPath('/', 'followed');
-  if (typeof root !== 'number') throw new Error(`openat2 failed with errno ${koffi.errno()}`);
-  closeSync(root);
+  if (typeof root === 'number') closeSync(root);
+  // The kernel knows the call, but the answer was not in its cache at this moment.
+  else if (koffi.errno() !== EAGAIN) throw new Error(`openat2 failed with errno ${koffi.errno()}`);
 
   return {
     openPath,
@@ -91,6 +92,7 @@ const O_RDONLY = 0n;
 const O_NOCTTY = 0o400n;
 const O_NONBLOCK = 0o4000n;
 const ENOENT = 2;
+const EAGAIN = 11;
 const RESOLVE_NO_XDEV = 0x01n;
 const RESOLVE_NO_SYMLINKS = 0x04n;
 const RESOLVE_CACHED = 0x20n;

@@ -50,7 +50,7 @@ const newAttributes = once(() => ({
 }));
 
 const Sha256 = once(() =>
-  z.string().check(z.regex(/^[0-9a-f]{64}$/, 'expected 64 hexadecimal digits in lower case')),
+  Identifier().check(z.regex(/^[0-9a-f]{64}$/, 'expected 64 hexadecimal digits in lower case')),
 );
 const ResumeKey = once(() =>
   Identifier().check(z.regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits in lower case')),
