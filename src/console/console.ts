@@ -22,7 +22,7 @@ import { type OwnOrigin, ownOrigin } from './own-origin.ts';
 import { PageAnswers } from './page-answers.ts';
 import { CONSOLE_PATH } from './paths.ts';
 import { readBody } from './request-body.ts';
-import { cookieOf, sessionCookie } from './session-cookie.ts';
+import { cookiesOf, sessionCookie } from './session-cookie.ts';
 
 /** Rights as the page shows them. */
 export interface ConsoleScopes {
@@ -209,7 +209,7 @@ export class Console<Grant> {
     const ticket = this.#tickets.redeem(secret);
     if (ticket === null) return this.#refuse(BAD_TICKET, address);
     this.#release(ticket.session);
-    if (this.#sessions.use(cookieOf(request, origin)) === ticket.session) return ticket;
+    if (this.#sessionOf(request, origin) === ticket.session) return ticket;
     ticket.link.close();
     return this.#refuse(BAD_TICKET, address);
   }
@@ -275,11 +275,22 @@ export class Console<Grant> {
     origin: OwnOrigin,
     answer: (session: ConsoleSession<Grant>) => Answer | Promise<Answer>,
   ): Promise<Answer> {
-    const session = this.#sessions.use(cookieOf(request, origin));
+    const session = this.#sessionOf(request, origin);
     if (typeof session === 'string') return SESSION_PROBLEMS[session];
     const key = request.headers['x-console-key'];
     if (typeof key !== 'string' || !isKey(key, session.key)) return SESSION_PROBLEMS.signedOut;
     return answer(session);
+  }
+
+  /** The session of a request, or why it has none. */
+  #sessionOf(request: IncomingMessage, origin: OwnOrigin): ConsoleSession<Grant> | SessionEnd {
+    const found = cookiesOf(request, origin).map((id) => this.#sessions.use(id));
+    const ends = found.filter((session) => typeof session === 'string');
+    return (
+      found.find((session) => typeof session !== 'string') ??
+      ends.find((end) => end !== 'signedOut') ??
+      'signedOut'
+    );
   }
 
   #describe({ grant, expiresAtMs }: ConsoleSession<Grant>): Answer {

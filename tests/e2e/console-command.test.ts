@@ -185,7 +185,7 @@ test('serve --console prints a link on stderr, and only its URL on stdout', asyn
     if (stderr.includes('another one')) break;
   }
   const [, link] = /^Console: (\S+)$/m.exec(stderr) ?? [];
-  expect(link).toMatch(`${url.replace('ws:', 'http:')}/console/#code=`);
+  expect(link).toMatch(new RegExp(`^${url.replace('ws:', 'http:')}/console/\\?[\\w-]+#code=`));
   expect(stderr).toContain(`'exec-server console --link -E ${url}'`);
   await ConsoleBrowser.open(link!);
 });
