@@ -15,6 +15,7 @@ import {
   MAX_SOCKETS_PER_SESSION,
   MAX_TICKETS,
   MAX_TICKETS_PER_SESSION,
+  REFUSAL_LOG_MS,
   TICKET_TTL_MS,
 } from './limits.ts';
 import { OneTimeSecrets } from './one-time-secrets.ts';
@@ -117,6 +118,9 @@ export class Console<Grant> {
   /** Tickets of each session that are being prepared or wait. */
   readonly #waiting = new Map<ConsoleSession<Grant>, number>();
   readonly #delay = new FailureDelay();
+  /** Wrong codes since the last line in the log, and the time of that line. */
+  #refusals = 0;
+  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     options: ConsoleOptions<Grant>,
@@ -258,7 +262,7 @@ export class Console<Grant> {
     const grant = typeof code === 'string' ? this.#codes.redeem(code) : null;
     const address = addressOf(request.socket);
     if (grant === null || !this.#options.isGranted(grant)) {
-      this.#options.log.warn('console sign-in refused', { address });
+      this.#logRefusal(address);
       const refusal = this.#refuse(BAD_CODE, address);
       await delay(this.#delay.failed(address), undefined, { ref: false });
       return refusal;
@@ -268,6 +272,16 @@ export class Console<Grant> {
     const maxAgeSeconds = Math.max(0, Math.ceil((session.expiresAtMs - Date.now()) / 1_000));
     const cookie = sessionCookie(origin, session.id, maxAgeSeconds);
     return answerJson(200, { key: session.key }, { 'set-cookie': cookie });
+  }
+
+  /** Anyone can send wrong codes. They must not fill the log. */
+  #logRefusal(address: string | null): void {
+    this.#refusals++;
+    const nowMs = performance.now();
+    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return;
+    this.#options.log.warn('console sign-in refused', { address, attempts: this.#refusals });
+    this.#refusals = 0;
+    this.#refusalLoggedMs = nowMs;
   }
 
   async #withSession(

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { MAX_CODES } from '../../../src/console/limits.ts';
 import { signInUrl } from '../../../src/console/paths.ts';
+import { createLogger } from '../../../src/observability/log.ts';
 import { ConsoleBrowser } from '../../support/console-browser.ts';
 import { folder, start } from './console-fixture.ts';
 
@@ -70,6 +71,14 @@ describe('the page', () => {
     expect((await first.stranger.get('assets/console-1.js')).status).toBe(404);
     const [one, other] = ['a', 'b'].map((code) => new URL(signInUrl(first.origin, code)).search);
     expect(one).not.toBe(other);
+  });
+
+  test('logs one line for many wrong codes', async () => {
+    const lines: string[] = [];
+    const { origin } = await start({ log: createLogger('warn', (line) => lines.push(line)) });
+    const attempts = Array.from({ length: 5 }, () => new ConsoleBrowser(origin).signIn('wrong'));
+    expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([401, 401, 401, 401, 401]);
+    expect(lines.filter((line) => line.includes('sign-in refused'))).toHaveLength(1);
   });
 
   test('finds the session among other cookies of the same name', async () => {

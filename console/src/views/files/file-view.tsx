@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ClientError, type ExecServerClient, type FileInfo } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes, formatTime } from '../../base/format.ts';
+import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
 import { go, hrefOf, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -94,7 +94,7 @@ export function FileView({
         >
           <Icon name="back" size={16} />
         </a>
-        <h2 class="ellipsis">{baseName(path)}</h2>
+        <h2 class="ellipsis">{printable(baseName(path))}</h2>
         <span class="dim file-facts" title={formatTime(info.modifiedAt)}>
           {formatBytes(size)} · {formatTime(info.modifiedAt)}
         </span>
@@ -192,8 +192,8 @@ export function FileView({
       {hasConflict && (
         <Dialog title="The file has changed" onClose={() => setConflict(false)}>
           <p>
-            <b>{baseName(path)}</b> was changed on the machine after you opened it. Saving replaces that
-            change with your text.
+            <b>{printable(baseName(path))}</b> was changed on the machine after you opened it. Saving replaces
+            that change with your text.
           </p>
           <div class="dialog-actions">
             <button
@@ -218,8 +218,8 @@ export function FileView({
         </Dialog>
       )}
       {isDeleting && (
-        <Dialog title={`Delete ${baseName(path)}?`} onClose={() => setDeleting(false)}>
-          <p class="mono dim break">{path}</p>
+        <Dialog title={`Delete ${printable(baseName(path))}?`} onClose={() => setDeleting(false)}>
+          <p class="mono dim break">{printable(path)}</p>
           <div class="dialog-actions">
             <span class="spring" />
             <button

@@ -86,7 +86,7 @@ export class TerminalDisplay implements ProcessDisplay {
     };
     this.terminal.loadAddon(new WebLinksAddon((_event, target) => this.link.set(target), hover));
     this.terminal.onTitleChange((title) => {
-      if (!this.#isReplaying) this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH));
+      if (!this.#isReplaying) this.title.set(printable(title.slice(0, MAX_TITLE_LENGTH)));
     });
     this.terminal.onData((data) => {
       if (!this.#isReplaying) session.write(this.#withCtrl(data));
