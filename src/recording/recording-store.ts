@@ -48,7 +48,7 @@ export class RecordingStore {
   /** Clients that list and read must not occupy all threads of the process. */
   readonly #readers = new Semaphore(CONCURRENT_READS);
   #ready: Promise<void> | null = null;
-  /** Bytes of the recordings that this server does not write, when they were last counted. */
+  /** Bytes of the recordings that have ended, when they were last counted. */
   #endedBytes = 0;
   #retaining: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -206,20 +206,17 @@ export class RecordingStore {
   async #removeOld(): Promise<void> {
     const { maxAgeMs, maxBytes } = this.#options;
     const kept: EndedFile[] = [];
-    let total = 0;
     for (const id of await this.ids()) {
       if (this.#live.has(id)) continue;
       const status = await lstat(this.#pathOf(id)).catch(() => null);
       if (!status?.isFile()) continue;
       const ageMs = Date.now() - status.mtimeMs;
-      const isLiveElsewhere = ageMs < LIVE_MS && (await this.find(id))?.ended === false;
-      if (ageMs > maxAgeMs && !isLiveElsewhere) {
-        await this.#remove(id);
-        continue;
-      }
-      total += status.size;
-      if (!isLiveElsewhere) kept.push({ id, bytes: status.size });
+      // Another server may still write it. It counts when it has ended: what others write must not push out what has ended.
+      if (ageMs < LIVE_MS && (await this.find(id))?.ended === false) continue;
+      if (ageMs > maxAgeMs) await this.#remove(id);
+      else kept.push({ id, bytes: status.size });
     }
+    let total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     const allowed = maxBytes - this.#liveBytes;
     if (total > allowed) total = await this.#removeOldest(kept, total, allowed);
     this.#endedBytes = total;
