@@ -43,7 +43,7 @@ export function App(): JSX.Element {
 async function begin(): Promise<State> {
   const code = CODE.exec(location.hash)?.[1];
   // The code works once. It must not stay in the address or in the history.
-  if (code !== undefined) history.replaceState(null, '', location.pathname);
+  if (code !== undefined) history.replaceState(null, '', location.pathname + location.search);
   try {
     if (code !== undefined) await signIn(code);
     return { kind: 'in', session: await fetchSession() };

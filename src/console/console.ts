@@ -15,6 +15,7 @@ import {
   MAX_SOCKETS_PER_SESSION,
   MAX_TICKETS,
   MAX_TICKETS_PER_SESSION,
+  REFUSAL_LOG_MS,
   TICKET_TTL_MS,
 } from './limits.ts';
 import { OneTimeSecrets } from './one-time-secrets.ts';
@@ -22,7 +23,7 @@ import { type OwnOrigin, ownOrigin } from './own-origin.ts';
 import { PageAnswers } from './page-answers.ts';
 import { CONSOLE_PATH } from './paths.ts';
 import { readBody } from './request-body.ts';
-import { cookieOf, sessionCookie } from './session-cookie.ts';
+import { cookiesOf, sessionCookie } from './session-cookie.ts';
 
 /** Rights as the page shows them. */
 export interface ConsoleScopes {
@@ -121,6 +122,9 @@ export class Console<Grant> {
   /** Tickets of each session that are being prepared or wait. */
   readonly #waiting = new Map<ConsoleSession<Grant>, number>();
   readonly #delay = new FailureDelay();
+  /** Wrong codes since the last line in the log, and the time of that line. */
+  #refusals = 0;
+  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     options: ConsoleOptions<Grant>,
@@ -213,7 +217,7 @@ export class Console<Grant> {
     const ticket = this.#tickets.redeem(secret);
     if (ticket === null) return this.#refuse(BAD_TICKET, address);
     this.#release(ticket.session);
-    if (this.#sessions.use(cookieOf(request, origin)) === ticket.session) return ticket;
+    if (this.#sessionOf(request, origin) === ticket.session) return ticket;
     ticket.link.close();
     return this.#refuse(BAD_TICKET, address);
   }
@@ -262,7 +266,7 @@ export class Console<Grant> {
     const grant = typeof code === 'string' ? this.#codes.redeem(code) : null;
     const address = addressOf(request.socket);
     if (grant === null || !this.#options.isGranted(grant)) {
-      this.#options.log.warn('console sign-in refused', { address });
+      this.#logRefusal(address);
       const refusal = this.#refuse(BAD_CODE, address);
       await delay(this.#delay.failed(address), undefined, { ref: false });
       return refusal;
@@ -274,16 +278,37 @@ export class Console<Grant> {
     return answerJson(200, { key: session.key }, { 'set-cookie': cookie });
   }
 
+  /** Anyone can send wrong codes. They must not fill the log. */
+  #logRefusal(address: string | null): void {
+    this.#refusals++;
+    const nowMs = performance.now();
+    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return;
+    this.#options.log.warn('console sign-in refused', { address, attempts: this.#refusals });
+    this.#refusals = 0;
+    this.#refusalLoggedMs = nowMs;
+  }
+
   async #withSession(
     request: IncomingMessage,
     origin: OwnOrigin,
     answer: (session: ConsoleSession<Grant>) => Answer | Promise<Answer>,
   ): Promise<Answer> {
-    const session = this.#sessions.use(cookieOf(request, origin));
+    const session = this.#sessionOf(request, origin);
     if (typeof session === 'string') return SESSION_PROBLEMS[session];
     const key = request.headers['x-console-key'];
     if (typeof key !== 'string' || !isKey(key, session.key)) return SESSION_PROBLEMS.signedOut;
     return answer(session);
+  }
+
+  /** The session of a request, or why it has none. */
+  #sessionOf(request: IncomingMessage, origin: OwnOrigin): ConsoleSession<Grant> | SessionEnd {
+    const found = cookiesOf(request, origin).map((id) => this.#sessions.use(id));
+    const ends = found.filter((session) => typeof session === 'string');
+    return (
+      found.find((session) => typeof session !== 'string') ??
+      ends.find((end) => end !== 'signedOut') ??
+      'signedOut'
+    );
   }
 
   #describe({ grant, expiresAtMs }: ConsoleSession<Grant>): Answer {

@@ -60,3 +60,6 @@ export const MAX_UNFINISHED_BYTES = 256 * 1024 * 1024;
 /** How often a browser is pinged, and how long it may be silent. */
 export const PING_INTERVAL_MS = 30_000;
 export const PEER_SILENCE_TIMEOUT_MS = 90_000;
+
+/** Wrong codes are logged at most this often. */
+export const REFUSAL_LOG_MS = 10_000;

@@ -2,12 +2,19 @@ import type { IncomingMessage } from 'node:http';
 import { type Answer, fail } from './answers.ts';
 import type { OwnOrigin } from './own-origin.ts';
 import { type PageFiles, readPageFiles } from './page-files.ts';
-import { CONSOLE_PATH } from './paths.ts';
+import { CONSOLE_PATH, newNonce } from './paths.ts';
 import { pagePolicy } from './security-headers.ts';
 
-/** Serves the files of the page. They are read with the first request. */
+/** Where the built page has its assets. */
+const ASSETS = `${CONSOLE_PATH}/assets/`;
+
+/**
+ * Serves the files of the page. They are read with the first request. Their addresses contain a secret of this run: another server may
+ * have had the port before, and a browser may have kept what that one sent for addresses that it could guess.
+ */
 export class PageAnswers {
   readonly #folder: string;
+  readonly #assets = `${ASSETS}${newNonce()}/`;
   #files: Promise<PageFiles | null> | null = null;
 
   constructor(folder: string) {
@@ -34,8 +41,10 @@ export class PageAnswers {
         "the page of the console is not in this package; 'npm run build' creates it",
       );
     }
-    if (path === `${CONSOLE_PATH}/`) return page(files, origin);
-    const asset = path.startsWith(ASSETS) ? files.assets.get(path.slice(ASSETS.length)) : undefined;
+    if (path === `${CONSOLE_PATH}/`) return page(files.html.replaceAll(ASSETS, this.#assets), origin);
+    const asset = path.startsWith(this.#assets)
+      ? files.assets.get(path.slice(this.#assets.length))
+      : undefined;
     if (asset === undefined) return fail(404, 'notFound', 'the console has no such address');
     const { type, bytes, gzip } = asset;
     const isCompressed = gzip !== null && /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''));
@@ -44,7 +53,6 @@ export class PageAnswers {
       body: isCompressed ? gzip : bytes,
       headers: {
         'content-type': type,
-        // The name contains a hash of the content.
         'cache-control': 'private, max-age=31536000, immutable',
         vary: 'Accept-Encoding',
         ...(isCompressed && { 'content-encoding': 'gzip' }),
@@ -53,9 +61,7 @@ export class PageAnswers {
   }
 }
 
-const ASSETS = `${CONSOLE_PATH}/assets/`;
-
-function page({ html }: PageFiles, { host, secure }: OwnOrigin): Answer {
+function page(html: string, { host, secure }: OwnOrigin): Answer {
   return {
     status: 200,
     body: html,

@@ -12,17 +12,19 @@ export function sessionCookie(origin: OwnOrigin, id: string, maxAgeSeconds: numb
 }
 
 /**
- * The id of the session that the request belongs to; null without one. A request without an Origin does not say whether a proxy in
+ * The ids of sessions that the request has. A web server on another port of this host can add cookies of the same name, so there may be
+ * several. A request without an Origin does not say whether a proxy in
  * front of this server has TLS, so a listener without TLS accepts both names.
  */
-export function cookieOf({ headers }: Pick<IncomingMessage, 'headers'>, origin: OwnOrigin): string | null {
+export function cookiesOf(
+  { headers }: Pick<IncomingMessage, 'headers'>,
+  origin: OwnOrigin,
+): readonly string[] {
   const cookies = headers.cookie?.split(';').map((cookie) => cookie.trim()) ?? [];
-  for (const secure of origin.secure ? [true] : [true, false]) {
+  return (origin.secure ? [true] : [true, false]).flatMap((secure) => {
     const prefix = `${cookieName({ ...origin, secure })}=`;
-    const found = cookies.find((cookie) => cookie.startsWith(prefix));
-    if (found !== undefined) return found.slice(prefix.length);
-  }
-  return null;
+    return cookies.filter((cookie) => cookie.startsWith(prefix)).map((cookie) => cookie.slice(prefix.length));
+  });
 }
 
 function cookieName({ host, secure }: OwnOrigin): string {

@@ -25,6 +25,9 @@ export const RESERVED_BYTES = 1_024;
 /** How long a recording waits after a write has failed before it tries again. */
 export const WRITE_RETRY_MS = 1_000;
 
+/** Text of the markers for viewers that come and go in one recording. They must not fill it, because viewers may change nothing. */
+export const VIEWER_MARKER_CHARS = 8_192;
+
 /** How long a server that ends waits for its recordings. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -40,8 +43,11 @@ export const HEADER_READ_BYTES = 65_536;
 /** Bytes that are read of the end of a recording. Its last two events fit. */
 export const TAIL_READ_BYTES = 2_048;
 
-/** How often recordings that are too old are removed. */
+/** How often recordings that are too old are removed, and those that run are marked as live. */
 export const RETENTION_CHECK_MS = 600_000;
+
+/** A recording without an end that was changed so recently may be live in another server: three checks. */
+export const LIVE_MS = 3 * RETENTION_CHECK_MS;
 
 /** Headers of recordings that are kept in memory. */
 export const CACHED_HEADERS = 10_000;

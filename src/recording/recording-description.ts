@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, open } from 'node:fs/promises';
 import { type CastHeader, CastReader } from './asciicast.ts';
 import { HEADER_READ_BYTES, TAIL_READ_BYTES } from './limits.ts';
+import { UNKNOWN_EXIT } from './recording.ts';
 import { INCOMPLETE_MARKER } from './recording-file.ts';
 
 /** What the file of a recording contains. */
@@ -11,6 +12,8 @@ export interface FileDescription {
   readonly bytes: number;
   /** Whether it has the exit status, and no marker says that output is missing. */
   readonly complete: boolean;
+  /** Whether no event follows: its last one is the exit status, or says that there is none. */
+  readonly ended: boolean;
 }
 
 /** Opens a recording. Null when there is no such file, or it is no regular file: opening a pipe would wait for its writer. */
@@ -61,16 +64,18 @@ async function readHeader(handle: FileHandle, size: number): Promise<CastHeader 
 async function readEnd(
   handle: FileHandle,
   size: number,
-): Promise<Pick<FileDescription, 'bytes' | 'complete'>> {
+): Promise<Pick<FileDescription, 'bytes' | 'complete' | 'ended'>> {
   const start = Math.max(0, size - TAIL_READ_BYTES);
   const tail = await readAt(handle, start, size - start);
   const end = tail.lastIndexOf(NEWLINE) + 1;
   const [last = '', before = ''] = tail.toString('utf8', 0, end).trimEnd().split('\n').reverse();
   const [, code, text] = eventOf(before);
   const isMarked = code === 'm' && String(text).startsWith(INCOMPLETE_MARKER);
-  const complete = eventOf(last)[1] === 'x' && !isMarked;
+  const [, lastCode, lastText] = eventOf(last);
+  const complete = lastCode === 'x' && !isMarked;
+  const ended = lastCode === 'x' || (lastCode === UNKNOWN_EXIT.code && lastText === UNKNOWN_EXIT.text);
   // A longer part of a line has no end within the tail. It stays, and readers leave it out.
-  return { bytes: end === 0 ? size : start + end, complete };
+  return { bytes: end === 0 ? size : start + end, complete, ended };
 }
 
 /** Empty for a line that is no event, such as the rest of one that does not fit into the tail. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, open, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, unlink } from 'node:fs/promises';
 import { type CastEvent, type CastHeader, encodeEvent } from './asciicast.ts';
 import { MAX_QUEUED_BYTES, RESERVED_BYTES, WRITE_BATCH_BYTES, WRITE_RETRY_MS } from './limits.ts';
 
@@ -16,6 +16,8 @@ export interface FinishedFile {
   readonly sha256: string;
   /** Whether nothing is missing. */
   readonly complete: boolean;
+  /** Whether the path no longer leads to the file. */
+  readonly removed: boolean;
 }
 
 /** The beginning of the last marker of a recording that misses output. */
@@ -101,9 +103,16 @@ export class RecordingFile {
       endings.push(this.#encode({ ...exit, code: 'm', text }));
     }
     const ended = await this.#write([...endings, this.#encode(exit)]);
+    const removed = this.#handle !== null && !(await leadsTo(this.path, this.#handle));
     await this.#handle?.close().catch(() => {});
-    const complete = ended && exit.code === 'x' && this.#totalLostBytes === 0;
-    return { bytes: this.#size, sha256: this.#hash.digest('hex'), complete };
+    const complete = ended && exit.code === 'x' && this.#totalLostBytes === 0 && !removed;
+    return { bytes: this.#size, sha256: this.#hash.digest('hex'), complete, removed };
+  }
+
+  /** Sets the time of the last change to now. Never rejects. */
+  async touch(): Promise<void> {
+    const now = new Date();
+    await this.#handle?.utimes(now, now).catch(() => {});
   }
 
   /** Removes the file of a program that did not start. Never rejects. */
@@ -251,6 +260,11 @@ interface Line {
 interface Loss {
   readonly bytes: number;
   readonly because: string;
+}
+
+async function leadsTo(path: string, handle: FileHandle): Promise<boolean> {
+  const [there, own] = await Promise.all([lstat(path).catch(() => null), handle.stat().catch(() => null)]);
+  return there !== null && own !== null && there.ino === own.ino && there.dev === own.dev;
 }
 
 function missing(bytes: number): string {

@@ -5,7 +5,7 @@ import { Semaphore } from '../base/semaphore.ts';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { Logger } from '../observability/log.ts';
 import type { CastHeader } from './asciicast.ts';
-import { CACHED_HEADERS, CLOSE_TIMEOUT_MS, CONCURRENT_READS, RETENTION_CHECK_MS } from './limits.ts';
+import { CACHED_HEADERS, CLOSE_TIMEOUT_MS, CONCURRENT_READS, LIVE_MS, RETENTION_CHECK_MS } from './limits.ts';
 import { type FinishedRecording, Recording, type RecordingState } from './recording.ts';
 import { describeFile, type FileDescription, openRecording } from './recording-description.ts';
 import { RecordingFile } from './recording-file.ts';
@@ -38,7 +38,7 @@ export interface StoredRecording extends FileDescription {
 
 /**
  * The recordings of a server: a directory of files that only its user can read. Removes the old ones, and the oldest of the owner that
- * has most when they take too much space. Several servers may share a directory.
+ * has most when they take too much space. Several servers may share a directory: none removes what another one still records.
  */
 export class RecordingStore {
   readonly directory: string;
@@ -72,6 +72,9 @@ export class RecordingStore {
       input,
       ended: (finished) => {
         this.#live.delete(recordingId);
+        if (finished.removed) {
+          this.#options.log.warn('a recording was removed before its program ended', { path: finished.path });
+        }
         this.#retain();
         ended(finished);
       },
@@ -184,8 +187,13 @@ export class RecordingStore {
     return true;
   }
 
+  #check(): void {
+    for (const recording of this.#live.values()) void recording.touch();
+    this.#retain();
+  }
+
   #retain(): void {
-    this.#timer ??= setInterval(() => this.#retain(), RETENTION_CHECK_MS).unref();
+    this.#timer ??= setInterval(() => this.#check(), RETENTION_CHECK_MS).unref();
     this.#retaining ??= this.#removeOld()
       .catch((error: Error) =>
         this.#options.log.warn('cannot remove old recordings', { reason: error.message }),
@@ -197,12 +205,15 @@ export class RecordingStore {
 
   async #removeOld(): Promise<void> {
     const { maxAgeMs, maxBytes } = this.#options;
-    const kept: { readonly id: string; readonly bytes: number }[] = [];
+    const kept: EndedFile[] = [];
     for (const id of await this.ids()) {
       if (this.#live.has(id)) continue;
       const status = await lstat(this.#pathOf(id)).catch(() => null);
       if (!status?.isFile()) continue;
-      if (Date.now() - status.mtimeMs > maxAgeMs) await this.#remove(id);
+      const ageMs = Date.now() - status.mtimeMs;
+      // Another server may still write it. It counts when it has ended: what others write must not push out what has ended.
+      if (ageMs < LIVE_MS && (await this.find(id))?.ended === false) continue;
+      if (ageMs > maxAgeMs) await this.#remove(id);
       else kept.push({ id, bytes: status.size });
     }
     let total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -211,13 +222,9 @@ export class RecordingStore {
     this.#endedBytes = total;
   }
 
-  async #removeOldest(
-    kept: readonly { readonly id: string; readonly bytes: number }[],
-    before: number,
-    allowed: number,
-  ): Promise<number> {
+  async #removeOldest(kept: readonly EndedFile[], before: number, allowed: number): Promise<number> {
     let total = before;
-    const owners = new Map<string, { bytes: number; readonly oldest: { id: string; bytes: number }[] }>();
+    const owners = new Map<string, { bytes: number; readonly oldest: EndedFile[] }>();
     for (const file of kept) {
       const owner = (await this.find(file.id))?.header.exec_server?.owner ?? '';
       const of = owners.get(owner) ?? { bytes: 0, oldest: [] };
@@ -248,6 +255,11 @@ export class RecordingStore {
     if (oldest !== undefined && this.#described.size >= CACHED_HEADERS) this.#described.delete(oldest);
     this.#described.set(id, description);
   }
+}
+
+interface EndedFile {
+  readonly id: string;
+  readonly bytes: number;
 }
 
 const EXTENSION = '.cast';

@@ -2,7 +2,7 @@ import type { ProcessListener } from '../process/managed-process.ts';
 import type { LimitReason } from '../process/resources/resource-limits.ts';
 import type { StreamName } from '../process/spawn/spawner.ts';
 import type { EventCode } from './asciicast.ts';
-import { MAX_WAITING_CHARS, UNFINISHED_LINE_MS } from './limits.ts';
+import { MAX_WAITING_CHARS, UNFINISHED_LINE_MS, VIEWER_MARKER_CHARS } from './limits.ts';
 import type { FinishedFile, RecordingFile } from './recording-file.ts';
 import { type MaskedText, SecretMask } from './secret-mask.ts';
 
@@ -38,6 +38,7 @@ export class Recording {
   #waitingChars = 0;
   #timer: NodeJS.Timeout | null = null;
   #exitCode: number | null = null;
+  #viewerMarkerChars = 0;
   #ending: Promise<void> | null = null;
   #finished: FinishedFile | null = null;
 
@@ -97,6 +98,19 @@ export class Recording {
 
   marker(text: string): void {
     this.#event('m', text);
+  }
+
+  /** A viewer came or went. Says once that it stops when there were too many of these. */
+  viewerMarker(text: string): void {
+    if (this.#viewerMarkerChars > VIEWER_MARKER_CHARS) return;
+    this.#viewerMarkerChars += text.length;
+    this.marker(text);
+    if (this.#viewerMarkerChars > VIEWER_MARKER_CHARS) this.marker('further viewers have no markers');
+  }
+
+  /** Shows other servers that the recording is live. */
+  touch(): Promise<void> {
+    return this.#file.touch();
   }
 
   /** Removes the recording of a program that did not start. */
@@ -206,7 +220,8 @@ export class Recording {
   }
 }
 
-const UNKNOWN_EXIT = { code: 'm', text: 'the server ended before the program' } as const;
+/** The last event of a recording whose program was still running. */
+export const UNKNOWN_EXIT = { code: 'm', text: 'the server ended before the program' } as const;
 
 interface WaitingEvent {
   readonly atUs: number;

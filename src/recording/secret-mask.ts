@@ -104,12 +104,11 @@ function masked(
 
 /**
  * Finds the secrets in a text as a terminal shows it. Colours and other sequences between the characters do not count. They are no part of a
- * secret, because a colour that changes within it also holds after it.
+ * secret, because a colour that changes within it also holds after it. Titles, links and other control strings have secrets of their own.
  */
 function secretParts(text: string): SecretPart[] {
-  if (!text.includes('\x1b')) {
-    return secretRanges(text).map(({ start, end }) => ({ start, end, secretStart: start }));
-  }
+  if (!INTRODUCER.test(text)) return wholeParts(text, 0);
+  const parts: SecretPart[] = [];
   const runs: { readonly from: number; readonly to: number; readonly inPlain: number }[] = [];
   let plain = '';
   let from = 0;
@@ -117,12 +116,12 @@ function secretParts(text: string): SecretPart[] {
     if (to > from) runs.push({ from, to, inPlain: plain.length });
     plain += text.slice(from, to);
   };
-  for (const { index, 0: sequence } of text.matchAll(SEQUENCES)) {
+  for (const { index, 0: sequence, 1: start = '', 2: content = '' } of text.matchAll(SEQUENCES)) {
     keep(index);
+    parts.push(...wholeParts(content, index + start.length));
     from = index + sequence.length;
   }
   keep(text.length);
-  const parts: SecretPart[] = [];
   let next = 0;
   for (const { start, end } of secretRanges(plain)) {
     while (runs[next]!.inPlain + runs[next]!.to - runs[next]!.from <= start) next++;
@@ -138,11 +137,27 @@ function secretParts(text: string): SecretPart[] {
       parts.push(part);
     }
   }
-  return parts;
+  return parts.sort((a, b) => a.start - b.start);
 }
 
-/** Control sequences and other escapes. What follows the beginning of a title is text. */
-const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])/g;
+/** The secrets of a text without sequences, at its place in a longer one. */
+function wholeParts(text: string, at: number): SecretPart[] {
+  return secretRanges(text).map(({ start, end }) => ({
+    start: at + start,
+    end: at + end,
+    secretStart: at + start,
+  }));
+}
+
+/** What begins a sequence: the escape character, or its form as one control character. */
+const INTRODUCER = /[\x1b\x90\x98\x9b\x9d-\x9f]/;
+
+/**
+ * Control strings (their beginning, their content), control sequences and other escapes. What follows the beginning of a control string
+ * that does not end is text.
+ */
+const SEQUENCES =
+  /(\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])([^\x07\x1b\x90\x98\x9b-\x9f]*)(?:\x07|\x1b\\|\x9c)|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]|[\x90\x98\x9c-\x9f]/g;
 
 /** How much of a long line can be decided without its rest. */
 function windowStart(text: string): number {

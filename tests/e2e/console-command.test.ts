@@ -103,6 +103,15 @@ describe('the command', () => {
     await expect(outputOf(client, 'echo', 'no')).rejects.toMatchObject({ code: -32003 });
     const { processes } = await client.call('process/list', { scope: 'server' });
     expect(processes.filter(({ argv }) => argv.includes('no'))).toEqual([]);
+
+    // The viewer may be another person. Paths of this machine are not for them.
+    user.workspace.file('token', '');
+    const refused = await browser.post('ticket', {});
+    user.workspace.file('token', TOKEN);
+    expect([refused.status, refused.json.message]).toEqual([
+      502,
+      'cannot connect to guarded; the command that opened this console says why',
+    ]);
   });
 
   test('with --read-only cannot be deceived by what a page sends before its initialize', async () => {
@@ -197,7 +206,7 @@ test('serve --console prints a link on stderr, and only its URL on stdout', asyn
     if (stderr.includes('another one')) break;
   }
   const [, link] = /^Console: (\S+)$/m.exec(stderr) ?? [];
-  expect(link).toMatch(`${url.replace('ws:', 'http:')}/console/#code=`);
+  expect(link).toMatch(new RegExp(`^${url.replace('ws:', 'http:')}/console/\\?[\\w-]+#code=`));
   expect(stderr).toContain(`'exec-server console --link -E ${url}'`);
   await ConsoleBrowser.open(link!);
 });

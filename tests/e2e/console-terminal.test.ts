@@ -125,6 +125,51 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await page.context().close();
   });
 
+  test('is not harmed by sequences that repeat, cells without end, pasted sequences and hidden links', async () => {
+    const script = [
+      'echo ready; read -r line',
+      String.raw`for final in S T L M I Z b; do printf 'x\033[2147483647%s' $final; done; printf '\033[H\033[2J'`,
+      String.raw`printf a; head -c 40000 /dev/zero | sed 's/\x00/\xcc\x81/g'; printf '\033[H\033[2J'`,
+      String.raw`printf 'https://seen.example\033[8m.target.example\033[0m \033[?2004h'`,
+      'stty raw -echo; head -c 26 > pasted; stty sane; echo stored',
+      'read -r line',
+    ].join('; ');
+    const ref = await terminal('sh', '-c', script);
+    const page = await openConsole(browser, server, { hash: `processes/${ref}` });
+    await hasRole(page, 'driver');
+    await seesText(page, 'ready');
+    await typeKeys(page, '\n');
+    await seesText(page, 'https://seen.example');
+
+    const opened: string[] = [];
+    page.context().on('page', (other) => opened.push(other.url()));
+    await clickText(page, 'seen.example');
+    await page.locator('.notice', { hasText: 'https://seen.example.target.example' }).waitFor();
+    expect(opened).toEqual([]);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+
+    await page.locator('.terminal-host textarea').evaluate((area) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData('text/plain', 'a\u001b[201~b\u009bc');
+      area.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
+    });
+    await seesText(page, 'stored');
+    const pasted = readFileSync(join(folder, 'pasted'), 'utf8');
+    expect(pasted).toBe('\u001b[200~a\ufffd[201~b\ufffdc\u001b[201~');
+    await page.context().close();
+  });
+
+  test('that is too large to show says so', async () => {
+    const driver = await client.spawn(['cat'], { tty: true });
+    await driver.resize(65_535, 65_535);
+    const page = await openConsole(browser, server, { readOnly: true, hash: `processes/${driver.ref}` });
+    await page.getByText('65,535 rows and 65,535 columns. That is too large to show.').waitFor();
+    await driver.resize(20, 70);
+    await page.getByText('too large to show').waitFor({ state: 'detached' });
+    await driver.kill();
+    await page.context().close();
+  });
+
   test('keeps escape sequences away from the page', async () => {
     const script = [
       'echo ready; read -r line',

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { printable } from '../base/format.ts';
 import { Store, useStore } from '../base/store.ts';
 
 interface Toast {
@@ -26,7 +27,7 @@ export function Toasts(): JSX.Element {
     <div class="toasts" role="status" aria-live="polite">
       {useStore(toasts).map(({ id, text, error }) => (
         <div key={id} class={error ? 'toast error' : 'toast'}>
-          {text}
+          {printable(text)}
         </div>
       ))}
     </div>

@@ -151,7 +151,17 @@ function createConsole(
     isReadOnly: ({ readOnly }) => readOnly,
     expiryOf: () => null,
     isGranted: () => true,
-    connect: ({ readOnly }, name) => connect(targets.find((target) => target.name === name)!, readOnly, stop),
+    connect: async ({ readOnly }, name) => {
+      const target = targets.find((known) => known.name === name)!;
+      try {
+        return await connect(target, readOnly, stop);
+      } catch (error) {
+        // The browser may be another person's. The paths of this machine are not for it.
+        if (!(error instanceof RunError) || error.kind !== 'storage') throw error;
+        log.error('cannot connect', { environment: name, reason: error.message });
+        throw new RunError(`cannot connect to ${name}; the command that opened this console says why`);
+      }
+    },
     machine: async (grant, name) => {
       if (name !== LOCAL) return null;
       const [{ machineFacts }, { privateServerConfig }] = await Promise.all([

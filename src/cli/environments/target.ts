@@ -324,6 +324,7 @@ export function readToken(file: string): string {
   if (/^[\x21-\x7e]{1,16384}$/.test(token)) return token;
   throw new RunError(
     `the token file ${file} does not contain a token; 'exec-server token --out FILE' creates one`,
+    { kind: 'storage' },
   );
 }
 

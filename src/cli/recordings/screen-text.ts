@@ -1,5 +1,5 @@
 import type { Terminal } from '@xterm/headless';
-import { isDrawable } from '../../process/screen/drawn-screen.ts';
+import { isDrawable } from '../../process/screen/drawable.ts';
 import { loadLibrary } from '../../process/screen/headless-terminal.ts';
 import { MAX_SCREEN_CELLS } from '../../process/screen/limits.ts';
 import { refuseLongRepeats } from '../../process/screen/long-repeats.ts';

@@ -1,5 +1,6 @@
 import { ProcessError } from '../errors.ts';
 import type { TerminalSize } from '../terminal-size.ts';
+import { isDrawable } from './drawable.ts';
 import { MAX_SCREEN_CELLS } from './limits.ts';
 
 /** A screen, and the bytes that draw it on a new terminal of its size. */
@@ -39,11 +40,6 @@ export interface Drawing {
  * drawing that waits needs no memory for its input. Rejects with the reason of the signal when that aborts before.
  */
 export type DrawScreen = (prepare: () => Drawing, signal?: AbortSignal) => Promise<DrawnScreen>;
-
-/** Whether a terminal of this size can be drawn. */
-export function isDrawable({ rows, cols }: TerminalSize): boolean {
-  return rows * cols <= MAX_SCREEN_CELLS;
-}
 
 /** Throws ProcessError when a terminal of this size cannot be drawn. */
 export function requireDrawable(size: TerminalSize): void {

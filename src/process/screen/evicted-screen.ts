@@ -1,12 +1,7 @@
 import { MAX_CHUNK_BYTES } from '../limits.ts';
 import type { TerminalSize } from '../terminal-size.ts';
-import {
-  type DrawnScreen,
-  type DrawScreen,
-  isDrawable,
-  type ScreenStart,
-  type TerminalInput,
-} from './drawn-screen.ts';
+import { isDrawable } from './drawable.ts';
+import type { DrawnScreen, DrawScreen, ScreenStart, TerminalInput } from './drawn-screen.ts';
 import type { FoldBudget } from './fold-budget.ts';
 import { EVICTED_HARD_BYTES, EVICTED_SOFT_BYTES, MAX_REDRAW_BYTES, MAX_RESIZES } from './limits.ts';
 import { PendingOutput } from './pending-output.ts';

@@ -8,7 +8,7 @@ type Size = Pick<Terminal, 'rows' | 'cols'>;
  * thousand million times, and allocate memory for every repetition of a character. Calls `refused` for each, because the screen then
  * lacks what the sequence draws.
  */
-export function refuseLongRepeats(terminal: Terminal, refused: () => void): void {
+export function refuseLongRepeats(terminal: Size & Pick<Terminal, 'parser'>, refused: () => void): void {
   const limits: Readonly<Record<string, (size: Size) => number>> = {
     S: ({ rows }) => rows,
     T: ({ rows }) => rows,

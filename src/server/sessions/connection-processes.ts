@@ -166,7 +166,7 @@ export class ConnectionProcesses {
     const demoted = role === 'driver' ? process.drive(follower) : null;
     if (role === 'viewer') process.stopDriving(follower);
     if (own === undefined || demoted !== null)
-      process.recording?.marker(attachMarker(process, follower, demoted));
+      mark(process, follower, attachMarker(process, follower, demoted));
     this.#records.attachment('attach', process.ref, {
       role: process.roleOf(follower),
       takenOverFrom: demoted?.sink.clientName ?? null,
@@ -322,11 +322,16 @@ export class ConnectionProcesses {
   }
 
   #end({ process, follower }: Attachment): void {
-    process.recording?.marker(`detached: ${shownName(follower)}`);
+    mark(process, follower, `detached: ${shownName(follower)}`);
     this.#attachments.delete(follower.processId);
     process.detach(follower);
     this.#records.attachment('detach', process.ref, {});
   }
+}
+
+function mark(process: SharedProcess, follower: Follower, text: string): void {
+  if (process.roleOf(follower) === 'viewer') process.recording?.viewerMarker(text);
+  else process.recording?.marker(text);
 }
 
 function attachMarker(process: SharedProcess, follower: Follower, demoted: Follower | null): string {

@@ -13,7 +13,10 @@ type Grant = { revoked: boolean };
 /** A page with one asset, and a file that is none. */
 export const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
 mkdirSync(join(folder, 'assets'));
-writeFileSync(join(folder, 'index.html'), '<title>Console</title>');
+writeFileSync(
+  join(folder, 'index.html'),
+  '<title>Console</title><script src="/console/assets/console-1.js"></script>',
+);
 writeFileSync(join(folder, 'assets', 'console-1.js'), 'main();'.repeat(100));
 writeFileSync(join(folder, 'secret.txt'), 'secret');
 

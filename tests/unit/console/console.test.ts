@@ -1,15 +1,22 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { MAX_CODES } from '../../../src/console/limits.ts';
+import { signInUrl } from '../../../src/console/paths.ts';
+import { createLogger } from '../../../src/observability/log.ts';
 import { ConsoleBrowser } from '../../support/console-browser.ts';
 import { folder, start } from './console-fixture.ts';
+
+/** The path of the page's script below /console/. */
+async function assetOf(browser: ConsoleBrowser): Promise<string> {
+  return /assets\/[^"]+/.exec((await browser.get('')).text)![0];
+}
 
 describe('the page', () => {
   test('is served with a policy that forbids inline scripts and styles, framing and other hosts', async () => {
     const { stranger, origin } = await start();
     const { status, headers, text } = await stranger.get('');
     const socket = origin.replace('http:', '');
-    expect([status, text]).toEqual([200, '<title>Console</title>']);
+    expect([status, text]).toEqual([200, expect.stringContaining('<title>Console</title>')]);
     expect(String(headers['content-security-policy']).split('; ')).toEqual([
       "default-src 'none'",
       "script-src 'self' 'wasm-unsafe-eval'",
@@ -43,8 +50,9 @@ describe('the page', () => {
 
   test('has assets that browsers may keep, compressed where they accept it', async () => {
     const { stranger } = await start();
-    const plain = await stranger.get('assets/console-1.js');
-    const compressed = await stranger.get('assets/console-1.js', { 'accept-encoding': 'gzip' });
+    const asset = await assetOf(stranger);
+    const plain = await stranger.get(asset);
+    const compressed = await stranger.get(asset, { 'accept-encoding': 'gzip' });
     expect(plain).toMatchObject({ status: 200, text: 'main();'.repeat(100) });
     expect(plain.headers).toMatchObject({
       'content-type': 'text/javascript; charset=utf-8',
@@ -52,6 +60,33 @@ describe('the page', () => {
     });
     expect(compressed.headers).toMatchObject({ 'content-encoding': 'gzip' });
     expect(Number(compressed.headers['content-length'])).toBeLessThan(200);
+  });
+
+  test("has other addresses for its assets in each run, so that a browser cannot have an earlier server's", async () => {
+    const [first, second] = [await start(), await start()];
+    const asset = await assetOf(first.stranger);
+    expect((await first.stranger.get(asset)).status).toBe(200);
+    expect(await assetOf(second.stranger)).not.toBe(asset);
+    expect((await second.stranger.get(asset)).status).toBe(404);
+    expect((await first.stranger.get('assets/console-1.js')).status).toBe(404);
+    const [one, other] = ['a', 'b'].map((code) => new URL(signInUrl(first.origin, code)).search);
+    expect(one).not.toBe(other);
+  });
+
+  test('logs one line for many wrong codes', async () => {
+    const lines: string[] = [];
+    const { origin } = await start({ log: createLogger('warn', (line) => lines.push(line)) });
+    const attempts = Array.from({ length: 5 }, () => new ConsoleBrowser(origin).signIn('wrong'));
+    expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([401, 401, 401, 401, 401]);
+    expect(lines.filter((line) => line.includes('sign-in refused'))).toHaveLength(1);
+  });
+
+  test('finds the session among other cookies of the same name', async () => {
+    const { signedIn } = await start();
+    const browser = await signedIn();
+    const [name] = browser.cookie!.split('=');
+    browser.cookie = `${name}=planted; ${browser.cookie}; ${name}=another`;
+    expect((await browser.get('session')).status).toBe(200);
   });
 
   test.each([

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../src/observability/log.ts';
+import type { FinishedRecording } from '../../../src/recording/recording.ts';
 import { defaultDirectory, RecordingStore } from '../../../src/recording/recording-store.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -85,6 +86,41 @@ test('removes recordings that are too old, and nothing that is no regular file',
   const live = await record(store, 'me', 10);
   await waitFor('the retention', () => !ids().includes(old));
   expect(ids().sort()).toEqual([young, link, live].sort());
+});
+
+test('keeps what another server still records, and says when such a file is gone', async () => {
+  const { store, directory, ids } = openStore(1_000, HOUR);
+  const warnings: string[] = [];
+  const log = createLogger('warn', (line) => warnings.push(line));
+  const other = new RecordingStore({
+    directory,
+    maxRecordingBytes: 2 ** 20,
+    maxBytes: 2 ** 20,
+    maxAgeMs: 0,
+    log,
+  });
+  const finished: FinishedRecording[] = [];
+  const header = headerOf('other', 'other');
+  const live = other.record({
+    header,
+    ref: 'other',
+    tty: true,
+    input: false,
+    ended: (end) => finished.push(end),
+  });
+  const events = live.watch({ output() {}, exited() {}, closed() {} });
+  events.output(1, 'pty', Buffer.from(`${'z'.repeat(3_000)}\n`));
+  await waitFor('the output', () => live.bytes > 3_000);
+  const ended = add(directory, 1, 'own', 2_000);
+  await record(store, 'own', 100);
+  await waitFor('the removal', () => !ids().includes(ended));
+  expect(ids()).toContain(live.recordingId);
+
+  rmSync(live.path);
+  events.exited(2, 0, null, false);
+  await other.close();
+  expect(finished).toMatchObject([{ complete: false, removed: true }]);
+  expect(warnings.join()).toContain('a recording was removed before its program ended');
 });
 
 test('stops recordings that run when they alone take too much space', async () => {

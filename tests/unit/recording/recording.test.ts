@@ -248,3 +248,15 @@ test('loses output with a marker in its place while the disk is too slow', async
   ]);
   expect(finished.complete).toBe(false);
 });
+
+test('does not fill up with viewers that come and go', async () => {
+  const { recording, output, end } = record({ maxBytes: 40_000 });
+  for (let turn = 0; turn < 2_000; turn++) recording.viewerMarker(`attached: ${'n'.repeat(60)} (viewer)`);
+  recording.marker('attached: someone (driver)');
+  output('still recorded\n');
+  const { finished, events } = await end();
+  const markers = events.filter(({ code }) => code === 'm').map(({ text }) => text);
+  expect(markers.length).toBeLessThan(200);
+  expect(markers.slice(-2)).toEqual(['further viewers have no markers', 'attached: someone (driver)']);
+  expect(finished.complete).toBe(true);
+});

@@ -97,3 +97,18 @@ test('handles hostile text quickly', () => {
     mask.flush();
   }
 });
+
+test.each([
+  [
+    '\x1b]8;;http://x\x1b\\ghp_hunter2hunter2hunter2\x1b]8;;\x1b\\',
+    '\x1b]8;;http://x\x1b\\***\x1b]8;;\x1b\\',
+  ],
+  ['password=hun\x1b]0;title\x07ter2hunter2 end', 'password=***\x1b]0;title\x07 end'],
+  ['password=hun\u009b0mter2hunter2 end', 'password=***\u009b0m end'],
+  ['password=hun\x1bP1$r0m\x1b\\ter2hunter2 end', 'password=***\x1bP1$r0m\x1b\\ end'],
+  ['\x1b]0;password=hunter2hunter2\x07shown', '\x1b]0;password=***\x07shown'],
+  ['\x1b]0;ghp_hunter2hunter2hunter2\x1b\\shown', '\x1b]0;***\x1b\\shown'],
+])('keeps control strings around and within secrets: %j', (text, shown) => {
+  expect(masked([text])).toBe(shown);
+  expect(masked([...text, '\n'])).toBe(`${shown}\n`);
+});

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileInfo } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes, formatTime } from '../../base/format.ts';
+import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
 import { go, guardLeaving, hrefOf, leaveUnguarded, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -128,7 +128,7 @@ export function FileView({
         >
           <Icon name="back" size={16} />
         </a>
-        <h2 class="ellipsis">{baseName(path)}</h2>
+        <h2 class="ellipsis">{printable(baseName(path))}</h2>
         <span class="dim file-facts" title={formatTime(info.modifiedAt)}>
           {formatBytes(size)} · {formatTime(info.modifiedAt)}
           {endings !== null && ` · ${endings}`}
@@ -218,8 +218,8 @@ export function FileView({
       {hasConflict && (
         <Dialog title="The file has changed" onClose={() => setConflict(false)}>
           <p>
-            <b>{baseName(path)}</b> was changed on the machine after you opened it. Saving replaces that
-            change with your text.
+            <b>{printable(baseName(path))}</b> was changed on the machine after you opened it. Saving replaces
+            that change with your text.
           </p>
           <div class="dialog-actions">
             <button
@@ -246,12 +246,12 @@ export function FileView({
       )}
       {isDeleting && (
         <ConfirmDialog
-          title={`Delete ${baseName(path)}?`}
+          title={`Delete ${printable(baseName(path))}?`}
           action="Delete"
           onConfirm={() => void remove()}
           onClose={() => setDeleting(false)}
         >
-          <p class="mono dim break">{path}</p>
+          <p class="mono dim break">{printable(path)}</p>
         </ConfirmDialog>
       )}
       {leave !== null && (
@@ -266,7 +266,7 @@ export function FileView({
           onClose={() => setLeave(null)}
         >
           <p>
-            Your changes to <b>{baseName(path)}</b> are not saved.
+            Your changes to <b>{printable(baseName(path))}</b> are not saved.
           </p>
         </ConfirmDialog>
       )}

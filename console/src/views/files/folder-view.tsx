@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileEntry, PathAttributes } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes, formatTime } from '../../base/format.ts';
+import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -143,7 +143,7 @@ export function FolderView({
             <li key={entry.path}>
               <a href={hrefOf({ ...route.value, view: 'files', item: entry.path })}>
                 <Icon name={entry.kind === 'directory' ? 'folder' : 'file'} size={16} />
-                <span class="ellipsis">{entry.name}</span>
+                <span class="ellipsis">{printable(entry.name)}</span>
                 {entry.isSymlink && <span class="chip">link</span>}
                 {entry.kind === 'other' && <span class="chip">special</span>}
                 <EntryFacts entry={entry} attributes={attributes.get(entry.path)} />

@@ -1,4 +1,5 @@
 import type { ExecServerClient, RecordingInfo } from '../../../../src/client/browser.ts';
+import { isDrawable } from '../../../../src/process/screen/drawable.ts';
 
 /** A player in a browser keeps the whole recording in memory. */
 const MAX_PLAYED_BYTES = 64 * 1024 * 1024;
@@ -18,5 +19,17 @@ export async function readRecording(client: ExecServerClient, recordingId: strin
     bytes += block.length;
     if (bytes > MAX_PLAYED_BYTES) break;
   }
-  return text.slice(0, text.lastIndexOf('\n') + 1);
+  const recording = text.slice(0, text.lastIndexOf('\n') + 1);
+  for (const size of terminalSizes(recording)) {
+    if (!isDrawable(size)) throw new Error(`its terminal of ${size.cols}x${size.rows} is too large to show`);
+  }
+  return recording;
+}
+
+/** The first size of the terminal and all later ones. */
+function terminalSizes(recording: string): readonly { readonly rows: number; readonly cols: number }[] {
+  const header = JSON.parse(recording.slice(0, recording.indexOf('\n')));
+  const { cols = header.width ?? 0, rows = header.height ?? 0 } = header.term ?? {};
+  const resizes = recording.matchAll(/^\[[^"]*"r"\s*,\s*"(\d+)x(\d+)"/gm);
+  return [{ cols, rows }, ...Array.from(resizes, ([, c, r]) => ({ cols: Number(c), rows: Number(r) }))];
 }

@@ -4,24 +4,31 @@ import { Unicode11Addon } from '@xterm/addon-unicode11';
 import { WebLinksAddon } from '@xterm/addon-web-links';
 import { Terminal } from '@xterm/xterm';
 import type { ProcessScreen } from '../../../../src/client/browser.ts';
+import { limitCells } from '../../../../src/process/screen/cell-limit.ts';
+import { isDrawable } from '../../../../src/process/screen/drawable.ts';
+import { refuseLongRepeats } from '../../../../src/process/screen/long-repeats.ts';
 import { printable } from '../../base/format.ts';
 import { dark, preferences } from '../../base/preferences.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
-import { openLink } from './open-link.ts';
 import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
 import { WriteQueue } from './write-queue.ts';
 
 const SCROLLBACK_LINES = 5000;
+/** The memory for the history of a very wide terminal: 60 MB. A cell takes 12 bytes. */
+const MAX_SCROLLBACK_CELLS = 5_000_000;
 const MAX_TITLE_LENGTH = 200;
 const MAX_CLIPBOARD_LENGTH = 100_000;
 const RESIZE_DELAY_MS = 80;
+const TOO_LARGE = 'That is too large to show.';
 
 /** The terminal of a process: an xterm that reaches the page only through the stores below. */
 export class TerminalDisplay implements ProcessDisplay {
   /** The title that the program has set. Text, never markup. */
   readonly title = new Store('');
-  /** A link that was clicked and whose target its text does not show. */
+  /** Why the terminal does not show what the program prints. */
+  readonly problem = new Store<string | null>(null);
+  /** A link that was clicked. The program decides what of its text can be seen, so the user sees the target first. */
   readonly link = new Store<string | null>(null);
   /** The target of the link under the pointer. */
   readonly hovered = new Store<string | null>(null);
@@ -67,19 +74,21 @@ export class TerminalDisplay implements ProcessDisplay {
         allowNonHttpProtocols: false,
       },
     });
-    this.#queue = new WriteQueue(this.terminal, (bytes) =>
-      session.redraw(`${bytes.toLocaleString()} bytes arrived while this page was hidden`),
-    );
+    this.#queue = new WriteQueue(this.terminal, {
+      onDropped: (bytes) =>
+        session.redraw(`${bytes.toLocaleString()} bytes arrived while this page was hidden`),
+      onStuck: () => this.problem.set('This terminal has failed. Load the page again to see the program.'),
+    });
+    refuseLongRepeats(this.terminal, () => {});
     this.terminal.loadAddon(this.#fit);
-    this.terminal.loadAddon(new Unicode11Addon());
-    this.terminal.unicode.activeVersion = '11';
+    limitCells(this.terminal, new Unicode11Addon());
     const hover = {
-      hover: (_: MouseEvent, target: string) => this.hovered.set(target),
+      hover: (_: MouseEvent, target: string) => this.hovered.set(printable(target)),
       leave: () => this.hovered.set(null),
     };
-    this.terminal.loadAddon(new WebLinksAddon((_event, target) => openLink(target), hover));
+    this.terminal.loadAddon(new WebLinksAddon((_event, target) => this.link.set(target), hover));
     this.terminal.onTitleChange((title) => {
-      if (!this.#isReplaying) this.title.set(printable(title).slice(0, MAX_TITLE_LENGTH));
+      if (!this.#isReplaying) this.title.set(printable(title.slice(0, MAX_TITLE_LENGTH)));
     });
     this.terminal.onData((data) => {
       if (!this.#isReplaying) session.write(this.#withCtrl(data));
@@ -92,6 +101,7 @@ export class TerminalDisplay implements ProcessDisplay {
       if (!this.#isReplaying) session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
     });
     this.terminal.parser.registerOscHandler(52, (data) => this.#requestCopy(data));
+    this.#element.addEventListener('paste', (event) => this.#paste(event), { capture: true });
     this.terminal.attachCustomKeyEventHandler((event) => this.keyHandler(event));
     this.#stops.push(
       dark.subscribe((isDark) => {
@@ -137,7 +147,7 @@ export class TerminalDisplay implements ProcessDisplay {
     if (role === 'driver' && phase === 'live') {
       const cols = Math.max(2, proposed.cols);
       const rows = Math.max(1, proposed.rows);
-      if (cols !== this.terminal.cols || rows !== this.terminal.rows) this.terminal.resize(cols, rows);
+      this.#resize({ cols, rows });
       this.#sendSize(rows, cols);
       return;
     }
@@ -147,8 +157,7 @@ export class TerminalDisplay implements ProcessDisplay {
     const scale = Math.min(1, proposed.cols / size.cols, proposed.rows / size.rows);
     const smaller = Math.max(7, Math.floor(fontSize * scale * 2) / 2);
     if (smaller !== fontSize) this.terminal.options.fontSize = smaller;
-    if (size.cols !== this.terminal.cols || size.rows !== this.terminal.rows)
-      this.terminal.resize(size.cols, size.rows);
+    this.#resize(size);
   }
 
   async screen(screen: ProcessScreen, before: readonly Uint8Array[] | string): Promise<void> {
@@ -157,7 +166,7 @@ export class TerminalDisplay implements ProcessDisplay {
       // What is on the screen moves into the history. The rest of the state must not reach the new screen.
       await this.#queue.write(`${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`);
     }
-    this.terminal.resize(screen.cols, screen.rows);
+    this.#resize(screen);
     if (typeof before !== 'string') await this.#replay(before, screen);
     await this.#queue.write(screen.redraw);
     this.fit();
@@ -191,13 +200,31 @@ export class TerminalDisplay implements ProcessDisplay {
   /** Fills the history with old output, without the last of it, which the screen shows. */
   async #replay(output: readonly Uint8Array[], screen: ProcessScreen): Promise<void> {
     if (output.length === 0) return;
-    const parsed = (text: string) => new Promise<void>((resolve) => this.terminal.write(text, resolve));
     this.#isReplaying = true;
     for (const bytes of output) this.terminal.write(bytes);
-    await parsed(RESET_MODES);
+    await this.#queue.parse(RESET_MODES);
     const above = screen.alternate ? 0 : linesAbove(screen.text, this.#visibleLines());
-    await parsed(`\x1b[${screen.rows}H${'\n'.repeat(above)}${CLEAR}`);
+    await this.#queue.parse(`\x1b[${screen.rows}H${'\n'.repeat(above)}${CLEAR}`);
     this.#isReplaying = false;
+  }
+
+  /** The size comes from the program's terminal. One that would take too much memory is not shown. */
+  #resize(size: { readonly rows: number; readonly cols: number }): void {
+    const { rows, cols } = size;
+    const isTooLarge = !isDrawable(size);
+    const text = `This terminal has ${rows.toLocaleString()} rows and ${cols.toLocaleString()} columns. ${TOO_LARGE}`;
+    if (isTooLarge || this.problem.value?.endsWith(TOO_LARGE)) this.problem.set(isTooLarge ? text : null);
+    if (isTooLarge || (cols === this.terminal.cols && rows === this.terminal.rows)) return;
+    this.terminal.options.scrollback = Math.min(SCROLLBACK_LINES, Math.floor(MAX_SCROLLBACK_CELLS / cols));
+    this.terminal.resize(cols, rows);
+  }
+
+  /** Text must not end the bracketed paste that it is in: the program would take the rest for typed keys. */
+  #paste(event: ClipboardEvent): void {
+    event.preventDefault();
+    event.stopPropagation();
+    const text = event.clipboardData?.getData('text/plain') ?? '';
+    this.terminal.paste(text.replaceAll(/[\u001b\u0080-\u009f]/g, '\ufffd'));
   }
 
   #visibleLines(): string[] {

@@ -1,9 +1,11 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { printable } from '../../base/format.ts';
 import { preferences, setPreference } from '../../base/preferences.ts';
 import { useStore } from '../../base/store.ts';
 import type { ProcessSession } from '../../connection/process-session.ts';
 import { copyText } from '../../ui/clipboard.ts';
+import { ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
 import { KeyBar } from './key-bar.tsx';
@@ -142,8 +144,10 @@ function useHint(display: TerminalDisplay): boolean {
 function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
   const clipboard = useStore(display.clipboard);
   const link = useStore(display.link);
+  const problem = useStore(display.problem);
   return (
     <div class="notices">
+      {problem !== null && <ErrorNotice text={problem} />}
       {clipboard !== null && (
         <div class="notice" role="status">
           <Icon name="copy" />
@@ -169,7 +173,7 @@ function Requests({ display }: { display: TerminalDisplay }): JSX.Element {
         <div class="notice" role="status">
           <Icon name="link" />
           <span>
-            This link leads to <code class="break">{link}</code>
+            This link leads to <code class="break">{printable(link)}</code>
           </span>
           <button
             type="button"

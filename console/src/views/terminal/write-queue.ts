@@ -4,6 +4,15 @@ import type { Terminal } from '@xterm/xterm';
 const MAX_UNPARSED_BYTES = 64 * 1024;
 /** What is kept while the page is hidden. */
 const MAX_HELD_BYTES = 1024 * 1024;
+/** How long the terminal may parse nothing after an error in the page. */
+const STUCK_MS = 1000;
+
+export interface WriteQueueEvents {
+  /** Output of this size was not kept. The terminal needs a new screen. */
+  onDropped(bytes: number): void;
+  /** The terminal does not parse any more. */
+  onStuck(): void;
+}
 
 /**
  * Writes to a terminal as fast as it parses. Browsers slow hidden pages down, and the program must not wait for that. So a hidden page
@@ -11,22 +20,29 @@ const MAX_HELD_BYTES = 1024 * 1024;
  */
 export class WriteQueue {
   readonly #terminal: Terminal;
-  readonly #onDropped: (bytes: number) => void;
+  readonly #events: WriteQueueEvents;
   readonly #waiting = new Set<() => void>();
+  readonly #parsing = new Set<() => void>();
   readonly #visibilityChanged = () => (document.hidden ? this.#release() : this.#writeHeld());
+  readonly #pageFailed = () => this.#watch();
   #unparsed = 0;
+  /** How many writes the terminal has parsed. */
+  #parsed = 0;
+  #isStuck = false;
+  #watchTimer: ReturnType<typeof setTimeout> | undefined;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #dropped = 0;
 
-  /** `onDropped` is called with the size of output that was not kept. The terminal then needs a new screen. */
-  constructor(terminal: Terminal, onDropped: (bytes: number) => void) {
+  constructor(terminal: Terminal, events: WriteQueueEvents) {
     this.#terminal = terminal;
-    this.#onDropped = onDropped;
+    this.#events = events;
     document.addEventListener('visibilitychange', this.#visibilityChanged);
+    window.addEventListener('error', this.#pageFailed);
   }
 
   write(data: Uint8Array | string): Promise<void> | void {
+    if (this.#isStuck) return;
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
     if (document.hidden) {
       this.#hold(bytes);
@@ -35,10 +51,24 @@ export class WriteQueue {
     this.#unparsed += bytes.length;
     this.#terminal.write(bytes, () => {
       this.#unparsed -= bytes.length;
+      this.#parsed++;
       if (this.#unparsed < MAX_UNPARSED_BYTES / 2) this.#release();
     });
     if (this.#unparsed < MAX_UNPARSED_BYTES) return;
     return new Promise((resolve) => this.#waiting.add(resolve));
+  }
+
+  /** Writes at once, also on a hidden page. Resolves when the terminal has parsed it, or does not parse any more. */
+  parse(text: string): Promise<void> {
+    if (this.#isStuck) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#parsing.add(resolve);
+      this.#terminal.write(text, () => {
+        this.#parsing.delete(resolve);
+        this.#parsed++;
+        resolve();
+      });
+    });
   }
 
   /** Drops what is kept, because a screen replaces it. */
@@ -50,6 +80,8 @@ export class WriteQueue {
 
   close(): void {
     document.removeEventListener('visibilitychange', this.#visibilityChanged);
+    window.removeEventListener('error', this.#pageFailed);
+    clearTimeout(this.#watchTimer);
     this.discard();
     this.#release();
   }
@@ -68,10 +100,24 @@ export class WriteQueue {
     const dropped = this.#dropped === 0 ? 0 : this.#dropped + this.#heldBytes;
     this.discard();
     if (dropped > 0) {
-      this.#onDropped(dropped);
+      this.#events.onDropped(dropped);
       return;
     }
     for (const bytes of held) this.#terminal.write(bytes);
+  }
+
+  /** The terminal parses nothing any more after an error in its parser. Then nobody waits for it, least of all the program. */
+  #watch(): void {
+    const parsed = this.#parsed;
+    clearTimeout(this.#watchTimer);
+    this.#watchTimer = setTimeout(() => {
+      if ((this.#unparsed === 0 && this.#parsing.size === 0) || this.#parsed > parsed) return;
+      this.#isStuck = true;
+      this.discard();
+      this.#release();
+      for (const resolve of this.#parsing) resolve();
+      this.#events.onStuck();
+    }, STUCK_MS);
   }
 
   #release(): void {
