@@ -1,9 +1,8 @@
 // Builds the single executable: Node with the program, its worker threads, the file helper, the console page and koffi inside. Writes it
-// to build/binary, with checksums, a list of its components (SBOM), the licences and install.sh.
+// to build/binary, with checksums, a list of its components (SBOM), the licences and install.sh. Files of an earlier build do not stay.
 //
 //   npm run build:binary [-- --arch x64|arm64]...          this machine's architecture by default
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -12,7 +11,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -20,9 +18,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { recordCodeCaches } from './binary/code-cache.mjs';
+import { replaceReleaseFolder } from './binary/release-folder.mjs';
 import { sbomOf } from './binary/sbom.mjs';
 import { bundleCli } from './bundle-cli.mjs';
-import { bundleProgram } from './bundle-file-helper.mjs';
+import { bundleProgram } from './bundle-program.mjs';
 import { ensureNode } from './nodes.mjs';
 import { packagesOf, writeNotices } from './notices.mjs';
 import { ensurePackage } from './package-cache.mjs';
@@ -30,7 +29,7 @@ import { ensurePackage } from './package-cache.mjs';
 /** A line that is supported for long, and whose programs need no library that a minimal Debian lacks: Node 26 needs libatomic. */
 const NODE_VERSION = '24.21.0';
 const POSTJECT_VERSION = '1.0.0-alpha.6';
-/** The marker in Node that tells that it contains a program. */
+/** The marker in Node that shows that it contains a program. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 const ARCHITECTURES = ['x64', 'arm64'];
 
@@ -59,28 +58,28 @@ const bundledScreenLibrary = {
   },
 };
 
-mkdirSync(target, { recursive: true });
+mkdirSync(dirname(target), { recursive: true });
 const work = mkdtempSync(join(root, 'build', 'work-'));
+const draft = join(work, 'binary');
+mkdirSync(draft);
 try {
   const { assets, sources } = await buildAssets();
-  for (const arch of architectures) {
-    await buildExecutable(arch, assets);
-    process.stdout.write(`${join(target, `exec-server-linux-${arch}`)}\n`);
-  }
+  for (const arch of architectures) await buildExecutable(arch, assets);
   const node = dirname(dirname(await ensureNode(NODE_VERSION)));
-  writeNotices(join(target, 'THIRD_PARTY_NOTICES.txt'), [...sources, 'node_modules/koffi/']);
+  writeNotices(join(draft, 'THIRD_PARTY_NOTICES.txt'), [...sources, 'node_modules/koffi/']);
   const nodeLicense = readFileSync(join(node, 'LICENSE'), 'utf8');
   writeFileSync(
-    join(target, 'THIRD_PARTY_NOTICES.txt'),
+    join(draft, 'THIRD_PARTY_NOTICES.txt'),
     `\n${'-'.repeat(78)}\n\nNode.js ${NODE_VERSION}\n\n${nodeLicense}`,
     {
       flag: 'a',
     },
   );
   const sbom = sbomOf([...packagesOf(sources), 'koffi'], NODE_VERSION);
-  writeFileSync(join(target, 'exec-server.cdx.json'), `${JSON.stringify(sbom, null, 2)}\n`);
-  copyFileSync(join(root, 'scripts/install.sh'), join(target, 'install.sh'));
-  writeChecksums();
+  writeFileSync(join(draft, 'exec-server.cdx.json'), `${JSON.stringify(sbom, null, 2)}\n`);
+  copyFileSync(join(root, 'scripts/install.sh'), join(draft, 'install.sh'));
+  replaceReleaseFolder(draft, target);
+  for (const arch of architectures) process.stdout.write(`${join(target, executableName(arch))}\n`);
 } finally {
   rmSync(work, { recursive: true, force: true });
 }
@@ -96,7 +95,7 @@ async function buildAssets() {
     assets.set(name, file);
   };
   const addProgram = async (name, entry) => {
-    const program = await bundleProgram(join(dist, entry), [bundledScreenLibrary]);
+    const program = await bundleProgram(join(dist, entry), { plugins: [bundledScreenLibrary] });
     sources.push(...program.sources);
     add(name, program.text);
   };
@@ -127,7 +126,6 @@ async function buildAssets() {
 async function buildExecutable(arch, assets) {
   const node = await ensureNode(NODE_VERSION, arch);
   const withNative = new Map(assets).set('koffi.node', await nativeModule(arch));
-  const output = join(target, `exec-server-linux-${arch}`);
   const stripped = join(work, `node-${arch}`);
   copyFileSync(node, stripped);
   chmodSync(stripped, 0o755);
@@ -143,8 +141,11 @@ async function buildExecutable(arch, assets) {
     writeFileSync(file, bytes);
     withNative.set(name, file);
   }
-  await assemble(stripped, `${output}.new`, main, withNative);
-  renameSync(`${output}.new`, output);
+  await assemble(stripped, join(draft, executableName(arch)), main, withNative);
+}
+
+function executableName(arch) {
+  return `exec-server-linux-${arch}`;
 }
 
 /** Writes an executable with this first program and these files. */
@@ -197,16 +198,4 @@ function nativeModule(arch) {
     return existsSync(file) ? file : undefined;
   };
   return find(root) ?? ensurePackage(name, version, find, ['--force']);
-}
-
-/** The format of sha256sum(1), which verifies it with `sha256sum --check`. */
-function writeChecksums() {
-  const files = readdirSync(target).filter((name) => name !== 'SHA256SUMS');
-  const lines = files.sort().map((name) => {
-    const hash = createHash('sha256')
-      .update(readFileSync(join(target, name)))
-      .digest('hex');
-    return `${hash}  ${name}\n`;
-  });
-  writeFileSync(join(target, 'SHA256SUMS'), lines.join(''));
 }

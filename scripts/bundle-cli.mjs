@@ -2,7 +2,7 @@
 // MCP SDK would double what the other commands read and what the code cache holds.
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { BUNDLE_URL, bundleProgram } from './bundle-program.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -24,30 +24,15 @@ export async function bundleCli({ external = [], plugins = [] } = {}) {
 
 const isOfMcp = (path) => path.startsWith('./mcp/');
 
-async function bundle(isLeftOut, external, plugins) {
-  const { outputFiles, metafile } = await build({
-    absWorkingDir: root,
-    entryPoints: [join(root, 'dist/cli/main.js')],
-    write: false,
-    metafile: true,
-    bundle: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'cjs',
+function bundle(isLeftOut, external, plugins) {
+  return bundleProgram(join(root, 'dist/cli/main.js'), {
     external,
     supported: { 'dynamic-import': false },
     plugins: [...plugins, deferredBuiltins, withoutCommands(isLeftOut), withoutSideEffects],
-    minify: true,
-    legalComments: 'none',
-    define: { 'import.meta.url': '__bundleUrl' },
     charset: 'ascii',
-    banner: {
-      js: "(function(exports,require,module,__filename,__dirname){const __bundleUrl=require('node:url').pathToFileURL(__filename).href;",
-    },
+    banner: { js: `(function(exports,require,module,__filename,__dirname){${BUNDLE_URL}` },
     footer: { js: '})' },
-    logLevel: 'warning',
   });
-  return { text: outputFiles[0].text, sources: Object.keys(metafile.inputs) };
 }
 
 /** The websocket library loads these modules for TLS clients and for compression. A server uses neither, so they are loaded on use. */

@@ -1,10 +1,7 @@
 // Builds the program of the sandboxed file helpers: two files that need only Node, because a sandbox may show nothing else.
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
-
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+import { join } from 'node:path';
+import { bundleProgram } from './bundle-program.mjs';
 
 /** Modules that few operations need. A helper that does not need them starts some milliseconds earlier. */
 const DEFERRED = /^node:(?:child_process|crypto|worker_threads)$/;
@@ -38,29 +35,8 @@ export async function bundleFileHelper({ source, extension, folder }) {
   return sources.flat();
 }
 
-/** Bundles a program that needs only Node. Returns its text, and the paths of the sources in it. */
-export async function bundleProgram(entry, plugins) {
-  const { outputFiles, metafile } = await build({
-    absWorkingDir: root,
-    entryPoints: [entry],
-    write: false,
-    metafile: true,
-    bundle: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'cjs',
-    plugins,
-    minify: true,
-    legalComments: 'none',
-    define: { 'import.meta.url': '__bundleUrl' },
-    banner: { js: "const __bundleUrl=require('node:url').pathToFileURL(__filename).href;" },
-    logLevel: 'warning',
-  });
-  return { text: outputFiles[0].text, sources: Object.keys(metafile.inputs) };
-}
-
 async function writeBundle(entry, target, plugins) {
-  const { text, sources } = await bundleProgram(entry, plugins);
+  const { text, sources } = await bundleProgram(entry, { plugins });
   // The rename is atomic: a helper that starts during the build gets the old file or the new one.
   const draft = `${target}.${process.pid}`;
   writeFileSync(draft, text);

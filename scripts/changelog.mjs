@@ -39,7 +39,7 @@ export function changelogErrors(text, version, hasChanges) {
 }
 
 /** Whether a file of src/ differs from the newest tag `v…`. False in a checkout without tags or without git. */
-export function hasSourceChanges() {
+function hasSourceChanges() {
   try {
     const git = (...args) =>
       execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });

@@ -3,16 +3,18 @@
 #
 #   sh install.sh [--from FOLDER-OR-URL] [--prefix FOLDER]
 set -eu
+RELEASE=https://github.com/exec-server/exec-server/releases/latest/download
 
 usage() {
   cat <<'END'
 Usage: sh install.sh [--from FOLDER-OR-URL] [--prefix FOLDER]
 
-Installs exec-server as FOLDER/bin/exec-server. The default of --prefix is ~/.local.
+Installs exec-server as FOLDER/bin/exec-server.
 
   --from      where exec-server-linux-x64 (or -arm64) and SHA256SUMS are: a folder, or an
-              http:// or https:// URL. The default is the folder of this script.
-  --prefix    where to install
+              http:// or https:// URL. The default is the folder of this script if it has
+              them, else the latest release.
+  --prefix    where to install. The default is ~/.local.
 END
 }
 
@@ -39,8 +41,9 @@ main() {
     esac
   done
   if [ -z "$from" ]; then
-    [ -f "$0" ] || fail 'pass --from FOLDER-OR-URL: this script was not started from a file'
     from=$(dirname -- "$0")
+    # A script that comes from a pipe has no file, and one that was downloaded alone has no checksums beside it.
+    [ -f "$0" ] && [ -f "$from/SHA256SUMS" ] || from=$RELEASE
   fi
   if [ -z "$prefix" ]; then
     [ -n "${HOME:-}" ] || fail 'HOME is not set; pass --prefix FOLDER'
@@ -89,10 +92,20 @@ main() {
 get() {
   case $from in
     http://* | https://*)
+      url=${from%/}/$1
+      # No redirect may lead from https to http.
+      case $url in https:*) protocols=https ;; *) protocols=http,https ;; esac
       if command -v curl >/dev/null; then
-        curl --fail --silent --show-error --location --output "$work/$1" -- "${from%/}/$1" || fail "cannot download ${from%/}/$1"
+        curl --fail --silent --show-error --location --proto "=$protocols" --output "$work/$1" -- "$url" || fail "cannot download $url"
       elif command -v wget >/dev/null; then
-        wget -q -O "$work/$1" -- "${from%/}/$1" || fail "cannot download ${from%/}/$1"
+        # wget 2 follows no redirect to http with --https-only. wget 1 does, so its log is searched for one.
+        only=
+        [ "$protocols" != https ] || only=--https-only
+        wget -nv --server-response ${only:+"$only"} -O "$work/$1" -- "$url" >"$work/log" 2>&1 ||
+          fail "cannot download $url: $(tail -n 1 -- "$work/log")"
+        if [ -n "$only" ] && grep -qi '^ *location: *http:' "$work/log"; then
+          fail "cannot download $url: the server redirects to http, which is not encrypted"
+        fi
       else
         fail 'neither curl nor wget is installed'
       fi

@@ -60,7 +60,10 @@ function check() {
 function publish(flags) {
   check();
   run(process.execPath, 'scripts/prepare.mjs', '--clean');
-  run('npm', 'publish', '--provenance', '--access', 'public', '--ignore-scripts', ...flags);
+  // Users of `latest` get no pre-release; npm refuses to publish one without a tag.
+  const { version } = JSON.parse(read('package.json'));
+  const tag = version.includes('-') ? 'next' : 'latest';
+  run('npm', 'publish', '--provenance', '--access', 'public', '--tag', tag, '--ignore-scripts', ...flags);
 }
 
 /** `owner/name`, from any form of a URL. */

@@ -5,10 +5,15 @@ import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
+/** The page of the repository: `repository` in package.json. */
+export function repositoryHome() {
+  const { repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  return repository.url.replace(/^git\+|\.git$/g, '');
+}
+
 /** What absolute links to files of the repository begin with. */
 export function repositoryUrl() {
-  const { repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  return `${repository.url.replace(/^git\+|\.git$/g, '')}/blob/main/`;
+  return `${repositoryHome()}/blob/main/`;
 }
 
 /** The text of a page of the repository in `folder`, with relative links to all files of the repository. */

@@ -8,27 +8,27 @@ import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
-  renameSync,
+  readFileSync,
   rmSync,
   statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { emulatorFor } from './binary/code-cache.mjs';
-import { cacheFolder } from './package-cache.mjs';
+import { ensureDebian } from './debian.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const built = join(root, 'build/binary');
 const x64 = join(built, `exec-server-linux-${process.arch}`);
 const arm64 = join(built, 'exec-server-linux-arm64');
+/** A Debian that is older than that of the image, with a sandbox, and with the tools of systemd. */
 const SUITE = 'bookworm';
-const MIRROR = 'http://deb.debian.org/debian';
+const PACKAGES = ['bubblewrap', 'curl', 'systemd'];
 
 requireTools();
 if (!process.argv.includes('--no-build')) {
@@ -41,6 +41,7 @@ try {
   report(`size: ${megabytes(x64)} MB (${process.arch}), ${megabytes(arm64)} MB (arm64)`);
   execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: built, stdio: ['ignore', 2, 2] });
   report('ok checksums');
+  checkComponents();
   install();
   await useEveryCommand();
   await useForeignExecutable();
@@ -53,10 +54,32 @@ function requireTools() {
   const missing = ['debootstrap', 'unshare', 'setpriv'].filter(
     (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status !== 0,
   );
+  if (emulatorFor('arm64') === null)
+    missing.push('qemu-user-static', 'libc6-arm64-cross', 'libstdc++6-arm64-cross');
   if (process.getuid() !== 0) missing.push('root');
   if (missing.length === 0) return;
   process.stderr.write(`test-binary: this needs ${missing.join(', ')}\n`);
   process.exit(1);
+}
+
+/** The SBOM has every package whose licence is shipped, and Node, each with its version and licence. */
+function checkComponents() {
+  const { components } = JSON.parse(readFileSync(join(built, 'exec-server.cdx.json'), 'utf8'));
+  const notices = readFileSync(join(built, 'THIRD_PARTY_NOTICES.txt'), 'utf8');
+  const shipped = Array.from(
+    notices.matchAll(/^(\S+) (\d\S*) \(.*\)$/gm),
+    ([, name, version]) => `${name}@${version}`,
+  );
+  const listed = components.map(({ name, version, licenses }) =>
+    licenses.length > 0 ? `${name}@${version}` : name,
+  );
+  const missing = shipped.filter((name) => !listed.includes(name));
+  expect(shipped.length > 10 && missing.length === 0, `the SBOM lacks ${missing}`);
+  expect(
+    listed.some((name) => /^node@\d/.test(name)),
+    'the SBOM lacks Node',
+  );
+  report(`ok SBOM: ${listed.length} components`);
 }
 
 /** Installs into a new folder, with nothing else in the home folder afterwards. */
@@ -77,9 +100,11 @@ async function useEveryCommand() {
   mkdirSync(bin);
   chmodSync(scratch, 0o755);
   copyFileSync(x64, join(bin, 'exec-server'));
-  copyFileSync(join(root, 'scripts/binary/every-command.sh'), join(bin, 'every-command.sh'));
+  const scripts = ['binary/every-command.sh', 'checks.sh', 'service/use-service.sh', 'service/systemctl.sh'];
+  for (const script of scripts) copyFileSync(join(root, 'scripts', script), join(bin, basename(script)));
   const enter = join(root, 'scripts/binary/enter-debian.sh');
-  const args = ['--mount', '--pid', '--fork', '--kill-child', 'sh', enter, debianRoot(), bin];
+  const debian = await ensureDebian(SUITE, PACKAGES);
+  const args = ['--mount', '--pid', '--fork', '--kill-child', 'sh', enter, debian, bin];
   const child = spawn('unshare', [...args, 'sh', '/opt/exec-server/every-command.sh'], {
     stdio: ['ignore', 'pipe', 2],
   });
@@ -93,12 +118,7 @@ async function useEveryCommand() {
 
 /** Starts a server under qemu and runs a program there. */
 async function useForeignExecutable() {
-  const emulator = emulatorFor('arm64');
-  expect(
-    emulator !== null,
-    'qemu-user-static, libc6-arm64-cross and libstdc++6-arm64-cross are not installed',
-  );
-  const [program, ...args] = [...emulator, arm64];
+  const [program, ...args] = [...emulatorFor('arm64'), arm64];
   for (const argument of ['--version', 'help'])
     execFileSync(program, [...args, argument], { stdio: 'ignore' });
   const child = spawn(program, [...args, '--listen', 'ws://127.0.0.1:0'], {
@@ -141,24 +161,6 @@ async function useServer(url) {
     expect(entries.length > 1000, `the walk found ${entries.length} entries`);
   }
   await client.close();
-}
-
-/** The file system of a minimal Debian with bubblewrap and curl. Kept in the cache, because it takes minutes. */
-function debianRoot() {
-  const folder = join(cacheFolder(), `debian-${SUITE}-minimal`);
-  if (existsSync(folder)) return folder;
-  report(`debootstrap ${SUITE} …`);
-  mkdirSync(cacheFolder(), { recursive: true });
-  const staging = mkdtempSync(join(cacheFolder(), 'debian-'));
-  try {
-    const args = ['--variant=minbase', '--include=bubblewrap,curl', SUITE, staging, MIRROR];
-    execFileSync('debootstrap', args, { stdio: ['ignore', 'ignore', 2] });
-    chmodSync(staging, 0o755);
-    renameSync(staging, folder);
-  } finally {
-    rmSync(staging, { recursive: true, force: true });
-  }
-  return folder;
 }
 
 /** Prints the lines of a program up to the URL of a server, which it returns. */

@@ -1,8 +1,7 @@
-// Runs the tests on every supported version of Node.
+// Runs the tests on every supported version of Node, one version after the other.
 //
-//   node scripts/test-nodes.mjs [VITEST ARGUMENTS]       all tests on every version, or those that the arguments select, one version
-//                                                        after the other
-//   node scripts/test-nodes.mjs --core                   a core of the tests on the versions other than this one, two at a time
+//   node scripts/test-nodes.mjs [VITEST ARGUMENTS]       all tests on every version, or those that the arguments select
+//   node scripts/test-nodes.mjs --core                   a core of the tests on the versions other than this one
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
@@ -15,31 +14,25 @@ import { ensureNode, NODE_VERSIONS, nodesAreSkipped, otherNodeVersions } from '.
 const CORE = [
   'tests/e2e/core.test.ts',
   'tests/e2e/server-lifecycle.test.ts',
-  'tests/unit/cli/main.test.ts',
   'tests/unit/native/',
   'tests/unit/rpc/base64',
   'tests/unit/transport/',
 ];
 
-/** A version starts and ends its tests on one CPU. Two versions together use two, with one worker more than the whole suite has. */
-const CORE_VERSIONS_AT_ONCE = 2;
-const CORE_WORKERS = 3;
+/** `npm test` runs the core beside all tests of this version, which use the rest of the machine. */
+const CORE_WORKERS = 1;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const isCore = process.argv[2] === '--core';
-const selected = isCore ? [...CORE, '--maxWorkers', String(CORE_WORKERS)] : process.argv.slice(2);
+const selected = isCore ? CORE : process.argv.slice(2);
 
 if (isCore && nodesAreSkipped()) {
   process.stderr.write('test-nodes: SKIP_OTHER_NODES is set: only this version of Node is tested\n');
 } else {
-  const waiting = isCore ? otherNodeVersions() : [...NODE_VERSIONS];
   const failed = [];
-  const testVersions = async () => {
-    for (let version = waiting.shift(); version !== undefined; version = waiting.shift()) {
-      if (!(await passesWithCopy(version))) failed.push(version);
-    }
-  };
-  await Promise.all(Array.from({ length: isCore ? CORE_VERSIONS_AT_ONCE : 1 }, testVersions));
+  for (const version of isCore ? otherNodeVersions() : NODE_VERSIONS) {
+    if (!(await passesWithCopy(version))) failed.push(version);
+  }
   if (failed.length > 0) {
     process.stderr.write(`\ntest-nodes: tests failed on Node ${failed.join(', ')}\n`);
     process.exitCode = 1;
@@ -61,16 +54,17 @@ async function passesWithCopy(version) {
   }
 }
 
-/** Prints the output of versions that run at the same time when each has ended. */
+/** Prints the output of the core in one piece: `npm test` prints other results at the same time. */
 async function passes(node, version) {
   const args = [join(root, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...selected];
   // Tests and the programs that they run find this version as `node` too.
   const env = {
     ...process.env,
     PATH: `${dirname(node)}${delimiter}${process.env.PATH}`,
-    // Vitest fails when it reads the results of an earlier run while another one writes them.
+    // Vitest fails when it reads the results of an earlier run while the other one writes them.
     VITEST_CACHE_DIR: join(dirname(node), 'cache'),
-    ...(isCore && { RANDOM_INPUTS: 'few' }),
+    // The option of the command line does not change the projects.
+    ...(isCore && { RANDOM_INPUTS: 'few', VITEST_MAX_WORKERS: String(CORE_WORKERS) }),
   };
   const title = `\ntest-nodes: Node ${version}\n`;
   if (!isCore) process.stderr.write(title);

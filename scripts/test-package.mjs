@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ensureNode } from './nodes.mjs';
 import { ensurePackage } from './package-cache.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -35,7 +36,7 @@ try {
   const tarball = pack();
   await lint(tarball);
   const project = install(tarball);
-  useFromTypeScript(project);
+  await useFromTypeScript(project);
   useCommand(project);
   measureNpx(tarball);
 } finally {
@@ -87,8 +88,11 @@ function install(tarball) {
   return project;
 }
 
-/** Compiles a program that imports every entry in the three kinds of projects, without skipLibCheck, and runs those for Node. */
-function useFromTypeScript(project) {
+/**
+ * Compiles a program that imports every entry in the three kinds of projects, without skipLibCheck. Runs those for Node with the first
+ * version of every line that `engines` names.
+ */
+async function useFromTypeScript(project) {
   const entries = Object.keys(manifest.exports).filter((name) => !name.includes('.json'));
   const imports = entries.map(
     (name, index) => `import * as entry${index} from '${name.replace('.', 'exec-server')}';`,
@@ -114,8 +118,12 @@ function useFromTypeScript(project) {
     const compilerOptions = { ...options, strict: true, target: 'es2023', types: ['node'], outDir: '.' };
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
     run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder]);
-    if (output !== null) run(process.execPath, [join(folder, output)]);
-    report(`ok TypeScript: ${kind}`);
+    const versions = output === null ? [] : manifest.engines.node.match(/\d+\.\d+\.\d+/g);
+    for (const version of versions) {
+      const { stderr } = run(await ensureNode(version), [join(folder, output)]);
+      expect(stderr === '', `Node ${version} printed ${stderr}`);
+    }
+    report(`ok TypeScript: ${[kind, ...versions].join(', ')}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFil
 import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { copyPages, llmsText, sidebarOf } from './pages.mjs';
+import { brokenLinks, correctAnchors } from './site-links.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
@@ -15,11 +16,17 @@ rmSync(pages, { recursive: true, force: true });
 mkdirSync(join(pages, 'public'), { recursive: true });
 const names = copyPages(root, pages);
 const modules = documentModules();
+correctAnchors(join(pages, 'api'));
 writeFileSync(join(pages, 'sidebar.json'), JSON.stringify(sidebarOf(root, modules)));
 writeFileSync(join(pages, 'public/llms.txt'), llmsText(pages, names, description));
 // The index names the pages in Markdown.
 for (const name of names) cpSync(join(pages, name), join(pages, 'public', name));
 run('vitepress', ['build', here]);
+const broken = brokenLinks(join(here, 'dist'), process.env.DOCS_BASE);
+if (broken.length > 0) {
+  process.stderr.write(`These links lead nowhere:\n${broken.join('\n')}\n`);
+  process.exit(1);
+}
 console.log('The site is in website/dist.');
 
 /** Installs the tools of the site if the lock file has changed since. */

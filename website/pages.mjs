@@ -81,18 +81,28 @@ export function sidebarOf(root, apiPages) {
     const heading = /^##+ (.*)$/.exec(line);
     if (heading) groups.push({ text: heading[1], collapsed: false, items: [] });
     for (const [, text, target] of line.matchAll(/\[([^\]]+)\]\((?!https?:)([^)\s]+)\)/g))
-      groups.at(-1)?.items.push({ text, link: `/${target.replace(/\.md/, '')}` });
+      groups.at(-1)?.items.push({ text, link: linkTo(target, root) });
   }
   groups.push({ text: 'Library', collapsed: true, items: apiPages });
   return groups.filter(({ items }) => items.length > 0);
 }
 
-/** The index for language models (llmstxt.org): each page with its title and its first sentence. */
+/** The path on the site of a link of docs/README.md. */
+function linkTo(target, root) {
+  const [file, anchor] = target.split('#');
+  const place = posix.normalize(placeOfLink(file, 'docs/README.md', root));
+  return `/${place.replace(/\.md$/, '')}${anchor === undefined ? '' : `#${anchor}`}`;
+}
+
+/**
+ * The index for language models (llmstxt.org): each page with its title and its first sentence. Links are relative, because the site may be
+ * below a path (DOCS_BASE).
+ */
 export function llmsText(folder, names, summary) {
   const lines = names.map((name) => {
     const text = readFileSync(join(folder, name), 'utf8');
     const sentence = firstSentence(text);
-    return `- [${titleOf(text, name)}](/${name})${sentence && `: ${sentence}`}`;
+    return `- [${titleOf(text, name)}](${name})${sentence && `: ${sentence}`}`;
   });
   return `# exec-server\n\n> ${summary}\n\n## Pages\n\n${lines.join('\n')}\n`;
 }

@@ -34,7 +34,7 @@ export function formatTable(report) {
 }
 
 /** The same as Markdown. @param {Report} report */
-export function formatMarkdown(report) {
+function formatMarkdown(report) {
   const [first, ...lines] = tableCells(report).map((cells) =>
     cells.map((cell) => cell.replaceAll('|', '\\|')),
   );

@@ -3,7 +3,7 @@
  * known; any difference makes it wrong.
  * @implements {import('../wire/connection.mjs').AnswerSink}
  */
-export class Base64Sink {
+class Base64Sink {
   #before;
   #body;
   #bodyBytes;

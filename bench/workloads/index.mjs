@@ -1,5 +1,6 @@
 import { agent } from './agent.mjs';
 import { commands } from './commands.mjs';
+import { webConsole } from './console.mjs';
 import { echo } from './echo.mjs';
 import { fileBlocks } from './file-blocks.mjs';
 import { fileContents } from './file-contents.mjs';
@@ -77,5 +78,6 @@ export const WORKLOADS = [
   ...tcp,
   ...relay,
   ...commands,
+  ...webConsole,
   ...growth,
 ];

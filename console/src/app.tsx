@@ -1,10 +1,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { describeError } from './base/format.ts';
-import { ApiError, fetchSession, type Session, signIn } from './session/api.ts';
+import { ApiError, fetchSession, onSignedIn, type Session, signIn } from './session/api.ts';
 import { type Ending, EndPage } from './session/end-page.tsx';
 import { Shell } from './shell.tsx';
-import { Toasts } from './ui/toasts.tsx';
+import { Toasts, toast } from './ui/toasts.tsx';
 
 type State =
   | { readonly kind: 'starting' }
@@ -27,7 +27,12 @@ export function App(): JSX.Element {
       if (CODE.test(location.hash)) void start();
     };
     addEventListener('hashchange', changed);
-    return () => removeEventListener('hashchange', changed);
+    // The new session may allow less, or more. The view stays as it is.
+    const stop = onSignedIn(async () => setState(await begin()));
+    return () => {
+      removeEventListener('hashchange', changed);
+      stop();
+    };
   }, []);
   return (
     <>
@@ -48,6 +53,13 @@ async function begin(): Promise<State> {
     if (code !== undefined) await signIn(code);
     return { kind: 'in', session: await fetchSession() };
   } catch (error) {
+    if (error instanceof ApiError && error.code === 'badCode') {
+      const session = await fetchSession().catch(() => null);
+      if (session !== null) {
+        toast('This link does not work any more. You are still signed in.');
+        return { kind: 'in', session };
+      }
+    }
     const ending = error instanceof ApiError ? error.code : 'failed';
     return { kind: 'out', ending: { code: ending, message: describeError(error) } };
   }

@@ -5,6 +5,7 @@ import { useStore } from './base/store.ts';
 import { ConnectionBanner, ConnectionPill, Unreachable } from './connection/connection-status.tsx';
 import { Workspace } from './connection/workspace.ts';
 import { createDisplay } from './displays.ts';
+import { KeptDrafts } from './drafts/kept-drafts.tsx';
 import { EnvironmentPicker, UnknownEnvironment } from './environment-picker.tsx';
 import { ScreenReaderButton, ThemeButton } from './rail-tools.tsx';
 import { type Environment, type Session, signOut } from './session/api.ts';
@@ -63,15 +64,15 @@ function EnvironmentShell({
   useEffect(() => {
     // The address may have changed since, and its event may still be on the way.
     const current = parseRoute(location.hash);
-    if (current.environment === null) go({ ...current, environment: name }, { replace: true });
+    if (current.environment !== null) return;
+    const isFirst = current.view === 'processes' && current.item === null;
+    const view = isFirst && !workspace.maySeeProcesses ? 'files' : current.view;
+    go({ ...current, environment: name, view }, { replace: true });
   }, [place, name]);
   useEffect(() => {
     if (status.kind === 'offline') setFailed(workspace);
     if (status.kind === 'over') onEnd({ code: status.code, message: status.message });
   }, [status]);
-  useEffect(() => {
-    for (const ref of workspace.remembered) workspace.open(ref);
-  }, [workspace]);
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
@@ -156,6 +157,12 @@ function EnvironmentShell({
       </aside>
       <main id="main" tabIndex={-1} class={status.kind === 'online' ? '' : 'stale'}>
         <ConnectionBanner connection={workspace.connection} />
+        {workspace.mayWriteFiles && (
+          <KeptDrafts
+            environments={session.environments.map(({ name }) => name)}
+            below={session.scopes.below}
+          />
+        )}
         {!showsViews && <Unreachable connection={workspace.connection} label={label} />}
         {showsViews && (
           <>

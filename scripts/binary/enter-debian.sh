@@ -24,6 +24,6 @@ cd -- "$root"
 pivot_root . run/old
 umount -l /run/old
 cd /home/user
-# Not as root, and with an empty environment.
-exec setpriv --reuid=1000 --regid=1000 --clear-groups env -i HOME=/home/user XDG_RUNTIME_DIR=/run/user \
+# Not as root, and with an empty environment. It ends with unshare --kill-child: a change of the user would clear that.
+exec setpriv --pdeathsig keep --reuid=1000 --regid=1000 --clear-groups env -i HOME=/home/user XDG_RUNTIME_DIR=/run/user \
   PATH=/opt/exec-server:/usr/bin:/bin:/usr/sbin "$@"

@@ -2,41 +2,13 @@
 # Uses every kind of command of the single executable. Runs on a minimal Debian, see enter-debian.sh. Prints a line for each.
 set -eu
 
-check() { # check NAME PATTERN COMMAND…: the output of the command contains the pattern
-  name=$1
-  pattern=$2
-  shift 2
-  output=$("$@" 2>&1) || true
-  case $output in
-    *"$pattern"*) printf 'ok %s\n' "$name" ;;
-    *)
-      printf 'FAILED %s: expected "%s" in:\n%s\n' "$name" "$pattern" "$output"
-      exit 1
-      ;;
-  esac
-}
-
-succeeds() { # succeeds NAME COMMAND…
-  name=$1
-  shift
-  "$@" >output 2>&1 || { printf 'FAILED %s:\n' "$name" && cat output && exit 1; }
-  printf 'ok %s\n' "$name"
-}
-
-eventually() { # eventually PATTERN FILE: waits until the file contains a line with the pattern, and prints that line
-  for _ in $(seq 300); do
-    grep -m1 -- "$1" "$2" 2>/dev/null && return
-    sleep 0.1
-  done
-  printf 'FAILED: no "%s" in:\n' "$1" >&2
-  cat "$2" >&2
-  return 1
-}
+# shellcheck source=scripts/checks.sh
+. /opt/exec-server/checks.sh
 
 ! command -v node >/dev/null || { echo 'FAILED: this Debian has Node' && exit 1; }
 ! touch /opt/exec-server/file 2>/dev/null || { echo 'FAILED: the folder of the executable can be written' && exit 1; }
 
-check 'version' 'exec-server ' exec-server --version
+check 'version' 'exec-server ' exec-server version
 check 'help' 'Runs programs' exec-server help
 check 'completion' 'complete' exec-server completion bash
 check 'config' 'listen' exec-server config
@@ -50,12 +22,18 @@ check 'ps' 'job' exec-server ps
 check 'logs' 'started' sh -c 'timeout 20 exec-server logs -f job | head -n 1'
 succeeds 'kill' exec-server kill job
 check 'wait' '137' sh -c 'exec-server wait job || printf %s $?'
+succeeds 'rm' exec-server rm job
+exec-server run -d --name short -- sh -c 'echo attached; sleep 1; exit 7' >/dev/null
+check 'attach' 'attached' exec-server attach short
 mkdir -p tree/a/b && seq 100000 >tree/a/b/numbers
 succeeds 'cp' exec-server cp -r tree local:/home/user/copy
 check 'cp: content' 'same' sh -c 'cmp tree/a/b/numbers copy/a/b/numbers && echo same'
+succeeds 'sync' exec-server sync tree local:/home/user/synced
+check 'sync: content' 'same' sh -c 'cmp tree/a/b/numbers synced/a/b/numbers && echo same'
 check 'run --record' 'recorded' exec-server run --record --name rec -- echo recorded
 check 'recordings' 'rec' exec-server recordings
 check 'export' 'recorded' exec-server export --txt rec
+check 'play' 'recorded' script -qec 'exec-server play rec' /dev/null
 check 'doctor: sandboxes' 'Sandboxes are reliable' exec-server doctor
 mkdir -p project
 check 'run --sandbox' 'inside' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo inside | tee file"'
@@ -89,11 +67,52 @@ exec-server relay --secret-file secret >relay-url 2>&1 &
 relay=$!
 url=$(eventually '^http://' relay-url)
 check 'relay' '200' curl -s -o /dev/null -w '%{http_code}' "$url/readyz"
-kill "$relay"
+exec-server port-forward "0:${url##*:}" >forwarded 2>&1 &
+forward=$!
+port=$(eventually ' -> ' forwarded | sed 's/.*:\([0-9]*\) -> .*/\1/')
+check 'port-forward' '200' curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/readyz"
+kill "$forward"
+
+# A server with an audit log, which clients reach through the relay.
+exec-server serve --listen ws://127.0.0.1:0 --audit-log audit.jsonl >server-url 2>server-log &
+server=$!
+EXEC_SERVER_API_KEY=$(exec-server relay token --secret-file secret --role executor --environment box 2>/dev/null)
+export EXEC_SERVER_API_KEY
+exec-server connect --connect "$(eventually '^ws://' server-url)" --remote "$url" --environment-id box >connect-log 2>&1 &
+connect=$!
+unset EXEC_SERVER_API_KEY
+exec-server relay token --secret-file secret --role harness --environment box >client-token 2>/dev/null
+succeeds 'env' exec-server env add box "$url" --token-file client-token
+eventually 'connected' connect-log >/dev/null
+check 'connect' 'relayed' exec-server run -E box -- echo relayed
+succeeds 'use' sh -c 'cd project && exec-server use box'
+check 'use: commands in the directory' 'chosen' sh -c 'cd project && exec-server run -- echo chosen'
+kill "$connect" "$server" "$relay"
+wait "$server" || true
+check 'audit' 'lines' exec-server audit verify audit.jsonl
+mkfifo proxy-requests
+exec-server proxy <proxy-requests >proxy-answers 2>proxy-errors &
+exec 9>proxy-requests
+echo '{"id":1,"method":"initialize","params":{"clientName":"test"}}' >&9
+check 'proxy' 'sessionId' eventually '"id":1' proxy-answers
+exec 9>&-
 exec-server relay --secret-file secret --store redis://127.0.0.1:1 --node-url http://127.0.0.1:1 >relay-redis 2>&1 &
 relay=$!
 check 'relay: Redis is inside' 'store' eventually 'store' relay-redis
 kill "$relay"
+
+# The services have fixed ports, so they get a network of their own.
+bwrap --dev-bind / / --unshare-net --die-with-parent sh /opt/exec-server/use-service.sh
+
+succeeds 'run -d: a program to wait for' exec-server run -d -- sleep 1
+check 'drain' 'has ended' exec-server drain
+
+commands=$(exec-server help | grep '^  ' | grep -o '[a-z][a-z-]*  *[A-Z]' | cut -d' ' -f1)
+[ "$(echo "$commands" | wc -l)" -ge 30 ] || fail "help lists only: $commands"
+for command in $commands; do
+  grep -q "exec-server $command" /opt/exec-server/*.sh || fail "no step uses exec-server $command"
+done
+echo 'ok all commands of help'
 
 check 'nothing is left in /tmp' 'empty' sh -c 'test -z "$(ls -A /tmp)" && echo empty || ls -A /tmp'
 # The host connects to this server and uses the worker threads. It ends with the namespace.

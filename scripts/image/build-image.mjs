@@ -1,62 +1,39 @@
 // Builds the image of deploy/Containerfile on a machine that reaches no registry of images: the base is made by debootstrap, and Node and npm
 // come from npm.
 import { execFile } from 'node:child_process';
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { ensureDebian } from '../debian.mjs';
 import { ensureNode } from '../nodes.mjs';
-import { cacheFolder, ensurePackage } from '../package-cache.mjs';
+import { ensurePackage } from '../package-cache.mjs';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SUITE = 'trixie';
+const PACKAGES = ['ca-certificates'];
 const NODE_VERSION = '24.21.0';
 const NPM_VERSION = '11.19.1';
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
 /** Builds the image from this checkout and returns its tag. */
 export async function buildImage(podman, report) {
-  const base = await report(`base: Debian ${SUITE} by debootstrap`, ensureBase);
-  await podman.do('import', base, 'localhost/base');
-  await report(`build stage: Node ${NODE_VERSION} and npm ${NPM_VERSION} from npm`, () => buildNode(podman));
+  const buildArguments = await buildBases(podman, report);
   const context = await report('package: npm pack', () => pack(podman.folder));
   const tag = 'localhost/exec-server';
-  const buildArguments = { BASE: 'localhost/base', NODE: 'localhost/node' };
   await report('image: podman build', () =>
     podman.build(tag, context, join(ROOT, 'deploy/Containerfile'), buildArguments),
   );
   return tag;
 }
 
-/** A tar file with a Debian of about the content of debian:*-slim. Kept in the cache, because it takes minutes. */
-async function ensureBase() {
-  const file = join(cacheFolder(), `debian-${SUITE}.tar`);
-  if (existsSync(file)) return file;
-  mkdirSync(cacheFolder(), { recursive: true });
-  const staging = mkdtempSync(join(cacheFolder(), 'base-'));
-  try {
-    const root = join(staging, 'root');
-    const flags = ['--variant=minbase', '--include=ca-certificates'];
-    await run('debootstrap', [...flags, SUITE, root, 'http://deb.debian.org/debian']);
-    const unneeded = ['var/cache/apt/*.bin', 'var/cache/apt/archives/*.deb', 'var/lib/apt/lists/*'];
-    const exclude = [...unneeded, 'usr/share/doc/*', 'usr/share/man/*', 'usr/share/locale/*'];
-    const excludeFlags = exclude.flatMap((pattern) => ['--exclude', `./${pattern}`]);
-    await run('tar', ['-C', root, ...excludeFlags, '-cf', join(staging, 'base.tar'), '.']);
-    renameSync(join(staging, 'base.tar'), file);
-  } finally {
-    rmSync(staging, { recursive: true, force: true });
-  }
-  return file;
+/** Makes the images that the build arguments of deploy/Containerfile name, and returns the arguments. */
+export async function buildBases(podman, report, packages = PACKAGES) {
+  const base = await report(`base: Debian ${SUITE} by debootstrap`, () => ensureDebian(SUITE, packages));
+  await podman.importFolder(base, 'localhost/base');
+  await report(`build stage: Node ${NODE_VERSION} and npm ${NPM_VERSION} from npm`, () => buildNode(podman));
+  return { BASE: 'localhost/base', NODE: 'localhost/node' };
 }
 
 /** What the image node:*-slim has. It trusts the certificates of this machine, behind a proxy too. */
@@ -80,7 +57,7 @@ COPY --chmod=755 node /usr/local/bin/node
 COPY npm /usr/local/lib/node_modules/npm
 COPY ca-certificates.crt ${CERTIFICATES}
 ENV NODE_EXTRA_CA_CERTS=${CERTIFICATES}
-RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
+RUN cd /usr/local/bin && ln -s ../lib/node_modules/npm/bin/npm-cli.js npm && ln -s ../lib/node_modules/npm/bin/npx-cli.js npx
 `;
 
 async function pack(folder) {

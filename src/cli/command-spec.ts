@@ -4,7 +4,8 @@ import type { Flag, Flags } from './flags.ts';
 interface FlagDoc {
   /**
    * The name of the value, which also decides how a shell completes it: FILE, DIRECTORY, ENV (an environment), COMMAND, PROCESS (also
-   * RUNNING or ENDED, to name only those), RECORDING (also a file), or the choices themselves, separated by `|`.
+   * RUNNING or ENDED, to name only those), RECORDING (also a file), SIGNAL, MODE|FILE (of a sandbox), or the choices themselves, separated
+   * by `|`.
    */
   readonly value?: string;
   readonly description: string;

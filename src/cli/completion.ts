@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import type { CommandSpec, FlagSpec } from './command-spec.ts';
 import { COMMANDS, findCommand } from './commands.ts';
 import { parseFlags } from './flags.ts';
@@ -110,10 +111,19 @@ async function valuesOf(
   if (value.startsWith('FILE')) return { words: [], paths: 'files' };
   if (value === 'DIRECTORY') return { words: [], paths: 'directories' };
   if (value === 'COMMAND') return commandWords();
+  if (value === 'MODE|FILE') return { words: wordsOf(SANDBOX_MODES), paths: 'files' };
+  if (value === 'SIGNAL') return { words: wordsOf(SIGNALS), paths: 'none' };
   if (/^[a-z0-9|-]+$/.test(value)) {
-    return { words: value.split('|').map((word) => ({ word, description: '' })), paths: 'none' };
+    return { words: wordsOf(value.split('|')), paths: 'none' };
   }
   return { words: await names(value), paths: value === 'RECORDING' ? 'files' : 'none' };
+}
+
+const SANDBOX_MODES = ['read-only', 'workspace-write'];
+const SIGNALS = Object.keys(constants.signals).map((name) => name.slice('SIG'.length));
+
+function wordsOf(words: readonly string[]): readonly Candidate[] {
+  return words.map((word) => ({ word, description: '' }));
 }
 
 function matching(current: string, { words, paths }: Candidates): Candidates {

@@ -1,26 +1,50 @@
 import { statSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { parseDuration } from './duration.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
 import { privateFolder, readServerInfo } from './private-server/private-folder.ts';
-import { isRunning, pidInFile, serverProcess, startedAfter } from './service/server-process.ts';
+import { ageText } from './programs/ps.ts';
+import { type DrainAnswer, readDrainAnswer, writeDrainRequest } from './service/drain-file.ts';
+import {
+  isRunning,
+  pidInFile,
+  type ServerProcess,
+  serverProcess,
+  startedAfter,
+} from './service/server-process.ts';
+import { servicePidFile } from './service/unit-files.ts';
 import { DRAIN } from './specs/drain-spec.ts';
+import { table } from './table.ts';
+import { commandLine } from './terminal-text.ts';
 
 /** Asks a server to drain, and waits for its end. */
 export async function drainCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('drain', argv, DRAIN.flags);
-  const timeoutMs =
-    flags.timeout === undefined
-      ? Number.POSITIVE_INFINITY
-      : parseDuration(flags.timeout, '--timeout', 'drain');
-  const pid = await findServer(flags, host.env);
-  if (pid === null) return { text: '', details: 'no server is running\n', exitCode: 0 };
+  const timeoutMs = flags.timeout === undefined ? null : parseDuration(flags.timeout, '--timeout', 'drain');
+  const found = await findServer(flags, host.env);
+  if (found === null) return { text: '', details: 'no server is running\n', exitCode: 0 };
+  const { pid, pidFile } = found;
   const server = serverProcess(pid);
-  if (!server.signal('SIGUSR2')) return ended(pid, '');
-  host.stderr.write(`process ${pid} drains; waiting until its programs have ended\n`);
-  if (await server.ended(timeoutMs)) return ended(pid, '');
+  const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
+  const request = new Request(pidFile, timeoutMs);
+  try {
+    if (!server.signal('SIGUSR2')) return ended(pid, '');
+    host.stderr.write(`process ${pid} drains; waiting until its programs have ended\n`);
+    const answer = await request.answered(server);
+    if (answer !== null) host.stderr.write(waitsFor(answer));
+  } finally {
+    request.remove();
+  }
+  // A server that has got the request ends its programs itself.
+  if (await server.ended(deadline - performance.now())) {
+    return ended(
+      pid,
+      performance.now() < deadline ? '' : `, and its programs were ended after ${flags.timeout}`,
+    );
+  }
   server.signal('SIGTERM');
   if (await server.ended(FORCED_END_MS))
     return ended(pid, `, and its programs were ended after ${flags.timeout}`);
@@ -34,11 +58,64 @@ function ended(pid: number, how: string): CommandResult {
   return { text: '', details: `process ${pid} has ended${how}\n`, exitCode: 0 };
 }
 
-/** Returns the process id of the server that the flags name; null when it does not run. */
+/** The request that goes with the signal. Without a pid file, or where no file can be written, the server gets only the signal. */
+class Request {
+  readonly #pidFile: string | null;
+  readonly remove: () => void;
+
+  constructor(pidFile: string | null, timeoutMs: number | null) {
+    let [file, remove] = [pidFile, () => {}];
+    try {
+      if (pidFile !== null) remove = writeDrainRequest(pidFile, { timeoutMs });
+    } catch {
+      file = null;
+    }
+    this.#pidFile = file;
+    this.remove = remove;
+  }
+
+  /** What the server answers; null when it does not, or ends before. */
+  async answered(server: ServerProcess): Promise<DrainAnswer | null> {
+    if (this.#pidFile === null) return null;
+    const deadline = performance.now() + ANSWER_TIMEOUT_MS;
+    for (;;) {
+      const answer = readDrainAnswer(this.#pidFile);
+      if (answer !== null || performance.now() >= deadline || (await server.ended(0))) return answer;
+      await delay(ANSWER_CHECK_MS);
+    }
+  }
+}
+
+/** A server of an earlier version does not answer. */
+const ANSWER_TIMEOUT_MS = 2_000;
+const ANSWER_CHECK_MS = 20;
+
+function waitsFor({ deadlineMs, total, programs }: DrainAnswer): string {
+  if (total === 0) return '';
+  const now = Date.now();
+  const rows = programs.map(({ ref, name, argv, startedAtMs }) => [
+    ref,
+    name ?? '-',
+    ageText(now - startedAtMs),
+    commandLine(argv),
+  ]);
+  const more = total > programs.length ? `and ${total - programs.length} more\n` : '';
+  const end = deadlineMs === null ? '' : `those that are left end at ${new Date(deadlineMs).toISOString()}\n`;
+  return `${table([['REF', 'NAME', 'AGE', 'COMMAND'], ...rows])}${more}${end}`;
+}
+
+/** A server of this machine. */
+interface FoundServer {
+  readonly pid: number;
+  /** The file that the server has written; null when it is not known. */
+  readonly pidFile: string | null;
+}
+
+/** Finds the server that the flags name; null when it does not run. */
 async function findServer(
   { service, user, pid, 'pid-file': pidFile }: GivenFlags<typeof DRAIN.flags>,
   env: NodeJS.ProcessEnv,
-): Promise<number | null> {
+): Promise<FoundServer | null> {
   const given = [service && '--service', pid !== undefined && '--pid', pidFile !== undefined && '--pid-file'];
   const [first, second] = given.filter((name) => typeof name === 'string');
   if (second !== undefined) {
@@ -48,18 +125,19 @@ async function findServer(
   if (pid !== undefined) {
     if (!/^[1-9]\d{0,9}$/.test(pid))
       throw new UsageError(`--pid: ${quoteValue(pid)} is not a process id`, 'drain');
-    return Number(pid);
+    return { pid: Number(pid), pidFile: null };
   }
-  if (pidFile !== undefined) return pidInFile(pidFile);
+  if (pidFile !== undefined) return { pid: pidInFile(pidFile), pidFile };
   if (!service) return privateServer(env);
   const { systemctl } = await import('./service/systemctl.ts');
-  return Number(systemctl(user === true, env).property('exec-server.service', 'MainPID')) || null;
+  const main = Number(systemctl(user === true, env).property('exec-server.service', 'MainPID'));
+  return main === 0 ? null : { pid: main, pidFile: servicePidFile(user === true, env) };
 }
 
-/** The process id of this user's private server; null when there is none. A server that was killed leaves its description. */
-function privateServer(env: NodeJS.ProcessEnv): number | null {
+/** This user's private server; null when there is none. A server that was killed leaves its description. */
+function privateServer(env: NodeJS.ProcessEnv): FoundServer | null {
   const folder = privateFolder(env);
   const pid = readServerInfo(folder)?.pid ?? null;
   if (pid === null || !isRunning(pid)) return null;
-  return startedAfter(pid, statSync(folder.info).mtimeMs) ? null : pid;
+  return startedAfter(pid, statSync(folder.info).mtimeMs) ? null : { pid, pidFile: folder.pid };
 }

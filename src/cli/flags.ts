@@ -31,7 +31,7 @@ export type GivenFlags<Known extends Flags> = {
 };
 
 /** Where the arguments that are no flags may be. */
-export type OperandPlace =
+type OperandPlace =
   /** Between flags. What follows `--` is no flag. */
   | 'anywhere'
   /** The same for names of files and programs, where `-` is an operand. */
@@ -50,12 +50,10 @@ export function parseFlags<Known extends Flags>(
   operands: OperandPlace = 'anywhere',
 ): { readonly flags: GivenFlags<Known>; readonly positionals: readonly string[] } {
   const refuse = (problem: string) => new UsageError(problem, command);
-  // Not strict: its error texts cannot be changed, and it refuses negative numbers as values.
-  const { tokens } = parseArgs({ args: [...args], options: known, strict: false, tokens: true });
   const flags: Record<string, string | boolean | readonly string[]> = {};
   const positionals: string[] = [];
   const seen = new Set<string>();
-  for (const token of tokens) {
+  for (const token of tokensOf(args, known)) {
     if (token.kind === 'positional') {
       if (operands === 'program')
         return { flags: flags as GivenFlags<Known>, positionals: args.slice(token.index) };
@@ -87,15 +85,25 @@ export function parseFlags<Known extends Flags>(
   return { flags: flags as GivenFlags<Known>, positionals };
 }
 
+function tokensOf(args: readonly string[], known: Flags) {
+  // Not strict: its error texts cannot be changed, and it refuses negative numbers as values.
+  return parseArgs({ args: [...args], options: known, strict: false, tokens: true }).tokens;
+}
+
 /** The arguments before `--`. */
 export function beforeDashes(args: readonly string[]): readonly string[] {
   const end = args.indexOf('--');
   return end === -1 ? args : args.slice(0, end);
 }
 
+/** The indexes of the arguments that are flags, known or not, and neither values of flags nor operands. */
+export function indexesOfFlags(args: readonly string[], known: Flags): ReadonlySet<number> {
+  return new Set(tokensOf(args, known).flatMap(({ kind, index }) => (kind === 'option' ? [index] : [])));
+}
+
 /** The arguments before the command line of another program. */
 export function beforeProgram(args: readonly string[], known: Flags): readonly string[] {
-  const { tokens } = parseArgs({ args: [...args], options: known, strict: false, tokens: true });
+  const tokens = tokensOf(args, known);
   const program = tokens.find(({ kind }) => kind !== 'option');
   return args.slice(0, program?.index ?? args.length);
 }

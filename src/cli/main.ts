@@ -2,11 +2,16 @@ import { isatty } from 'node:tty';
 import { whenWritten } from '../observability/log-stream.ts';
 import { type Host, runCommand } from './commands.ts';
 import { cannotWrite, isReaderGone, reportFailure, SERVER_FAILURES } from './failures.ts';
+import { withWholeWrites } from './file-writer.ts';
+import { beforeDashes } from './flags.ts';
 import { nodeVersionWarning } from './node-version.ts';
 import { listenForSignals } from './process-setup.ts';
 
 /** How long the end of a command waits for a reader of stderr that takes nothing. */
 const SLOW_READER_TIMEOUT_MS = 10_000;
+
+/** What Node has in a string in place of bytes that are not UTF-8. It may also have been typed. */
+const UNDECODED = '\uFFFD';
 
 const host: Host = {
   env: process.env,
@@ -43,10 +48,17 @@ async function main(): Promise<void> {
   const warning = nodeVersionWarning(process.versions.node);
   if (warning !== null) process.stderr.write(`${warning}\n`);
   const argv = process.argv.slice(2);
+  if (argv.some((argument) => argument.includes(UNDECODED))) {
+    host.failures = { ...host.failures, json: beforeDashes(argv).includes('--json') };
+    (await import('./undecodable-arguments.ts')).refuseUndecodable(argv);
+  }
   const { text, exitCode, details } = await runCommand(argv, host);
   if (details) process.stderr.write(details);
   if (text === '') return exit(exitCode);
-  process.stdout.write(text, (error) => {
+  const stdout = withWholeWrites(process.stdout);
+  // The callback gets the error, too.
+  stdout.on('error', () => {});
+  stdout.write(text, (error) => {
     if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
     else void exit(exitCode);
   });

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import type { DrainStatus } from '../server/draining.ts';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
 import type { Host } from './commands.ts';
@@ -54,6 +55,7 @@ export async function runServer(
     let server = started;
     try {
       if (flags.remote !== null) server = await joinRelay(started, settings, flags, flags.remote, host);
+      if (flags.pidFile !== null) stop.takeDrainOrders(await drainOrders(flags.pidFile, host));
       stop.attach(server);
       if (endsWithStdin) await endWithStdin(server, host);
       await publish(server, flags, host);
@@ -84,6 +86,7 @@ class Stop {
   #signalled = false;
   #drains = false;
   #server: RunningServer | null = null;
+  #drainOrders: DrainOrders | null = null;
 
   constructor(settings: Settings, host: Host) {
     this.done = new Promise((resolve) => {
@@ -92,6 +95,11 @@ class Stop {
     host.onSignal((signal) => this.#onSignal(signal, host));
     host.onDrainSignal(() => this.#drain());
     if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
+  }
+
+  /** Uses what the command `drain` writes beside the pid file. */
+  takeDrainOrders(orders: DrainOrders): void {
+    this.#drainOrders = orders;
   }
 
   /** Carries out a stop that was requested before the server started. */
@@ -104,7 +112,12 @@ class Stop {
   /** The server closes when it has drained. A signal that ends it works meanwhile. */
   #drain(): void {
     this.#drains = true;
-    void this.#server?.drain();
+    const server = this.#server;
+    if (server === null) return;
+    const request = this.#drainOrders?.request() ?? null;
+    void server.drain(request?.timeoutMs ?? undefined);
+    const status = server.drainStatus();
+    if (request !== null && status !== null) this.#drainOrders?.answer(status);
   }
 
   #onSignal(signal: string, host: Host): void {
@@ -128,6 +141,29 @@ class Stop {
   #close(reason: string): void {
     if (this.#server !== null) this.#resolve(this.#server.close(reason));
   }
+}
+
+/** What the command `drain` asks for, and the answer to it. */
+interface DrainOrders {
+  request(): { readonly timeoutMs: number | null } | null;
+  answer(status: DrainStatus): void;
+}
+
+/** Loads the code now: after an upgrade, the file on disk is that of another version. */
+async function drainOrders(pidFile: string, host: Host): Promise<DrainOrders> {
+  const { readDrainRequest, writeDrainAnswer } = await import('./service/drain-file.ts');
+  // The working directory may be another one when the server drains.
+  const path = resolve(pidFile);
+  return {
+    request: () => readDrainRequest(path),
+    answer(status) {
+      try {
+        host.onExit(writeDrainAnswer(path, status));
+      } catch {
+        // The command that waits prints no list.
+      }
+    },
+  };
 }
 
 async function joinRelay(

@@ -1,18 +1,29 @@
-import { closeSync, lstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { fchmodSync, lstatSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { systemReason } from '../client/system-error.ts';
 import { RunError } from './failures.ts';
+import { replaceFile } from './replace-file.ts';
 
 /**
  * Writes a small file that exists as long as the server runs. Readers see all of `text` or no file.
- * Returns the function that removes it, unless another process has replaced it in the meantime.
+ * Returns the function that removes it, unless another process has replaced it in the meantime. `mode` null is that of the umask.
  * Throws RunError when the file cannot be written.
  */
-export function publishFile(flag: string, file: string, text: string): () => void {
+export function publishFile(
+  flag: string,
+  file: string,
+  text: string,
+  mode: number | null = null,
+): () => void {
   try {
     // Resolved now, because the working directory may be another one when the file is removed.
     const path = resolve(file);
-    replaceFile(path, text);
+    expectReplaceable(path);
+    replaceFile(
+      path,
+      text,
+      mode === null ? { mode: 0o666 } : { mode, prepare: (descriptor) => fchmodSync(descriptor, mode) },
+    );
     return () => removeFile(path, text);
   } catch (error) {
     const reason = WRITE_FAILURES[(error as NodeJS.ErrnoException).code ?? ''] ?? systemReason(error);
@@ -28,28 +39,11 @@ const WRITE_FAILURES: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full (free some space, or choose another path)',
 };
 
-function replaceFile(path: string, text: string): void {
+/** Renaming over a device, a pipe or a link would replace it; as root even /dev/null. */
+function expectReplaceable(path: string): void {
   const existing = lstatSync(path, { throwIfNoEntry: false });
-  // Renaming over a device, a pipe or a link would replace it; as root even /dev/null.
   if (existing !== undefined && !existing.isFile()) {
     throw new Error('it exists and is not a regular file (choose another path)');
-  }
-  const temporary = `${path}.${process.pid}.tmp`;
-  const descriptor = openSync(temporary, 'wx');
-  try {
-    writeAndClose(descriptor, text);
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
-  }
-}
-
-function writeAndClose(descriptor: number, text: string): void {
-  try {
-    writeFileSync(descriptor, text);
-  } finally {
-    closeSync(descriptor);
   }
 }
 

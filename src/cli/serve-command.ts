@@ -1,4 +1,5 @@
-import type { RunningServer, ServeOptions } from '../server/serve.ts';
+import type { ServeOptions } from '../server/exec-server.ts';
+import type { RunningServer } from '../server/serve.ts';
 import type { CommandResult, Host } from './commands.ts';
 import { takePassedSocket } from './passed-socket.ts';
 import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';

@@ -4,7 +4,15 @@ import { resolve } from 'node:path';
 import { onAbort } from '../base/abort.ts';
 import type { ExecServerClient } from '../client/client.ts';
 import { failedWith } from '../client/files/file-errors.ts';
-import { isWithin, type NativePath, nativePathOfText, systemPath } from '../files/native-path.ts';
+import {
+  childPath,
+  isWithin,
+  lastName,
+  type NativePath,
+  nativePathOfText,
+  parentPath,
+  systemPath,
+} from '../files/native-path.ts';
 import { pathFromUri, uriFromPath } from '../files/path-uri.ts';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
@@ -51,10 +59,13 @@ export async function syncCommand(argv: readonly string[], host: Host): Promise<
   } catch (error) {
     if (!signal.aborted) throw error;
     if (watch) return { text: '', exitCode: 0 };
-    throw new RunError('interrupted; every file that was copied is complete', {
-      kind: 'interrupted',
-      exitCode: interruption.exitCode(),
-    });
+    throw new RunError(
+      'interrupted; every file that was copied is complete; run the same command to continue',
+      {
+        kind: 'interrupted',
+        exitCode: interruption.exitCode(),
+      },
+    );
   }
   const { failed, skipped } = report.tally;
   return { text: '', exitCode: failed + skipped > 0 ? PROGRAM_EXIT_CODES.failure.code : 0 };
@@ -118,7 +129,8 @@ async function opener(
     throw new UsageError(`${error.message}${colonHint(there)}`, 'sync');
   });
   return async () => {
-    const client = await target.connect({ clientName: 'exec-server sync', signal });
+    const whileDraining = there === source;
+    const client = await target.connect({ clientName: 'exec-server sync', signal, whileDraining });
     const ending = new AbortController();
     let stop = () => {};
     const close = async () => {
@@ -145,13 +157,15 @@ async function sidesOf(
   client: ExecServerClient,
   signal: AbortSignal,
 ): Promise<Sides> {
-  const side = async ({ text, environment, path }: FileOperand) => {
-    if (environment === null) return new LocalSide(path, nativePathOfText(resolve(path)), signal);
-    const root = pathFromUri(uriThere(path, await homeOf(client, signal)));
-    return new RemoteSide(text, root, client, signal);
-  };
-  const from = await side(source);
-  const to = await side(destination);
+  const rootOf = async ({ environment, path }: FileOperand) =>
+    environment === null
+      ? nativePathOfText(resolve(path))
+      : pathFromUri(uriThere(path, await homeOf(client, signal)));
+  const sideAt = ({ text, environment, path }: FileOperand, root: NativePath) =>
+    environment === null ? new LocalSide(path, root, signal) : new RemoteSide(text, root, client, signal);
+  const from = sideAt(source, await rootOf(source));
+  const givenRoot = await rootOf(destination);
+  const to = sideAt(destination, givenRoot);
   const fromRoot = await from.realRoot().catch((error: unknown) => {
     if (!failedWith(error, 'notFound', 'notDirectory')) throw error;
     throw new RunError(`SRC ${quoteValue(from.name)} does not exist; check the path`, { kind: 'notFound' });
@@ -174,7 +188,9 @@ async function sidesOf(
       kind: 'notDirectory',
     });
   }
-  const isNested = toRoot !== null && (isWithin(toRoot, fromRoot) || isWithin(fromRoot, toRoot));
+  const toPath =
+    toRoot ?? (await realPathOfMissing(givenRoot, (path) => sideAt(destination, path).realRoot()));
+  const isNested = isWithin(toPath, fromRoot) || isWithin(fromRoot, toPath);
   if (isNested && (await isSameMachine(fromRoot, client, signal))) {
     throw new RunError(
       'SRC and DST are on the same machine, and one contains the other; use another directory',
@@ -184,6 +200,23 @@ async function sidesOf(
     );
   }
   return { source: from, destination: to, remote: from instanceof RemoteSide ? from : to };
+}
+
+/**
+ * The path, without links, that a missing directory has once it is created. A directory that this user or token may not look at
+ * counts as one without links.
+ */
+async function realPathOfMissing(
+  path: NativePath,
+  realPath: (path: NativePath) => Promise<NativePath>,
+): Promise<NativePath> {
+  const parent = parentPath(path);
+  const real = await realPath(parent).catch((error: unknown) => {
+    if (failedWith(error, 'notFound')) return realPathOfMissing(parent, realPath);
+    if (failedWith(error, 'permissionDenied')) return parent;
+    throw error;
+  });
+  return childPath(real, lastName(path));
 }
 
 /** Whether a directory is the same on this machine and on the server: it has the same times in both. */

@@ -1,7 +1,7 @@
 import { cutToWidth, textWidth, visible } from './terminal-text.ts';
 
 /** How a table looks. */
-export interface TableStyle {
+interface TableStyle {
   /** The last column is cut so that a line has at most so many columns. Default: no limit. */
   readonly width?: number;
   /** Adds colours to a cell. It must not change the width. Default: none. */

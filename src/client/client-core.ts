@@ -1,3 +1,4 @@
+import { withTimeout } from '../base/with-timeout.ts';
 import type {
   CallParamsOf,
   Method,
@@ -31,6 +32,7 @@ import { HttpBodies } from './http/http-bodies.ts';
 import { RemoteHttp } from './http/remote-http.ts';
 import {
   CONNECT_TIMEOUT_MS,
+  END_UNWANTED_MS,
   GOOD_CONNECTION_MS,
   INITIALIZE_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
@@ -62,6 +64,7 @@ export class ClientCore {
   readonly recordings: Recordings;
   /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
+  readonly #backend: RemoteBackend;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #bodies: HttpBodies;
@@ -98,6 +101,7 @@ export class ClientCore {
       activity: this.#activity,
       clientName: options.clientName ?? 'exec-server-client',
       detachedSessionTtlMs: durationOrNone('detachedSessionTtlMs', detachedSessionTtlMs, UNLIMITED_TTL),
+      whileDraining: options.whileDraining === true,
       trace: options.trace,
     };
     this.#policyRequests = new PolicyRequests((id) =>
@@ -114,7 +118,8 @@ export class ClientCore {
       routes: this.#routes,
       activity: this.#activity,
     };
-    this.backend = new RemoteBackend(host);
+    this.#backend = new RemoteBackend(host);
+    this.backend = this.#backend;
     this.processes = new RemoteProcesses(host);
     this.recordings = new Recordings(host);
     this.#bodies = new HttpBodies(this.#activity);
@@ -279,8 +284,13 @@ export class ClientCore {
     return PortWatch.open(this, listener);
   }
 
-  /** Closes the connection. Processes keep running for as long as the server keeps the session. */
+  /**
+   * Closes the connection. Processes keep running for as long as the server keeps the session. Programs whose start was aborted or not
+   * answered are terminated first, for which this waits up to 2 s.
+   */
   async close(): Promise<void> {
+    const ending = this.#backend.endUnwanted();
+    if (ending !== null) await withTimeout(ending, END_UNWANTED_MS);
     const link = this.#link;
     if (this.state !== 'closed') {
       this.#closing.abort();

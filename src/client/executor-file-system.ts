@@ -59,6 +59,11 @@ export interface ReplaceOptions extends FileOptions {
    * effect. The content must be a function that returns `sha256`. Other executors ignore it.
    */
   readonly compareHash?: boolean | undefined;
+  /**
+   * The SHA-256 of the old file, of up to 16 MiB. The executor compares it immediately before an atomic replacement takes effect, and
+   * fails with the kind `conflict` if the file has changed. Fails with `unsupported` without the capability `fsIfSha256`.
+   */
+  readonly ifSha256?: string | undefined;
 }
 
 /** The unfinished file of an earlier replacement with the same key: its `file:` URI, and how many bytes it has. */

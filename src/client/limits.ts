@@ -7,6 +7,9 @@ export const CONNECT_TIMEOUT_MS = 10_000;
 /** Timeout of `initialize`. */
 export const INITIALIZE_TIMEOUT_MS = 10_000;
 
+/** How long `close` waits for the end of programs whose start was given up. */
+export const END_UNWANTED_MS = 2_000;
+
 /** Timeout of `environment/info`. */
 export const INFO_TIMEOUT_MS = 30_000;
 
@@ -206,6 +209,9 @@ export const WRITE_WHOLE_MAX_BYTES = 16 * 1024 * 1024;
 /** Paths of one request for listings: what servers allow. */
 export const LISTS_PER_CALL = 1_000;
 
+/** Bytes that a transfer hashes before the event loop reads more of them: as many as one read of a socket yields. */
+export const HASH_TURN_BYTES = 64 * 1024;
+
 /** Files of one request for hashes, and the characters of their paths: servers allow 1,000, and 4 MiB for the whole request. */
 export const HASHES_PER_CALL = 1_000;
 export const HASH_PATHS_MAX_LENGTH = 2 * 1024 * 1024;
@@ -230,6 +236,16 @@ export const RESUME_MIN_BYTES = 8 * 1024 * 1024;
 
 /** How long the part of a file on this machine is kept after the last write. Servers keep theirs as long. */
 export const PART_MAX_IDLE_MS = 7 * 24 * 60 * 60 * 1000;
+
+/**
+ * When the temporary file of a small file on this machine is old. Its process looks dead, but may live in another container that shares
+ * the directory.
+ */
+export const TEMPORARY_MAX_IDLE_MS = 60_000;
+
+/** How often one directory is searched for old temporary files, and for how many directories the time is kept. */
+export const SWEEP_INTERVAL_MS = 10_000;
+export const SWEEP_CACHE_DIRECTORIES = 1_024;
 
 /** How often one file of a transfer is started again after a lost connection. */
 export const TRANSFER_RETRIES = 3;

@@ -12,7 +12,7 @@ import {
 } from './connection/option-checks.ts';
 import { readRecordingPage } from './connection/sharing-messages.ts';
 import { ClientError } from './errors.ts';
-import { LIST_MAX_PAGES } from './limits.ts';
+import { listPages } from './list-pages.ts';
 import { unsupported } from './process/process-errors.ts';
 import type { ClientHost } from './process/process-host.ts';
 import type { RecordingState } from './sharing.ts';
@@ -55,26 +55,16 @@ export class Recordings {
     this.#requireRecordings();
     const deadline = new Deadline(options);
     const scope = options.scope && { scope: options.scope };
-    const found: RecordingInfo[] = [];
-    let after: string | undefined;
-    for (let pages = 0; pages < LIST_MAX_PAGES; pages++) {
-      const params = { ...scope, ...(after !== undefined && { after }) };
+    return listPages<RecordingInfo, string>('recordings', async (after) => {
+      const params = { ...scope, ...after };
       const result: ResultOf<'recordings/list'> = await this.#host.call(
         'recordings/list',
         params,
         deadline.remaining,
       );
       const { recordings, next } = readRecordingPage(result);
-      found.push(...recordings);
-      if (next === undefined) return found;
-      if (after !== undefined && next <= after)
-        throw new ClientError(
-          'protocol',
-          'invalid message from the server: the list of recordings goes back',
-        );
-      after = next;
-    }
-    throw new ClientError('protocol', `the list of recordings did not end after ${LIST_MAX_PAGES} pages`);
+      return { items: recordings, next };
+    });
   }
 
   /** Reads a recording as far as it is written. The limits apply to each call. */

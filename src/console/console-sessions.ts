@@ -13,7 +13,7 @@ import { newSecret } from './one-time-secrets.ts';
 export type SessionEnd = 'signedOut' | 'expired' | 'kicked';
 
 /** The close codes of a session's websockets. 4000 to 4999 are free for applications (RFC 6455, section 7.4.2). */
-export const SESSION_END: Readonly<Record<SessionEnd, CloseReason>> = {
+const SESSION_END: Readonly<Record<SessionEnd, CloseReason>> = {
   signedOut: { code: 4401, reason: 'signed out' },
   expired: { code: 4402, reason: 'the console session has expired' },
   kicked: { code: 4403, reason: 'the console session was ended by the server' },
@@ -56,7 +56,7 @@ const TIMES: SessionTimes = {
 
 /**
  * The browsers that have signed in. A session ends after a time without use, after a maximum time, when it signs out, when its grant is
- * withdrawn, and when too many others have signed in since. Its websockets end with it.
+ * withdrawn, when its browser signs in again, and when too many others have signed in since. Its websockets end with it.
  */
 export class ConsoleSessions<Grant> {
   readonly #times: SessionTimes;

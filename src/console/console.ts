@@ -26,16 +26,20 @@ import { readBody } from './request-body.ts';
 import { cookiesOf, sessionCookie } from './session-cookie.ts';
 
 /** Rights as the page shows them. */
-export interface ConsoleScopes {
+interface ConsoleScopes {
   readonly exec: boolean;
   readonly observe: boolean;
+  /** Whether processes can be seen: those of the same owner, or all. */
+  readonly processes: boolean;
   readonly files: 'none' | 'read' | 'write';
   readonly net: boolean;
   readonly metrics: boolean;
+  /** The directory to which files are limited; null for all files. */
+  readonly below: string | null;
 }
 
 /** An environment that the page offers. */
-export interface ConsoleEnvironment {
+interface ConsoleEnvironment {
   readonly name: string;
   /** A short name for people. */
   readonly label: string;
@@ -131,7 +135,7 @@ export class Console<Grant> {
     times: ConstructorParameters<typeof ConsoleSessions<Grant>>[2] = {},
   ) {
     this.#options = options;
-    this.#page = new PageAnswers(options.pageFolder);
+    this.#page = new PageAnswers(options.pageFolder, options.authorize === null ? 'command' : 'server');
     const ended = (session: ConsoleSession<Grant>) => {
       this.#tickets.revoke((ticket) => ticket.session === session);
       this.#waiting.delete(session);
@@ -271,11 +275,20 @@ export class Console<Grant> {
       await delay(this.#delay.failed(address), undefined, { ref: false });
       return refusal;
     }
+    this.#endSessionsOf(request, origin);
     const session = this.#sessions.open(grant, this.#options.expiryOf(grant));
     this.#options.log.info('console sign-in', { address, readOnly: this.#options.isReadOnly(grant) });
     const maxAgeSeconds = Math.max(0, Math.ceil((session.expiresAtMs - Date.now()) / 1_000));
     const cookie = sessionCookie(origin, session.id, maxAgeSeconds);
     return answerJson(200, { key: session.key }, { 'set-cookie': cookie });
+  }
+
+  /** A browser has one session: it must not keep rights that its latest sign-in does not give, nor any after it signs out. */
+  #endSessionsOf(request: IncomingMessage, origin: OwnOrigin): void {
+    for (const id of cookiesOf(request, origin)) {
+      const earlier = this.#sessions.use(id);
+      if (typeof earlier !== 'string') this.#sessions.end(earlier, 'kicked');
+    }
   }
 
   /** Anyone can send wrong codes. They must not fill the log. */
@@ -418,16 +431,12 @@ const BODY_PROBLEMS = {
 };
 
 const SESSION_PROBLEMS: Readonly<Record<SessionEnd, Answer>> = {
-  signedOut: fail(
-    401,
-    'signedOut',
-    "this browser is not signed in; open a new link of 'exec-server console'",
-  ),
-  expired: fail(401, 'expired', "the session has expired; open a new link of 'exec-server console'"),
+  signedOut: fail(401, 'signedOut', 'this browser is not signed in; open a new link'),
+  expired: fail(401, 'expired', 'the session has expired; open a new link'),
   kicked: fail(
     401,
     'kicked',
-    "the server has ended the session: its token was revoked, or too many browsers have signed in since; open a new link of 'exec-server console'",
+    'the server has ended the session: its token was revoked, this browser has signed in again, or too many others have; open a new link',
   ),
 };
 

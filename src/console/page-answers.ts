@@ -8,17 +8,22 @@ import { pagePolicy } from './security-headers.ts';
 /** Where the built page has its assets. */
 const ASSETS = `${CONSOLE_PATH}/assets/`;
 
+/** The page of a server names another command for a new link than that of the command `console`. */
+type ServedBy = 'server' | 'command';
+
 /**
  * Serves the files of the page. They are read with the first request. Their addresses contain a secret of this run: another server may
  * have had the port before, and a browser may have kept what that one sent for addresses that it could guess.
  */
 export class PageAnswers {
   readonly #folder: string;
+  readonly #servedBy: ServedBy;
   readonly #assets = `${ASSETS}${newNonce()}/`;
   #files: Promise<PageFiles | null> | null = null;
 
-  constructor(folder: string) {
+  constructor(folder: string, servedBy: ServedBy) {
     this.#folder = folder;
+    this.#servedBy = servedBy;
   }
 
   async answer({ method, headers }: IncomingMessage, path: string, origin: OwnOrigin): Promise<Answer> {
@@ -41,7 +46,10 @@ export class PageAnswers {
         "the page of the console is not in this package; 'npm run build' creates it",
       );
     }
-    if (path === `${CONSOLE_PATH}/`) return page(files.html.replaceAll(ASSETS, this.#assets), origin);
+    if (path === `${CONSOLE_PATH}/`) {
+      const html = files.html.replaceAll(ASSETS, this.#assets).replace('SERVED_BY', this.#servedBy);
+      return page(html, origin);
+    }
     const asset = path.startsWith(this.#assets)
       ? files.assets.get(path.slice(this.#assets.length))
       : undefined;

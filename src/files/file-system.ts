@@ -97,6 +97,8 @@ export interface OpenOptions extends LinkOption {
   readonly durable?: boolean | undefined;
   /** Only with a mode. Identifies the content of an unfinished replacement that is kept when it is discarded, and continued. */
   readonly resumeKey?: string | undefined;
+  /** The atomic replacement takes effect only if the old file still has this SHA-256. */
+  readonly ifSha256?: string | undefined;
 }
 
 export interface ReplacementPart {

@@ -104,6 +104,13 @@ export const HASH_THREAD_IDLE_MS = 10_000;
 export const HASH_DEFAULT_TIMEOUT_MS = 600_000;
 export const HASH_MAX_TIMEOUT_MS = 3_600_000;
 
+/**
+ * The largest file that is compared before a conditional replacement, and for how long: it may grow meanwhile, and the event loop hashes
+ * it in small pieces.
+ */
+export const MAX_COMPARED_BYTES = 16 * 1024 * 1024;
+export const COMPARE_TIMEOUT_MS = 10_000;
+
 /** Bytes of a `file:` URI. A path of PATH_MAX, 4,096 bytes, has 12,288 when every byte is percent-encoded. */
 export const MAX_URI_BYTES = 16 * 1024;
 

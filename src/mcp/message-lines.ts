@@ -2,7 +2,7 @@ import { Transform } from 'node:stream';
 import { MemberScanner } from './member-scanner.ts';
 
 /** A message that was too long. */
-export interface LongMessage {
+interface LongMessage {
   /** The id of the request; null for what needs no answer, or has no id that can be read. */
   readonly id: string | number | null;
 }

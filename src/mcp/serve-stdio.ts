@@ -7,7 +7,7 @@ import { MAX_MESSAGE_BYTES } from './limits.ts';
 import { messageLines } from './message-lines.ts';
 
 /** A client on a pair of streams. */
-export interface StdioClient {
+interface StdioClient {
   /** Resolves when the client is gone: its stream has ended. */
   readonly closed: Promise<void>;
   close(): Promise<void>;

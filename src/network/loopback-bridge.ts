@@ -1,6 +1,7 @@
 import { once, setMaxListeners } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Owner } from '../base/fair-shares.ts';
+import { closeServers } from './close-servers.ts';
 import { NetworkError } from './errors.ts';
 import { MAX_BRIDGED_PORTS } from './limits.ts';
 import { MAX_CONNECTIONS } from './proxy/limits.ts';
@@ -46,11 +47,7 @@ export class LoopbackBridge {
   /** Stops listening and destroys all connections. */
   async close(): Promise<void> {
     this.#closing.abort();
-    const closed = this.#servers
-      .filter((server) => server.listening)
-      .map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-    for (const socket of this.#sockets) socket.destroy();
-    await Promise.all(closed);
+    await closeServers(this.#servers, this.#sockets);
   }
 
   #forward(socket: Socket, port: number): void {

@@ -1,5 +1,5 @@
-/** Bytes asked for in one read of a child's output: the default capacity of a Linux pipe, so one read can empty it. */
-export const OUTPUT_READ_BYTES = 64 * 1024;
+/** Bytes asked for in one read of a child's output. Only the pipe of a program that floods it holds so many. */
+export const OUTPUT_READ_BYTES = 128 * 1024;
 
 /** How long a checked directory or program is not checked again. A mount that dies meanwhile can block the server once. */
 export const LAUNCH_CACHE_MS = 1_000;
@@ -7,20 +7,23 @@ export const LAUNCH_CACHE_MS = 1_000;
 /** Pairs of directory and program in the launch cache. */
 export const LAUNCH_CACHE_ENTRIES = 256;
 
-/** Full reads of one stream in a row before other streams are read: a quarter of a megabyte. */
-export const FULL_READS_PER_TURN = 4;
+/** A read of this much has emptied a full pipe: the default capacity of a Linux pipe. */
+export const FULL_READ_BYTES = 64 * 1024;
+
+/** Bytes that full reads of one stream in a row may yield before other streams are read. */
+export const FULL_READS_PER_TURN_BYTES = 256 * 1024;
 
 /** A read whose delivery takes longer than this is the last of its stream before other streams are read. */
 export const SLOW_DELIVERY_MS = 1;
 
 /** Capacity of the pipe of a program that fills it faster than the server reads it; saves context switches. */
-export const FLOODED_PIPE_BYTES = 1024 * 1024;
+export const FLOODED_PIPE_BYTES = 256 * 1024;
 
 /**
  * Pipes that have this capacity at a time: a quarter of what Linux allows a user without privileges (64 MiB, pipe(7)). At that limit
  * every new pipe of the user, in any program, would hold only 8 KiB.
  */
-export const MAX_WIDENED_PIPES = 16;
+export const MAX_WIDENED_PIPES = 64;
 
 /** The output buffer of a Linux terminal is full at this size. */
 export const FULL_TERMINAL_BYTES = 4_095;
@@ -104,8 +107,8 @@ export const DEFAULT_RETAINED_BYTES = 1024 * 1024;
 export const DEFAULT_RETAINED_CHUNKS = 50_000;
 export const DEFAULT_HEAD_BYTES = 64 * 1024;
 
-/** Largest chunk of output in one event: the most that one read from a pipe yields. */
-export const MAX_CHUNK_BYTES = 64 * 1024;
+/** Largest chunk of output in one event for clients that get it as text. Others get what one read yields. */
+export const MAX_TEXT_CHUNK_BYTES = 64 * 1024;
 
 /** How often the server waits OUTPUT_AFTER_KILL_MS for a killed process to close before it gives up. */
 export const CLOSE_AFTER_KILL_ROUNDS = 5;

@@ -1,6 +1,6 @@
 import { ChangeSignal } from './change-signal.ts';
 import { ProcessError } from './errors.ts';
-import { CLOSED_PROCESS_BYTES, DENIAL_OUTPUT_WAIT_MS, MAX_CHUNK_BYTES } from './limits.ts';
+import { CLOSED_PROCESS_BYTES, DENIAL_OUTPUT_WAIT_MS, OUTPUT_READ_BYTES } from './limits.ts';
 import { OutputLog, type RetainedChunk } from './output-log.ts';
 import { type ReadPage, type ReadRequest, readPage } from './read-page.ts';
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
@@ -8,6 +8,7 @@ import { RunWatch } from './resources/run-watch.ts';
 import type { RetentionLimits, StreamSnapshot } from './retained-stream.ts';
 import type { DrawScreen } from './screen/drawn-screen.ts';
 import { type RetainedOutput, type Screen, ScreenTracker } from './screen/screen-tracker.ts';
+import { END_SIGNALS } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 import { DEFAULT_TERMINAL_SIZE, type TerminalSize } from './terminal-size.ts';
@@ -24,7 +25,7 @@ export interface ProcessListener {
 }
 
 /** Receives what clients do to a process. */
-export interface ProcessTap {
+interface ProcessTap {
   resized(rows: number, cols: number): void;
   /** Bytes that were queued for stdin, valid during the call. */
   written(bytes: Uint8Array): void;
@@ -76,6 +77,8 @@ export class ManagedProcess {
   #outputAtMs = 0;
   /** Whether the program was asked to end, or is dead. */
   #ending = false;
+  /** Whether a client has sent a signal that usually ends a program. */
+  #gotEndSignal = false;
   readonly #termination: Termination;
   #tap: ProcessTap | null = null;
 
@@ -98,7 +101,7 @@ export class ManagedProcess {
       ? new ScreenTracker(size ?? DEFAULT_TERMINAL_SIZE, terminalOutput(this.#log), drawScreen)
       : null;
     this.#tailBytes = retention.tailBytes;
-    this.#maxChunkBytes = Math.min(retention.maxChunkBytes ?? MAX_CHUNK_BYTES, MAX_CHUNK_BYTES);
+    this.#maxChunkBytes = retention.maxChunkBytes ?? OUTPUT_READ_BYTES;
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
     // In a later microtask, so that the output within the limit is delivered first.
@@ -240,9 +243,14 @@ export class ManagedProcess {
     return this.#exitCode === null && this.#stdin !== null && this.#stdin.end();
   }
 
-  /** Signals the process group. Does nothing once the program has exited. */
+  /**
+   * Signals the process group. Does nothing once the program has exited. When the program ends after a signal that usually ends one, its
+   * exit does not wait for a client that has not used what it got.
+   */
   signal(signal: number): void {
-    if (this.#exitCode === null) this.#child.signalGroup(signal);
+    if (this.#exitCode !== null) return;
+    if (END_SIGNALS.has(signal)) this.#gotEndSignal = true;
+    this.#child.signalGroup(signal);
   }
 
   /** Signals the process group so that the program ends. What it still writes does not wait for the client. */
@@ -355,11 +363,12 @@ export class ManagedProcess {
   /** What the program wrote before it exited comes before the exit event. What processes that it left behind write may follow. */
   #drainOutput(end: ProgramEnd): void {
     let undrained = this.#child.outputs.length;
-    for (const source of this.#child.outputs) {
-      source.drainReadable(() => {
-        if (--undrained === 0) this.#exited(end);
-      });
-    }
+    const done = () => {
+      if (--undrained === 0) this.#exited(end);
+    };
+    // A connection that is full must not get more.
+    const whilePaused = this.#gotEndSignal && !this.#paused;
+    for (const source of this.#child.outputs) source.drainReadable(done, whilePaused);
   }
 
   #streamEnded(): void {

@@ -12,3 +12,10 @@ export function signalNames(): string[] {
 }
 
 export const SIGTERM = constants.signals.SIGTERM;
+
+/** Signals with which people end a program. */
+export const END_SIGNALS: ReadonlySet<number> = new Set(
+  (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGKILL', 'SIGPIPE'] as const).map(
+    (name) => constants.signals[name],
+  ),
+);

@@ -34,7 +34,7 @@ export const CAPABILITIES = {
   lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   droppedProcesses: '`initialize` can request which processes were dropped while they waited for a client.',
   readOnlyConnections: '`initialize` can give up the rights to change anything (`readOnly`).',
-  drainNotice: '`initialize` can request `server/draining`.',
+  drainNotice: '`initialize` can request `server/draining`, and a session while the server drains.',
   processOutputTimes: '`process/read` and `process/attach` accept `withTimes`.',
   processSharing:
     '`process/attach` and `process/detach` exist, `process/start` accepts `name` and `lifetime`, and `process/list` accepts `scope`.',
@@ -54,6 +54,7 @@ export const CAPABILITIES = {
     '`fs/list`, `fs/setAttributes` and `fs/createLink` exist, and `fs/open` accepts `attributes` and `durable`.',
   fsResume: '`fs/open` accepts `resumeKey`.',
   fsHash: '`fs/hash` exists.',
+  fsIfSha256: '`fs/open` accepts `ifSha256`.',
   fsCloseHash: '`fs/open` accepts `hash`, and `fs/close` accepts `sha256`.',
   httpCancel: '`http/cancel` exists.',
   httpFlowControl: '`http/request` accepts `windowBytes`, and `http/consumed` exists.',

@@ -287,6 +287,10 @@ export const FsOpenParams = once(() =>
     hash: flag(
       'Only with `atomicReplace`. Default false. With true the server computes the SHA-256 of the blocks while they arrive, and `fs/close` accepts `sha256`.',
     ),
+    ifSha256: doc(
+      optional(Sha256()),
+      'Only with `atomicReplace`: the SHA-256 of the old file, which has at most 16 MiB. `fs/close` compares it immediately before the replacement. If the file has changed or is gone, the server drops the replacement, and the request fails.',
+    ),
     ...sandboxed(),
   }),
 );

@@ -9,6 +9,7 @@ import * as legacy from './legacy.ts';
 import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
+import * as processStart from './process-start.ts';
 import * as recordings from './recordings.ts';
 import * as session from './session.ts';
 import * as sharing from './sharing.ts';
@@ -83,9 +84,9 @@ export const METHODS = {
   }),
   'process/start': method({
     ...exec,
-    refused: process.PASSED_DESCRIPTORS,
-    params: process.ProcessStartParams,
-    result: process.ProcessStartResult,
+    refused: processStart.PASSED_DESCRIPTORS,
+    params: processStart.ProcessStartParams,
+    result: processStart.ProcessStartResult,
     summary: 'Starts a program. The result means that it was executed.',
   }),
   'process/read': method({

@@ -55,6 +55,10 @@ export const InitializeParams = once(() =>
             z._default(z.boolean(), false),
             'Send `server/draining` when the server is about to end.',
           ),
+          whileDraining: doc(
+            z._default(z.boolean(), false),
+            'Open a session also while the server drains. Such a session cannot start programs, write files or reach the network.',
+          ),
           readOnly: doc(
             z._default(z.boolean(), false),
             'Give up the rights to start and drive programs, to change files and to reach the network, for this connection. Needs the capability `readOnlyConnections`.',

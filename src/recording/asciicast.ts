@@ -29,7 +29,7 @@ export interface CastHeader {
 }
 
 /** The process that a recording shows. */
-export interface CastSubject {
+interface CastSubject {
   readonly ref: string;
   readonly owner: string;
   readonly name?: string;

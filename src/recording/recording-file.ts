@@ -4,7 +4,7 @@ import { type CastEvent, type CastHeader, encodeEvent } from './asciicast.ts';
 import { MAX_QUEUED_BYTES, RESERVED_BYTES, WRITE_BATCH_BYTES, WRITE_RETRY_MS } from './limits.ts';
 
 /** Limits of one recording. */
-export interface RecordingFileLimits {
+interface RecordingFileLimits {
   readonly maxBytes: number;
   /** Whether all recordings together may take so many bytes more. */
   mayGrow(bytes: number): boolean;

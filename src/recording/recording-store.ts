@@ -47,7 +47,6 @@ export class RecordingStore {
   readonly #described = new Map<string, FileDescription>();
   /** Clients that list and read must not occupy all threads of the process. */
   readonly #readers = new Semaphore(CONCURRENT_READS);
-  #ready: Promise<void> | null = null;
   /** Bytes of the recordings that have ended, when they were last counted. */
   #endedBytes = 0;
   #retaining: Promise<void> | null = null;
@@ -93,13 +92,9 @@ export class RecordingStore {
     await recording.discard();
   }
 
-  /** Creates the directory. Rejects with an Error that says how to fix it when others could read it. */
+  /** Creates the directory, which may have been removed meanwhile. Rejects with an Error that says how to fix it when others could read it. */
   prepare(): Promise<void> {
-    this.#ready ??= prepareDirectory(this.directory).catch((error: Error) => {
-      this.#ready = null;
-      throw error;
-    });
-    return this.#ready;
+    return prepareDirectory(this.directory);
   }
 
   /** Ids of all recordings, the oldest first. */

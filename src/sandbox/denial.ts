@@ -1,3 +1,4 @@
+import { DENIAL_PHRASES, SECCOMP_EXIT_CODE } from '../base/denial-phrases.ts';
 import type { DenialDetector } from '../process/managed-process.ts';
 import type { StreamName } from '../process/spawn/spawner.ts';
 import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
@@ -26,7 +27,7 @@ export class DenialScanner implements DenialDetector {
 
   denied(exitCode: number): boolean {
     if (exitCode === 0) return false;
-    return exitCode === FORBIDDEN_CALL_EXIT_CODE || this.#total - this.#found <= DENIAL_WINDOW_BYTES;
+    return exitCode === SECCOMP_EXIT_CODE || this.#total - this.#found <= DENIAL_WINDOW_BYTES;
   }
 
   /** Searches for a phrase that starts in an earlier chunk of the stream. */
@@ -47,21 +48,9 @@ interface Tail {
 
 const NO_TAIL: Tail = { text: '', origins: [] };
 
-const WORDS = [
-  'operation not permitted',
-  'permission denied',
-  'read-only file system',
-  'seccomp',
-  'sandbox',
-  'landlock',
-  'failed to write file',
-];
-const PHRASES = new RegExp(WORDS.join('|'), 'i');
+const PHRASES = new RegExp(DENIAL_PHRASES.join('|'), 'i');
 const ALL_PHRASES = new RegExp(PHRASES, 'gi');
-const LONGEST_PHRASE = Math.max(...WORDS.map((word) => word.length));
-
-/** 128 + SIGSYS. */
-const FORBIDDEN_CALL_EXIT_CODE = 159;
+const LONGEST_PHRASE = Math.max(...DENIAL_PHRASES.map((word) => word.length));
 
 function tailOf(before: Tail, text: string, origin: number): Tail {
   const kept = Math.max(0, LONGEST_PHRASE - 1 - text.length);

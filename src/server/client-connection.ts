@@ -1,9 +1,5 @@
 import { setMaxListeners } from 'node:events';
 import { withTimeout } from '../base/with-timeout.ts';
-import type { ContentSearch } from '../files/search/content-search.ts';
-import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
-import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
-import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
   internalError,
@@ -14,77 +10,26 @@ import {
 } from '../protocol/errors.ts';
 import { METHODS, type NotificationParamsOf, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { NO_TTL } from '../protocol/session.ts';
-import type { RecordingStore } from '../recording/recording-store.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
-import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
-import { type Access, accessKey, readOnlyAccess, requireAccess } from './auth/access.ts';
+import { type Access, accessKey, isNewWork, readOnlyAccess, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
 import { BusyPollClient } from './busy-poll.ts';
-import type { ExecServerConfig } from './config/config.ts';
+import { ConnectionTools } from './connection-tools.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
-import type { EnvironmentInfo } from './environment-info.ts';
-import type { FastPaths } from './fast-paths.ts';
-import { capabilityHandlers } from './handlers/capability-handlers.ts';
-import { environmentHandlers } from './handlers/environment-handlers.ts';
-import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
-import { fileHandlers } from './handlers/file-handlers.ts';
-import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
-import { httpHandlers } from './handlers/http-handlers.ts';
-import { legacyHandlers } from './handlers/legacy-handlers.ts';
-import { processHandlers } from './handlers/process-handlers.ts';
-import { recordingHandlers } from './handlers/recording-handlers.ts';
-import { sharingHandlers } from './handlers/sharing-handlers.ts';
-import { tcpHandlers } from './handlers/tcp-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
-import { ConnectionFiles } from './sessions/connection-files.ts';
-import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
-import { ConnectionPorts } from './sessions/connection-ports.ts';
-import { ConnectionProcesses } from './sessions/connection-processes.ts';
-import { ConnectionTcp } from './sessions/connection-tcp.ts';
-import type { PortScanner } from './sessions/port-scanner.ts';
-import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
-import type { SessionRegistry } from './sessions/session-registry.ts';
-
-/** The parts of the server that all connections share. */
-export interface ConnectionServices {
-  readonly config: ExecServerConfig;
-  readonly fastPaths: FastPaths;
-  readonly sessions: SessionRegistry;
-  readonly quotas: Quotas;
-  readonly sandboxEnforcer: SandboxEnforcer;
-  readonly proxies: ProxyResources;
-  search(): Promise<ContentSearch>;
-  tcpConnector(): Promise<TcpConnector>;
-  readonly portScanner: PortScanner;
-  /** Null where recordings are switched off. */
-  readonly recordings: RecordingStore | null;
-  readonly log: Logger;
-  environmentInfo(): EnvironmentInfo;
-  /** What is announced to clients while the server drains; null while it does not. */
-  draining(): NotificationParamsOf<'server/draining'> | null;
-  /** Called for every new or resumed session. */
-  sessionOpened(): void;
-}
+import { refusedByDraining } from './sessions/session-registry.ts';
+import type { ConnectionServices } from './shared-services.ts';
 
 /** An open session. Its tools are created with the first request, because thousands of clients may be idle. */
 interface Attachment {
   readonly session: Session;
-  tools: Tools | null;
-}
-
-interface Tools {
-  readonly processes: ConnectionProcesses;
-  readonly files: ConnectionFiles;
-  readonly http: ConnectionHttp;
-  readonly tcp: ConnectionTcp;
-  readonly ports: ConnectionPorts;
-  readonly handlers: Handlers;
+  tools: ConnectionTools | null;
 }
 
 /**
@@ -163,17 +108,13 @@ export class ClientConnection {
       tooManyMalformed: (reason) => this.#services.log.warn('protocol violation', { reason }),
       bulk: (stopped) => {
         this.#attachment?.session.flowChanged();
-        this.#attachment?.tools?.processes.flowChanged();
         if (!stopped) this.#attachment?.session.policyDecisions.flush();
-        this.#attachment?.tools?.files.setPaused(stopped);
-        this.#attachment?.tools?.http.setPaused(stopped);
-        this.#attachment?.tools?.tcp.setPaused(stopped);
+        this.#attachment?.tools?.setPaused(stopped);
       },
       responses: (stopped) => {
         this.#responsesHeld = stopped;
         this.#dispatcher.setHeld(stopped);
-        this.#attachment?.tools?.files.setHeld(stopped);
-        this.#attachment?.tools?.http.setHeld(stopped);
+        this.#attachment?.tools?.setHeld(stopped);
       },
       ended: () => void this.#finish(),
       closed: (reason) => void this.#detach().then(() => onClosed(reason)),
@@ -223,7 +164,12 @@ export class ClientConnection {
       : this.principal.access;
     const session =
       params.resumeSessionId == null
-        ? sessions.create(accessKey(access), tokenId ?? address ?? undefined, owner)
+        ? sessions.create(
+            accessKey(access),
+            tokenId ?? address ?? undefined,
+            owner,
+            params.capabilities?.whileDraining,
+          )
         : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
       const { detachedSessionTtlMs } = config;
@@ -263,79 +209,6 @@ export class ClientConnection {
     };
   }
 
-  /** Creates the tools with the first request. */
-  #makeTools(session: Session): Tools {
-    const {
-      sessions,
-      quotas,
-      search,
-      tcpConnector,
-      portScanner,
-      config,
-      fastPaths,
-      environmentInfo,
-      sandboxEnforcer,
-      proxies,
-      recordings,
-      log,
-    } = this.#services;
-    const access = this.#access;
-    const files = new ConnectionFiles(
-      this.#connection,
-      async (...asked) => (await search()).search(...asked, session),
-      () => quotas.enterFileHandle(session),
-      access.restrict(fastPaths.files),
-      sandboxEnforcer.files(access.below, session),
-    );
-    const http = new ConnectionHttp(this.#connection, {
-      client: () => openHttpClient(config, access),
-      maxBodyBytes: config.maxHttpBodyBytes,
-      enter: () => quotas.enterSocket(session),
-      ...(this.#connection.inProcess && { maxRequests: Number.POSITIVE_INFINITY }),
-    });
-    const processes = new ConnectionProcesses(session, sessions, access, this.#connection, this.#records);
-    const tcp = new ConnectionTcp(this.#connection, {
-      connect: async (...target) => (await tcpConnector()).connect(...target),
-      enter: () => quotas.enterSocket(session),
-    });
-    const ports = new ConnectionPorts(this.#connection, portScanner, processes);
-    const services = {
-      config,
-      session,
-      processes,
-      directory: sessions.directory,
-      files,
-      http,
-      tcp,
-      ports,
-      portScanner,
-      quotas,
-      sandboxEnforcer,
-      proxies,
-      recordings,
-      log,
-      environmentInfo,
-      connection: this.#connection,
-      records: this.#records,
-    };
-    files.setHeld(this.#responsesHeld);
-    http.setHeld(this.#responsesHeld);
-    const handlers = this.#records.recorded({
-      ...environmentHandlers(services),
-      ...capabilityHandlers(services),
-      ...processHandlers(services),
-      ...sharingHandlers(services),
-      ...recordingHandlers(services),
-      ...tcpHandlers(services),
-      ...fileHandlers(services),
-      ...fileHandleHandlers(services),
-      ...fileWatchHandlers(services),
-      ...httpHandlers(services),
-      ...legacyHandlers(services),
-    });
-    return { processes, files, http, tcp, ports, handlers };
-  }
-
   /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
   #handlersFor({ method, params }: RoutedRequest): Handlers {
     const { family } = METHODS[method];
@@ -345,8 +218,17 @@ export class ClientConnection {
     if (!this.#acknowledged)
       throw invalidRequest(`client must send initialized before using ${family} methods`);
     requireAccess(this.#access, method, params);
+    if (this.#attachment.session.refusesNewWork && isNewWork(method, params)) {
+      throw refusedByDraining(`it refuses ${method} in new sessions`);
+    }
     this.#attachment.tools ??= this.#makeTools(this.#attachment.session);
     return this.#attachment.tools.handlers;
+  }
+
+  #makeTools(session: Session): ConnectionTools {
+    const tools = new ConnectionTools(this.#services, session, this.#access, this.#connection, this.#records);
+    tools.setHeld(this.#responsesHeld);
+    return tools;
   }
 
   #submit(message: RequestMessage, routed: RoutedRequest, handlers: Handlers): void {
@@ -453,18 +335,14 @@ export class ClientConnection {
         done = true;
       })
       .catch(() => {});
-    const progress = () => {
-      const { http, tcp } = this.#attachment?.tools ?? {};
-      return this.#connection.answered + (http?.piecesSent ?? 0) + (tcp?.chunksSent ?? 0);
-    };
+    const progress = () => this.#connection.answered + (this.#attachment?.tools?.piecesSent ?? 0);
     let before: number;
     do {
       before = progress();
       await withTimeout(allDone, LAST_RESPONSES_TIMEOUT_MS);
     } while (!done && progress() > before);
     if (!done) {
-      this.#attachment?.tools?.http.abortAll();
-      void this.#attachment?.tools?.tcp.abortAll();
+      this.#attachment?.tools?.abortAll();
       await withTimeout(allDone, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
@@ -472,8 +350,7 @@ export class ClientConnection {
 
   async #allAnswered(): Promise<void> {
     await this.#dispatcher.idle();
-    const { http, tcp } = this.#attachment?.tools ?? {};
-    await Promise.all([http?.finish(), tcp?.finish()]);
+    await this.#attachment?.tools?.finish();
   }
 
   /** Detaches the session immediately. Closing files has a timeout, because it never ends on a dead mount. */
@@ -484,12 +361,8 @@ export class ClientConnection {
     const attachment = this.#attachment;
     this.#attachment = null;
     if (attachment === null) return;
-    attachment.tools?.processes.dispose();
+    const disposed = attachment.tools?.dispose().catch(() => {});
     this.#services.sessions.detach(attachment.session);
-    attachment.tools?.http.dispose();
-    void attachment.tools?.tcp.abortAll();
-    attachment.tools?.ports.dispose();
-    const disposed = attachment.tools?.files.dispose().catch(() => {});
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }
 }

@@ -12,25 +12,63 @@ interface DrainedServer {
   readonly log: Logger;
 }
 
+/** What a server that drains waits for. */
+export interface DrainStatus {
+  /** When the server ends the programs that are left, in Unix time; null when it waits without a limit. */
+  readonly deadlineMs: number | null;
+  /** The programs that have not ended, or whose output is not delivered yet, in the order of their starts. */
+  readonly programs: readonly UnfinishedProgram[];
+}
+
+/** A program that a server waits for. */
+export interface UnfinishedProgram {
+  readonly ref: string;
+  readonly name: string | null;
+  /** May be shortened. */
+  readonly argv: readonly string[];
+  readonly startedAtMs: number;
+}
+
 /**
- * A server on its way to the end: it refuses new sessions and programs, and waits until the programs have closed and their clients have
- * the output. Clients can meanwhile resume their sessions and use everything else.
+ * A server on its way to the end: it refuses new work, and waits until the programs have closed and their clients have the output.
+ * Clients can meanwhile resume their sessions and use everything else. A new session can look at programs, control them and read files.
  */
 export class Draining {
-  /** What clients that asked for it receive. */
-  readonly announced: NotificationParamsOf<'server/draining'>;
   /** Resolves when the last program has closed and its output is delivered, when the time is over, and after {@link stop}. */
   readonly done: Promise<void>;
   readonly #server: DrainedServer;
   readonly #stopped = new AbortController();
+  #deadlineMs: number | null = null;
+  /** The same on the clock that cannot be set. */
+  #deadline = Number.POSITIVE_INFINITY;
 
   constructor(server: DrainedServer, timeoutMs: number) {
     this.#server = server;
-    this.announced = Number.isFinite(timeoutMs) ? { deadlineMs: Date.now() + timeoutMs } : {};
     server.sessions.drain();
     server.log.info('draining', { programs: server.sessions.directory.unfinished });
-    for (const connection of server.connections) connection.announceDraining(this.announced);
-    this.done = this.#wait(performance.now() + timeoutMs);
+    this.limit(timeoutMs);
+    this.done = this.#wait();
+  }
+
+  /** What clients that asked for it receive. */
+  get announced(): NotificationParamsOf<'server/draining'> {
+    return this.#deadlineMs === null ? {} : { deadlineMs: this.#deadlineMs };
+  }
+
+  get status(): DrainStatus {
+    const programs: UnfinishedProgram[] = [];
+    for (const { unfinished, summary, ref, name } of this.#server.sessions.directory.list(null)) {
+      if (!unfinished || summary === undefined) continue;
+      programs.push({ ref, name, argv: summary.program.argv, startedAtMs: summary.startedAtMs });
+    }
+    return { deadlineMs: this.#deadlineMs, programs };
+  }
+
+  /** Ends the programs that are left after this time from now, and announces that. */
+  limit(timeoutMs: number): void {
+    this.#deadline = performance.now() + timeoutMs;
+    this.#deadlineMs = Number.isFinite(timeoutMs) ? Date.now() + timeoutMs : null;
+    for (const connection of this.#server.connections) connection.announceDraining(this.announced);
   }
 
   /** The server closes now. */
@@ -38,12 +76,12 @@ export class Draining {
     this.#stopped.abort();
   }
 
-  async #wait(deadline: number): Promise<void> {
+  async #wait(): Promise<void> {
     const { sessions, connections, log } = this.#server;
     const { directory } = sessions;
     const { signal } = this.#stopped;
-    while (directory.unfinished > 0 && performance.now() < deadline && !signal.aborted) {
-      await this.#pause(Math.min(DRAIN_CHECK_MS, deadline - performance.now()));
+    while (directory.unfinished > 0 && performance.now() < this.#deadline && !signal.aborted) {
+      await this.#pause(Math.min(DRAIN_CHECK_MS, this.#deadline - performance.now()));
     }
     if (signal.aborted) return;
     if (directory.unfinished > 0) {

@@ -91,6 +91,7 @@ function capabilities(
     fsAtomicReplace: true,
     fsResume: true,
     fsCloseHash: true,
+    fsIfSha256: true,
     shellSnapshotV2: true,
     networkProxyLaunch: true,
     networkProxyReviewDomains: true,

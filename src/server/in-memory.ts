@@ -5,7 +5,7 @@ import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { createMemoryPair } from '../transport/memory.ts';
 import type { Transport } from '../transport/transport.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig, type ServerSettings } from './config/config.ts';
-import { ExecServer } from './serve.ts';
+import { ExecServer } from './exec-server.ts';
 
 /** A server without a listener, authentication or an audit log. Its client runs in the same process. */
 export interface InMemoryServer {

@@ -7,4 +7,6 @@ export {
   type ServerSettings,
 } from './config/config.ts';
 export { ConfigError } from './config/resolve.ts';
-export { ExecServer, type RunningServer, runServer, serve, serveStdio } from './serve.ts';
+export type { DrainStatus, UnfinishedProgram } from './draining.ts';
+export { ExecServer } from './exec-server.ts';
+export { type RunningServer, runServer, serve, serveStdio } from './serve.ts';

@@ -28,11 +28,11 @@ export const FINISH_TIMEOUT_MS = 1_000;
 /** Output frames of at least this size are built in pooled buffers; smaller ones come from Node's own pool. */
 export const POOLED_FRAME_MIN_BYTES = 32 * 1024;
 
-/** Size of these buffers: a full read of output in base64 with its envelope, unless the process id is very long. */
-export const POOLED_FRAME_BYTES = 88 * 1024;
+/** Size of these buffers: a full read of output, or the largest chunk for text clients in base64 with its envelope. */
+export const POOLED_FRAME_BYTES = 128 * 1024;
 
 /** Buffers in that pool: as many as one busy connection uses. */
-export const FRAME_POOL_SIZE = 16;
+export const FRAME_POOL_SIZE = 12;
 
 /**
  * Bytes of the envelope around the result of `process/read`. Output is cut into chunks that fit into a response with it. The id of the

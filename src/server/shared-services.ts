@@ -7,20 +7,41 @@ import type { TcpConnector } from '../network/tcp/tcp-connector.ts';
 import type { Logger } from '../observability/log.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { ListeningPorts } from '../process/tree/listening-ports.ts';
+import type { NotificationParamsOf } from '../protocol/registry.ts';
 import { RecordingStore } from '../recording/recording-store.ts';
 import { helperProgram } from '../sandbox/file-helper-program.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
-import type { ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
-import { environmentDescriber } from './environment-info.ts';
+import { type EnvironmentInfo, environmentDescriber } from './environment-info.ts';
 import { type FastPaths, fastPathsFor } from './fast-paths.ts';
 import { hostList, hostPolicyOf } from './sessions/connection-http.ts';
 import { PortScanner } from './sessions/port-scanner.ts';
 import { Quotas } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
 import { readMinSandbox } from './start-checks.ts';
+
+/** The parts of the server that all connections share. */
+export interface ConnectionServices {
+  readonly config: ExecServerConfig;
+  readonly fastPaths: FastPaths;
+  readonly sessions: SessionRegistry;
+  readonly quotas: Quotas;
+  readonly sandboxEnforcer: SandboxEnforcer;
+  readonly proxies: ProxyResources;
+  search(): Promise<ContentSearch>;
+  tcpConnector(): Promise<TcpConnector>;
+  readonly portScanner: PortScanner;
+  /** Null where recordings are switched off. */
+  readonly recordings: RecordingStore | null;
+  readonly log: Logger;
+  environmentInfo(): EnvironmentInfo;
+  /** What is announced to clients while the server drains; null while it does not. */
+  draining(): NotificationParamsOf<'server/draining'> | null;
+  /** Called for every new or resumed session. */
+  sessionOpened(): void;
+}
 
 interface SharedServicesOptions {
   readonly inProcess: boolean;

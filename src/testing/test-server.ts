@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../server/config/config.ts';
-import { ExecServer } from '../server/serve.ts';
+import { ExecServer } from '../server/exec-server.ts';
 import { createMemoryPair, type MemoryTransport } from '../transport/memory.ts';
 import { TestClient } from './test-client.ts';
 

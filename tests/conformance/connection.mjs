@@ -1,7 +1,7 @@
 // One conversation with a server, over a websocket or over stdio, with everything that was received kept for inspection.
 import { createInterface } from 'node:readline';
 import { WebSocket } from 'ws';
-import { isCanonicalBase64 } from './match.mjs';
+import { isCanonicalBase64, mismatch } from './match.mjs';
 
 const OPEN_TIMEOUT_MS = 10_000;
 
@@ -12,6 +12,14 @@ export class Failure extends Error {
     this.expected = expected;
     this.actual = actual;
   }
+}
+
+/** Throws Failure if a value does not match. `what` names the value. */
+export function check(pattern, actual, what) {
+  const found = mismatch(pattern, actual);
+  if (!found) return;
+  const where = found.path === '' ? what : `${what}, at ${found.path}`;
+  throw new Failure(where, found.expected, found.actual);
 }
 
 class Connection {
@@ -173,7 +181,7 @@ class Connection {
 }
 
 /** What was notified about one process. Numbered by seq; the legacy dialect, which has none, by arrival. */
-export class ProcessLog {
+class ProcessLog {
   events = new Map();
   /** Seq of the last event, once the process is known to be closed. */
   lastSeq = null;

@@ -49,5 +49,4 @@ export declare function runCases(
   options: Options & { readonly parallel?: number; readonly onResult?: (result: Result) => void },
 ): Promise<Result[]>;
 export declare function formatFailure(result: { readonly name: string; readonly failure: Failure }): string;
-export declare function whySkipped(testCase: Case, options: Omit<Options, 'url'>): string | undefined;
 export declare function stepFor(step: Step, server: ServerKind): Step | undefined;

@@ -63,7 +63,7 @@ export function formatFailure({ name, failure }) {
 }
 
 /** Why a case cannot run here, or undefined. */
-export function whySkipped(testCase, { server, launch, facts = {} }) {
+function whySkipped(testCase, { server, launch, facts = {} }) {
   if (testCase.only && testCase.only !== server) return `only for ${testCase.only}`;
   if (testCase.server && !launch) return 'needs its own server, but only a url is given';
   const missing = (testCase.needs ?? []).find((need) => !facts[need]);

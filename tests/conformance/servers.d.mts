@@ -1,6 +1,5 @@
 import type { RunningServer } from '../../scripts/reference.mjs';
 
-export declare const SERVER_ENV: Readonly<Record<string, string>>;
 export declare const WEBSOCKET: string[];
 export declare function startReferenceForCases(
   args?: string[],

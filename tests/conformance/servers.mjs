@@ -6,7 +6,7 @@ import { runCase } from './runner.mjs';
 const OUR_MAIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
 /** Variables the server runs with, for the cases about inherited environments. */
-export const SERVER_ENV = {
+const SERVER_ENV = {
   CONFORMANCE_PLAIN: 'plain',
   CONFORMANCE_SECRET: 'hidden',
   CONFORMANCE_API_KEY: 'hidden',

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { docBlocks } from '../support/doc-page.ts';
+import { docBlocks } from '../../scripts/doc-blocks.mjs';
 
 // The page itself runs in docs.test.ts. These tests show what its output does not: one server, and failures.
 

@@ -137,6 +137,23 @@ describe('the GitHub action', () => {
     expect(await use({ command: 'stop' })).toMatchObject({ code: 0 });
   });
 
+  test('passes the options of all lines, and prints the log of a server that was killed', async () => {
+    const listen = `unix://${folder}/socket`;
+    const args = '--log-level info\n--max-sessions 5\n';
+    expect(await use({ listen, args })).toMatchObject({ code: 0, stderr: '' });
+    const pid = Number(readFileSync(join(env.EXEC_SERVER_STATE!, 'pid'), 'utf8'));
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    expect(words.slice(-5)).toEqual(['--log-level', 'info', '--max-sessions', '5', '']);
+    process.kill(pid, 'SIGKILL');
+    await waitFor('the end of the server', () => hasEnded(pid));
+    expect(await use({ command: 'stop' })).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^exec-server had already ended; this is its log:\n(.*\n)?unix:/),
+      stderr: '',
+    });
+    expect(readdirSync(join(folder, 'temp'))).toEqual([]);
+  });
+
   test('refuses a token that GITHUB_ENV cannot hold', async () => {
     expect(await use({ token: 'two\nlines' })).toEqual({
       code: 1,
@@ -181,7 +198,7 @@ describe('the GitLab template', () => {
     const result = await bash([...template.before_script, script].join('\n'), jobEnv);
     const after = await bash(template.after_script.join('\n'), jobEnv);
     expect(after).toMatchObject({ code: 0, stderr: '' });
-    return result;
+    return { ...result, after: after.stdout };
   }
 
   test('gives a job a server, and stops it after a failure too', async () => {
@@ -195,5 +212,12 @@ describe('the GitLab template', () => {
   test('ends a job whose server cannot start with the reason', async () => {
     const { code, stdout, stderr } = await job('echo unreachable', { EXEC_SERVER_OPTIONS: '--no-such-flag' });
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('--no-such-flag')]);
+  });
+
+  test('prints the log of a server that was killed', async () => {
+    const script = 'kill -9 "$server"; wait "$server" || echo "ended $?"';
+    const { stdout, after } = await job(script);
+    expect(stdout).toBe('ended 137\n');
+    expect(after).toMatch(/^exec-server had already ended; this is its log:\n(.*\n)?unix:/);
   });
 });

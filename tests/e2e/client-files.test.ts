@@ -217,6 +217,13 @@ describe.each<[string, () => Promise<ConnectedClient>]>([
       { path: at('dir/one'), line: 2, column: 1, text: 'second' },
     ]);
     expect(await files.hash(at('dir/one'))).toEqual({ sha256: sha256('first\nsecond\n'), size: 13 });
+    const condition = { ifSha256: sha256('first\nsecond\n') };
+    await files.write(at('dir/one'), 'third', condition);
+    await expect(files.write(at('dir/one'), 'fourth', condition)).rejects.toMatchObject({ kind: 'conflict' });
+    const inPlace = files.write(at('dir/one'), 'fourth', { ...condition, atomic: false });
+    await expect(inPlace).rejects.toMatchObject({ kind: 'invalidInput' });
+    expect(read('dir/one')).toBe('third');
+    write('dir/one', 'first\nsecond\n');
     const hashes = await files.hashAll([at('dir/one'), at('none')]);
     expect(hashes).toMatchObject([
       { path: at('dir/one'), size: 13 },

@@ -26,7 +26,11 @@ beforeAll(async () => {
   user.workspace.file('token', TOKEN);
   mkdirSync(join(user.workspace.path, '.config/exec-server'), { recursive: true });
   await user.run(['env', 'add', 'guarded', guarded.url!, '--token-file', 'token']);
-  await user.run(['env', 'add', 'gone', 'ws://127.0.0.1:1']);
+  await user.run(['env', 'add', 'gone', 'ws://127.0.0.1:1/?key=secret']);
+  const codexHome = join(user.workspace.path, '.codex');
+  mkdirSync(codexHome);
+  const program = 'program = "/no/such/agent"\nargs = ["--key", "secret"]';
+  writeFileSync(join(codexHome, 'environments.toml'), `[[environments]]\nid = "agent"\n${program}\n`);
 });
 afterAll(async () => {
   await Promise.all([open.close(), guarded.close()]);
@@ -67,20 +71,20 @@ describe('the command', () => {
         default: true,
       },
       { name: 'guarded', label: 'guarded', address: guarded.url, directory: null, default: false },
-      {
-        name: 'gone',
-        label: 'gone',
-        address: expect.stringContaining('ws://'),
-        directory: null,
-        default: false,
-      },
+      // Queries and arguments can contain secrets.
+      { name: 'gone', label: 'gone', address: 'ws://127.0.0.1:1', directory: null, default: false },
+      { name: 'agent', label: 'agent', address: 'agent', directory: null, default: false },
     ]);
     expect(await outputOf(await clientOf(browser), 'echo', 'private')).toBe('private\n');
     expect(await outputOf(await clientOf(browser, 'guarded'), 'echo', 'guarded')).toBe('guarded\n');
     expect(await browser.post('ticket', { environment: 'gone' })).toMatchObject({
       status: 502,
-      json: { error: 'unreachable', message: expect.stringContaining('127.0.0.1') },
+      json: {
+        error: 'unreachable',
+        message: expect.stringMatching(/^(?=.*127\.0\.0\.1)(?!.*secret)/),
+      },
     });
+    expect((await browser.post('ticket', { environment: 'agent' })).text).not.toContain('secret');
     expect((await browser.get('machine')).json).toMatchObject({
       hostname: expect.any(String),
       metrics: null,
@@ -115,7 +119,11 @@ describe('the command', () => {
   });
 
   test('with --read-only cannot be deceived by what a page sends before its initialize', async () => {
-    const { browser } = await started('--read-only', '-E', open.url!);
+    const urls = ['secret', 'other'].flatMap((key) => ['-E', `${open.url}/?key=${key}`]);
+    const { browser } = await started('--read-only', ...urls);
+    expect((await browser.get('session')).json).toMatchObject({
+      environments: [open.url, `${open.url} (2)`].map((name) => ({ name, label: name, address: open.url })),
+    });
     for (const first of [
       '{"id":"a","method":"initialize","params":{"resumeSessionId":"x"}}',
       '{"id":"a","method":"environment/info","method":"initialize","params":{}}',

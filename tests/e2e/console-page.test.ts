@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connect, type ExecServerClient } from '../../src/client/index.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { hasChromium, TestBrowser } from '../support/chromium.ts';
@@ -16,10 +16,6 @@ import {
   seesText,
   typeKeys,
 } from '../support/console-page.ts';
-import { CommandUser } from '../support/private-server.ts';
-import { ENVIRONMENT, startExecutorProgram, TestRelay } from '../support/relay.ts';
-import { waitFor } from '../support/wait-for.ts';
-import { firstLine } from '../unit/cli/run-cli.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
 let server: RunningServer;
@@ -50,9 +46,6 @@ afterAll(async () => {
 /** Polls until the assertion holds. */
 const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
 
-/** The hosts of further consoles that pages have opened. */
-const hosts: string[] = [];
-
 const startField = (page: Page) => page.getByLabel('Command to start');
 
 test('the first view has at most 200 KB, the terminal included', () => {
@@ -72,13 +65,34 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     expect(first.url()).not.toContain('code=');
     const second = await browser.open(link);
     await second.getByText('This link does not work any more').waitFor();
+    await second.getByText(`exec-server console --link -E ${server.url}`).waitFor();
+    // It fits a phone, and a low window shows its beginning.
+    await second.setViewportSize({ width: 320, height: 200 });
+    const card = (await second.locator('.end-card').boundingBox())!;
+    expect([card.x, card.width, card.y]).toEqual([20, 280, 20]);
+    const widths = await second
+      .locator('.end-card, .command')
+      .evaluateAll((all) => all.map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth));
+    expect(widths).toEqual([0, 0]);
+    // A used link does not end a session.
+    await first.evaluate((hash) => {
+      location.hash = hash;
+    }, new URL(link).hash);
+    await first.getByText('You are still signed in').waitFor();
+    await isOnline(first);
     await second.goto(first.url());
     await second.reload();
     await second.getByText('Sign in with a link').waitFor();
     await Promise.all([first.context().close(), second.context().close()]);
   });
 
-  test('starts a command on a terminal, which this browser still drives after a reload', async () => {
+  test('starts a command on a terminal, which this browser still drives after a reload, beside its other tabs', async () => {
+    const other = await client.spawn(['sleep', '1000'], { detached: true, name: 'other' });
+    await goTo(page, `processes/${other.ref}`);
+    const tabs = page.getByRole('navigation', { name: 'Open processes' }).getByRole('listitem');
+    await tabs.filter({ hasText: 'other' }).waitFor();
+    await goTo(page, 'processes');
+    await startField(page).waitFor();
     await page.keyboard.press('n');
     await page.keyboard.type('echo hello-$((6*7)); read -r line; exit 3');
     await page.keyboard.press('Enter');
@@ -87,6 +101,12 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.reload();
     await hasRole(page, 'driver');
     await seesText(page, 'hello-42');
+    await eventually(() => tabs.allTextContents()).toEqual(['other', expect.stringContaining('hello')]);
+    expect(await tabs.locator('a[aria-current=page]').allTextContents()).toEqual([
+      expect.stringContaining('hello'),
+    ]);
+    // The name of a button contains what it shows.
+    for (const text of ['A−', 'A+']) await page.getByRole('button', { name: text }).waitFor();
     await typeKeys(page, '\n');
     await page.locator('.facts', { hasText: 'Exit 3' }).waitFor();
   });
@@ -155,82 +175,6 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await page.getByText('It printed nothing').waitFor();
   });
 
-  test('shows, edits, uploads and downloads files, and finds a conflict', async () => {
-    const path = join(folder, 'notes.md');
-    writeFileSync(path, '\ufeffone\r\ntwo\nthree\r\n');
-    await goTo(page, `files/${folder}`);
-    await page.getByRole('listitem').filter({ hasText: 'notes.md' }).click();
-    await page.locator('.file-text', { hasText: 'two' }).waitFor();
-    await page.getByRole('button', { name: 'Edit' }).click();
-    const focused = page.locator('textarea:focus');
-    await focused.waitFor();
-    // Lines that do not change keep their endings.
-    await page.keyboard.type('zero\n');
-    await page.getByRole('button', { name: 'Save' }).click();
-    await eventually(() => readFileSync(path, 'utf8')).toBe('\ufeffzero\r\none\r\ntwo\nthree\r\n');
-    await page.locator('.file-facts', { hasText: /^25 B .* mixed line endings$/ }).waitFor();
-
-    await page.getByRole('button', { name: 'Edit' }).click();
-    writeFileSync(path, 'theirs\n');
-    await focused.waitFor();
-    await page.keyboard.press('Control+a');
-    await page.keyboard.type('mine again\n');
-    await page.keyboard.press('Control+s');
-    await page.getByText('was changed on the machine').waitFor();
-    expect(readFileSync(path, 'utf8')).toBe('theirs\n');
-    await page.getByRole('button', { name: 'Replace' }).click();
-    const saved = '\ufeffmine again\r\n';
-    await eventually(() => readFileSync(path, 'utf8')).toBe(saved);
-
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Download' }).click(),
-    ]);
-    expect(download.suggestedFilename()).toBe('notes.md');
-    expect(readFileSync(await download.path(), 'utf8')).toBe(saved);
-
-    await page.getByRole('button', { name: 'Edit' }).click();
-    await focused.waitFor();
-    await page.keyboard.type('lost');
-    const asksBeforeUnload = () =>
-      page.evaluate(() => !dispatchEvent(new Event('beforeunload', { cancelable: true })));
-    expect(await asksBeforeUnload()).toBe(true);
-    const question = page.getByRole('heading', { name: 'Discard your changes?' });
-    await page.getByRole('link', { name: 'Machine' }).click();
-    await question.waitFor();
-    await page.keyboard.press('Enter');
-    await question.waitFor({ state: 'detached' });
-    expect(await page.getByLabel('Content of notes.md').inputValue()).toContain('lost');
-    await page.goBack();
-    await question.waitFor();
-    await page.getByRole('dialog').getByRole('button', { name: 'Discard' }).click();
-    await page.locator('.entries').waitFor();
-    expect(await asksBeforeUnload()).toBe(false);
-    expect(readFileSync(path, 'utf8')).toBe(saved);
-
-    // The view of files remembers the folder.
-    await goTo(page, 'files');
-    const content = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => index % 251));
-    await page.getByLabel('Files to upload').setInputFiles([
-      { name: 'data.bin', mimeType: 'application/octet-stream', buffer: content },
-      { name: '..', mimeType: 'text/plain', buffer: Buffer.from('trick') },
-    ]);
-    await eventually(() => readdirSync(folder)).toContain('data.bin');
-    expect(readFileSync(join(folder, 'data.bin')).equals(content)).toBe(true);
-    await page.getByRole('alert').filter({ hasText: 'was not uploaded' }).waitFor();
-    await page.getByRole('listitem').filter({ hasText: 'data.bin' }).filter({ hasText: '3.0 MB' }).waitFor();
-    await page
-      .getByLabel('Files to upload')
-      .setInputFiles([{ name: 'notes.md', mimeType: 'text/plain', buffer: Buffer.from('other') }]);
-    await page.getByRole('heading', { name: 'Replace notes.md?' }).waitFor();
-    await page.keyboard.press('Enter');
-    expect(readFileSync(path, 'utf8')).toBe(saved);
-
-    await client.run(['mkfifo', join(folder, 'pipe')]);
-    await goTo(page, `files/${folder}/pipe`);
-    await page.getByText('This is a special file').waitFor();
-  });
-
   test('says that an address names an unknown environment', async () => {
     await page.evaluate(() => {
       location.hash = '#/other/processes';
@@ -249,12 +193,19 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await goTo(page, 'recordings');
     await page.getByRole('link', { name: 'recorded' }).click();
     await page.locator('.ap-player').getByText('recorded-77').waitFor();
+    // A terminal that is too large to play.
+    const huge = await client.spawn(['cat'], { tty: true, record: true });
+    await huge.resize(65_535, 65_535);
+    await huge.kill();
+    await huge.wait();
     await goTo(page, 'recordings');
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Download the recording' }).first().click(),
+      page.getByRole('button', { name: 'Download the recording of cat' }).click(),
     ]);
-    expect(readFileSync(await download.path(), 'utf8')).toMatch(/^\{"version":3/);
+    const recording = readFileSync(await download.path(), 'utf8');
+    expect(recording).toMatch(/^\{"version":3/);
+    expect(recording).toContain('"65535x65535"');
   });
 
   test('shows the machine', async () => {
@@ -278,60 +229,23 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await seesText(viewer, 'last-text');
     expect(await viewer.locator('.xterm-rows').textContent()).not.toContain('intruder');
     expect(await viewer.getByRole('button', { name: /Take over|End process/ }).count()).toBe(0);
+    writeFileSync(join(folder, 'seen.txt'), '');
     await goTo(viewer, `files/${folder}`);
-    await viewer.locator('.entries').waitFor();
+    await viewer.getByRole('listitem').filter({ hasText: 'seen.txt' }).waitFor();
     expect(await viewer.getByRole('button', { name: /Upload|New folder|Delete|Edit/ }).count()).toBe(0);
     await viewer.context().close();
     await shell.terminate();
   });
 
-  test('of the command console switches between environments, also to one behind a relay', async () => {
-    const user = new CommandUser();
-    const relay = await TestRelay.open();
-    const executor = startExecutorProgram(relay);
-    onTestFinished(() => executor.stop().finally(() => Promise.all([relay.close(), user.close()])));
-    await waitFor('the executor', () => executor.stderr().includes('connected to'));
-    const token = user.workspace.file('relay.token', relay.token('harness'));
-    const config = join(user.workspace.path, '.config/exec-server');
-    mkdirSync(config, { recursive: true });
-    await user.run(['env', 'add', 'near', server.url!]);
-    const behind = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', token];
-    expect(await user.run([...behind, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
-    const file = join(config, 'environments.toml');
-    writeFileSync(file, `default = "near"\n${readFileSync(file, 'utf8')}`);
-
-    const run = user.start(['console', '--no-open']);
-    onTestFinished(() => void run.child.kill('SIGKILL'));
-    const link = await firstLine(run);
-    hosts.push(new URL(link).host);
-    const own = await browser.open(link);
-    const picker = own.getByRole('combobox', { name: 'Environment' });
-    await eventually(() => picker.locator('option').allTextContents()).toEqual(['near', 'behind', 'local']);
-    for (const name of ['local', 'near', 'behind']) {
-      await picker.selectOption(name);
-      await isOnline(own);
-      await startField(own).fill(`echo ${name}-$((6*7)); exit 3`);
-      await own.keyboard.press('Enter');
-      await seesText(own, `${name}-42`);
-      await own.locator('.facts', { hasText: 'Exit 3' }).waitFor();
-      // Commands of the private server begin in the directory of the console.
-      if (name === 'local') await own.locator('.facts', { hasText: user.workspace.path }).waitFor();
-    }
-    await goTo(own, 'machine');
-    await own.getByText('No facts about the machine of behind').waitFor();
-    const commands = (await client.processes.list()).map(({ argv }) => argv.join(' ')).join('\n');
-    expect(commands).toContain('echo near-');
-    expect(commands).not.toContain('echo behind-');
-    run.child.kill('SIGTERM');
-    await own.getByText('The console has ended').waitFor();
-    await own.context().close();
-  });
-
-  test('signing out ends every tab of the browser', async () => {
+  test('every tab of the browser has the rights of its latest link, until one of them signs out', async () => {
     const own = await openConsole(browser, server);
+    await startField(own).waitFor();
     const tab = await own.context().newPage();
-    await tab.goto(own.url());
+    await tab.goto(await consoleLink(server, true));
     await isOnline(tab);
+    await own.getByText('View only').waitFor();
+    await isOnline(own);
+    expect(await startField(own).count()).toBe(0);
     await own.getByRole('button', { name: 'Sign out' }).click();
     await own.getByText('You are signed out').waitFor();
     await tab.getByText('You are signed out').waitFor();
@@ -375,6 +289,6 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
 
   test('no page has reported a defect or asked another host', () => {
     expect(browser.defects).toEqual([]);
-    expect([...browser.hosts].sort()).toEqual([new URL(server.url!).host, ...hosts].sort());
+    expect([...browser.hosts]).toEqual([new URL(server.url!).host]);
   });
 });

@@ -111,6 +111,7 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     const ref = await terminal('bash', '--norc');
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await hasRole(page, 'driver');
+    await seesText(page, /bash.*[#$]/);
     await typeKeys(page, 'read -r; echo back-$((90+9))\n');
     await seesText(page, 'read');
 

@@ -149,7 +149,7 @@ describe('with --console', () => {
   test('facts about the machine have limits, metrics and the tail of the audit log', async () => {
     const facts = (await (await signedIn()).get('machine')).json;
     expect(facts).toMatchObject({
-      checks: expect.arrayContaining([expect.objectContaining({ name: 'ripgrep' })]),
+      checks: ['control groups', 'ripgrep', 'bash', 'zsh'].map((name) => ({ name })),
       limits: expect.arrayContaining([
         { name: 'maxConnections', value: '1024', isDefault: true, description: expect.any(String) },
       ]),

@@ -1,6 +1,15 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
@@ -63,6 +72,25 @@ describe('a large file', () => {
     } finally {
       await proxy.close();
     }
+  });
+
+  test('counts the parts that an interrupted copy of several files leaves', async () => {
+    mkdirSync(at('tree'));
+    for (const name of ['one', 'two', 'three']) {
+      writeFileSync(at(`tree/${name}`), '');
+      truncateSync(at(`tree/${name}`), 2 ** 31);
+    }
+    // The command knows of a part when it has sent the first block for it.
+    const parts = () =>
+      (existsSync(at('there')) ? readdirSync(at('there')) : []).filter(
+        (name) => statSync(at(`there/${name}`)).size > 0,
+      );
+    const { child, outcome } = user.start(['cp', '-r', at('tree'), `${server.url}:${at('there')}`]);
+    await waitFor('two parts', () => parts().length >= 2);
+    child.kill('SIGINT');
+    const { code, stderr } = await outcome;
+    expect(code).toBe(130);
+    expect(stderr).toMatch(/tree\/\.' as the source to continue with [23] parts, such as [^ ]*\.part\n$/);
   });
 
   test.each(['SIGKILL', 'SIGINT'] as const)('continues in the next command after %s', async (signal) => {

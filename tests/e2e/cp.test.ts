@@ -222,9 +222,30 @@ test.each<[string, () => string[], number, RegExp]>([
     125,
     /cannot be copied into itself/,
   ],
+  [
+    'a directory into itself, in the default environment',
+    () => ['-r', at('dir'), `:${folder}/dir/below`],
+    125,
+    /cannot be copied into itself/,
+  ],
+  [
+    'a source that cannot be looked at',
+    () => [at('dir/loop/x'), `local:${folder}/x`],
+    125,
+    /^exec-server: cannot read '.*dir\/loop\/x': too many symbolic links encountered\n$/,
+  ],
+  [
+    'two sources with the same name',
+    () => [at('file'), at('dir/file'), `local:${folder}/target/`],
+    125,
+    /^exec-server: '.*\/file' and '.*dir\/file' have the same name in 'local:.*target\/'; copy them to different/,
+  ],
 ])('refuses %s, and changes nothing', async (_name, args, code, message) => {
   mkdirSync(at('dir'));
+  mkdirSync(at('target'));
   writeFileSync(at('file'), 'x');
+  writeFileSync(at('dir/file'), 'y');
+  symlinkSync('loop', at('dir/loop'));
   const before = state(folder);
   const outcome = await cp(...args());
   expect([outcome.code, outcome.stdout]).toEqual([code, '']);

@@ -3,7 +3,15 @@ import { expect, onTestFinished, test } from 'vitest';
 import { DirectClient } from '../support/direct-client.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
 
-const DIRECT = ['--remote-transport', 'direct', '--aws-sigv4', '--aws-region', 'eu-west-1'];
+const DIRECT = [
+  '--remote-transport',
+  'direct',
+  '--aws-sigv4',
+  '--aws-region',
+  'eu-west-1',
+  '--aws-service',
+  'execute-api',
+];
 const KEYS = { AWS_ACCESS_KEY_ID: 'AK', AWS_SECRET_ACCESS_KEY: 'very-secret', AWS_SESSION_TOKEN: 'session' };
 
 function start(client: DirectClient, ...flags: string[]) {

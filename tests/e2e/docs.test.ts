@@ -1,7 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { docBlocks, runDocPage } from '../support/doc-page.ts';
+import { docBlocks } from '../../scripts/doc-blocks.mjs';
+import { runDocPage } from '../support/doc-page.ts';
 
 const docs = fileURLToPath(new URL('../../docs', import.meta.url));
 const PAGES = [

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { type RunningServer, serve } from '../../src/server/index.ts';
 import { startServerProcess, TestClient } from '../../src/testing/index.ts';
 import { base64, shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
 
 const workspace = new Workspace();
@@ -23,9 +25,9 @@ async function start(): Promise<RunningServer> {
 }
 
 /** Connects a client that asks for `server/draining`. */
-async function connect({ url }: RunningServer, resumeSessionId?: string) {
+async function connect({ url }: RunningServer, resumeSessionId?: string, whileDraining = false) {
   const client = await TestClient.connect(url!);
-  const capabilities = { drainNotice: true };
+  const capabilities = { drainNotice: true, whileDraining };
   const sessionId = await client.handshake({ clientName: 'test', capabilities, resumeSessionId });
   return { client, sessionId };
 }
@@ -39,7 +41,7 @@ async function readiness({ url, metricsUrl }: RunningServer): Promise<number[]> 
 /** A program that runs until its input ends. */
 const untilEnd = (processId: string) => ({ ...shell(processId, 'cat; echo done'), pipeStdin: true });
 
-test('refuses new sessions and programs, keeps serving the others, and ends with the last program', async () => {
+test('refuses new programs and sessions that may start some, keeps serving the others, and ends with the last program', async () => {
   const running = await start();
   const { client, sessionId } = await connect(running);
   await client.call('process/start', untilEnd('job'));
@@ -67,6 +69,53 @@ test('refuses new sessions and programs, keeps serving the others, and ends with
   await again.close();
   await drained;
   await running.closed;
+});
+
+test('a session that begins later looks at programs, controls them and reads files, and starts no work', async () => {
+  const running = await start();
+  const { client } = await connect(running);
+  await client.call('process/start', untilEnd('job'));
+  void running.drain();
+  const { client: late, sessionId } = await connect(running, undefined, true);
+  const [job] = (await late.call('process/list', { scope: 'owner' })).processes;
+  expect(job).toMatchObject({ state: 'running' });
+  const path = `file://${workspace.file('result', 'text')}`;
+  expect(await late.call('fs/readFile', { path })).toMatchObject({ dataBase64: base64('text') });
+
+  const refusal = (method: string) => `the server is draining: it refuses ${method} in new sessions`;
+  await expect(late.call('process/start', untilEnd('late'))).rejects.toThrow('it starts no programs');
+  await expect(late.call('fs/writeFile', { path, dataBase64: '' })).rejects.toThrow(refusal('fs/writeFile'));
+  await expect(late.call('tcp/connect', { streamId: 's', host: '127.0.0.1', port: 9 })).rejects.toThrow(
+    refusal('tcp/connect'),
+  );
+  // Also after it has come back.
+  await late.drop();
+  const { client: again } = await connect(running, sessionId);
+  await expect(again.call('fs/writeFile', { path, dataBase64: '' })).rejects.toThrow(refusal('fs/writeFile'));
+  // The client that was there before is not restricted.
+  await client.call('fs/writeFile', { path, dataBase64: base64('more') });
+
+  const closed = client.closedProcess('job');
+  await again.call('process/terminate', { processId: job!.ref! });
+  await again.call('process/wait', { processId: job!.ref!, until: 'closed' });
+  await closed;
+  for (const each of [again, client]) await each.close();
+  await running.closed;
+});
+
+test('another call with a time changes when the rest ends', async () => {
+  const running = await start();
+  const { client } = await connect(running);
+  await client.call('process/start', untilEnd('job'));
+  expect(running.drainStatus()).toBeNull();
+  const drained = running.drain(Number.POSITIVE_INFINITY);
+  expect(running.drainStatus()).toMatchObject({ deadlineMs: null, programs: [{ argv: expect.any(Array) }] });
+  void running.drain();
+  expect(running.drainStatus()).toMatchObject({ deadlineMs: null });
+  void running.drain(10);
+  const isDated = (message: object) => 'params' in message && Object.hasOwn(message.params!, 'deadlineMs');
+  expect(await client.waitFor(isDated)).toMatchObject({ method: 'server/draining' });
+  await drained;
 });
 
 test('waits for the output of processes that a program has left behind', async () => {
@@ -126,13 +175,36 @@ test('the command drain ends a server that runs as a process', async () => {
   const exited = once(child.process, 'exit');
   const client = await child.connect();
   await client.call('process/start', untilEnd('job'));
-  const command = workspace.start(['drain', '--pid-file', pidFile]);
-  await once(command.child.stderr, 'data');
+  const before = Date.now();
+  const command = workspace.start(['drain', '--pid-file', pidFile, '--timeout', '2h']);
+  let printed = '';
+  command.child.stderr.on('data', (text) => {
+    printed += text;
+  });
+  await waitFor('the list', () => / end at (.*)\n/.test(printed));
+  const deadline = Date.parse(/ end at (.*)\n/.exec(printed)![1]!);
+  expect(deadline - before).toBeGreaterThanOrEqual(2 * 3_600_000);
+  expect(deadline - before).toBeLessThan(3 * 3_600_000);
+  expect(printed).toMatch(/REF +NAME +AGE +COMMAND\n\w+ +- +\d+s +.*cat; echo done/);
   await client.call('process/closeStdin', { processId: 'job' });
   await client.closedProcess('job');
   await client.close();
   expect(await exited).toEqual([0, null]);
   expect(await command.outcome).toMatchObject({ code: 0, stderr: expect.stringContaining('has ended\n') });
+  expect(existsSync(`${pidFile}.drain`)).toBe(false);
+});
+
+test('the command drain ends the programs after its time, and changes that of an earlier one', async () => {
+  const pidFile = join(workspace.path, 'pid');
+  const child = await startServerProcess(['--pid-file', pidFile]);
+  const client = await child.connect();
+  await client.call('process/start', untilEnd('job'));
+  const first = workspace.start(['drain', '--pid-file', pidFile]);
+  await once(first.child.stderr, 'data');
+  const second = await workspace.run(['drain', '--pid-file', pidFile, '--timeout', '100ms']);
+  expect(second.stderr).toMatch(/has ended, and its programs were ended after 100ms\n$/);
+  expect(await first.outcome).toMatchObject({ code: 0 });
+  await client.close();
 });
 
 test('the command drain signals no other process', async () => {

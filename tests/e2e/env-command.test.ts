@@ -63,6 +63,24 @@ describe('env test', () => {
     });
   });
 
+  test('says that a name takes its token from a file, not from the variable', async () => {
+    expect(await user.run(['env', 'add', 'tokenless', guarded])).toMatchObject({ code: 0 });
+    const { code, stderr } = await user.run(['env', 'test', 'tokenless'], { EXEC_SERVER_TOKEN: TOKEN });
+    expect([code, stderr]).toEqual([
+      125,
+      expect.stringMatching(
+        /HTTP 401; it needs a token: use --token-file, here or with 'exec-server env add'; EXEC_SERVER_TOKEN is for URLs only\n$/,
+      ),
+    ]);
+    expect(await user.run(['env', 'rm', 'tokenless'])).toMatchObject({ code: 0 });
+    const variables = { EXEC_SERVER_URL: guarded, EXEC_SERVER_TOKEN: 'wrong' };
+    expect(await user.run(['env', 'test'], variables)).toMatchObject({
+      stderr: expect.stringContaining(
+        'the token in EXEC_SERVER_TOKEN is wrong, expired or revoked; put a new',
+      ),
+    });
+  });
+
   test('prints a table for people', async () => {
     const { stdout } = await user.run(['env', 'test', plain]);
     expect(stdout).toMatch(/^address +ws:.*\nchosen by +the argument\nconnected in +\d+ ms\nversion +\d/m);
@@ -79,7 +97,7 @@ describe('env test', () => {
       'a wrong token',
       () => [guarded, '--token-file', wrongToken],
       125,
-      /HTTP 401; the token is wrong, expired or revoked\n$/,
+      /HTTP 401; the token in \/.* is wrong, expired or revoked; put a new one there\n$/,
     ],
     [
       'a token file that is missing',
@@ -199,7 +217,9 @@ test.concurrent.each<[string[], number, RegExp]>([
 
 test('reaches an environment behind a relay', async () => {
   const secret = user.workspace.file('relay-secret', 's'.repeat(40));
-  const relay = await firstLine(user.start(['relay', '--secret-file', secret]));
+  const relay = await firstLine(
+    user.start(['relay', '--secret-file', secret, '--metrics-listen', '127.0.0.1:0']),
+  );
   const tokenFor = async (role: string) => {
     const out = join(user.workspace.path, role);
     await user.run([

@@ -18,7 +18,7 @@ import {
   webSocketTransport,
 } from '../../src/environment/index.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
-import { ExecServer } from '../../src/server/serve.ts';
+import { ExecServer } from '../../src/server/exec-server.ts';
 import { startServer, startServerProcess, TcpProxy } from '../../src/testing/index.ts';
 import { createMemoryPair } from '../../src/transport/memory.ts';
 import { connectWebSocket } from '../../src/transport/websocket.ts';

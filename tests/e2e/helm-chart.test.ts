@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { docBlocks } from '../../scripts/doc-blocks.mjs';
 import { ensureHelm, ensureKubernetesModels } from '../../scripts/kubernetes-tools.mjs';
-import { docBlocks } from '../support/doc-page.ts';
 import { type KubernetesObject, problemsOf } from '../support/kubernetes-objects.ts';
 
 const CHART = fileURLToPath(new URL('../../deploy/helm/exec-server', import.meta.url));
@@ -19,6 +19,7 @@ const why = found instanceof Error ? ` (skipped: ${found.message})` : '';
 const RELAY = ['relay.url=https://relay.example', 'relay.secret=relay', 'relay.executorTokens=tokens'];
 const SERVICE = ['access=service', 'service.tokenSecret=token'];
 const TEMPLATE = 'executors.kind=template';
+const METRICS = { protocol: 'TCP', port: 9464 };
 /** Values by what they describe. */
 const INSTALLATIONS: Readonly<Record<string, readonly string[]>> = {
   'executors behind a relay': RELAY,
@@ -34,6 +35,8 @@ const INSTALLATIONS: Readonly<Record<string, readonly string[]>> = {
   'executors of a template behind a service': [...SERVICE, TEMPLATE],
   'executors with a sandbox': [...SERVICE, 'sandbox.enabled=true'],
   'executors of a template with a sandbox': [...SERVICE, TEMPLATE, 'sandbox.enabled=true'],
+  'a relay without clients': [...RELAY, 'relay.clients=null'],
+  'a service without clients': [...SERVICE, 'service.clients=null'],
   'executors with a runtime class': [...SERVICE, 'executors.runtimeClassName=gvisor'],
 };
 
@@ -47,9 +50,9 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
   const [helm] = found as [string, string];
   const rendered = new Map<string, KubernetesObject[]>();
 
-  async function render(values: readonly string[]): Promise<KubernetesObject[]> {
-    const sets = values.flatMap((value) => ['--set', value]);
-    const { stdout } = await promisify(execFile)(helm, ['template', 'box', CHART, ...sets]);
+  async function render(values: readonly string[], release = 'box'): Promise<KubernetesObject[]> {
+    const sets = values.flatMap((value) => (value.startsWith('--') ? [value] : ['--set', value]));
+    const { stdout } = await promisify(execFile)(helm, ['template', release, CHART, ...sets]);
     return parseAllDocuments(stdout)
       .map((document) => document.toJS() as KubernetesObject | null)
       .filter((object) => object !== null);
@@ -60,10 +63,10 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
   });
 
   const all = () => [...rendered.values()].flat();
+  const find = (objects: readonly KubernetesObject[], kind: string, name: string) =>
+    objects.find((candidate) => candidate.kind === kind && candidate.metadata.name === name)!;
   const object = (installation: string, kind: string, name: string) =>
-    rendered
-      .get(installation)!
-      .find((candidate) => candidate.kind === kind && candidate.metadata.name === name)!;
+    find(rendered.get(installation)!, kind, name);
   const pods = () =>
     all().flatMap(({ spec }) =>
       [spec.template?.spec, spec.podTemplate?.spec].filter((pod) => pod !== undefined),
@@ -129,10 +132,62 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
     expect(kinds('executors behind a relay elsewhere')).not.toContain('StatefulSet box-relay');
   });
 
+  test('routes the path of the relay and the paths of its nodes below it', async () => {
+    const objects = await render(['relay.url=https://example.com/base/', ...RELAY.slice(1)]);
+    const { rules } = find(objects, 'Ingress', 'box-relay').spec;
+    const paths = rules[0].http.paths.map(({ path }: { path: string }) => path);
+    expect(paths).toEqual(['/base/box-relay-0/', '/base/box-relay-1/', '/base']);
+    const relay = find(objects, 'StatefulSet', 'box-relay').spec.template.spec;
+    expect(relay.containers[0].args).toEqual(
+      expect.arrayContaining([
+        '--public-url=https://example.com/base',
+        '--node-url=https://example.com/base/$(POD_NAME)',
+      ]),
+    );
+  });
+
+  test('renders names that YAML would read as other types, and large numbers', async () => {
+    const names = [
+      'redis.urlSecret=1',
+      'relay.secret=2',
+      'relay.executorTokens=3',
+      'relay.ingress.tlsSecret=4',
+    ];
+    const objects = await render(
+      // A file of values has numbers with a floating point.
+      [RELAY[0]!, ...names, 'relay.ingress.className=5', '--set-json=executors.drainSeconds=1e6'],
+      'true',
+    );
+    expect(await problemsOf(objects)).toBe('');
+    const { spec } = find(objects, 'StatefulSet', 'true').spec.template;
+    expect(spec.terminationGracePeriodSeconds).toBe(1_000_030);
+    const [{ args, lifecycle }] = spec.containers;
+    expect([...args, ...lifecycle.preStop.exec.command]).toEqual(
+      expect.arrayContaining(['--drain-timeout=1000000s', '1000000s']),
+    );
+  });
+
   test('renders no Secret, and nothing connects to an executor behind a relay', () => {
     expect(all().filter(({ kind }) => kind === 'Secret')).toEqual([]);
     const policy = object('executors behind a relay', 'NetworkPolicy', 'box').spec;
     expect([policy.policyTypes, policy.ingress]).toEqual([['Ingress', 'Egress'], undefined]);
+  });
+
+  test('lets nothing connect without clients, and metrics only from their clients', async () => {
+    const rules = (installation: string, name: string) =>
+      object(installation, 'NetworkPolicy', name).spec.ingress;
+    expect(rules('a relay without clients', 'box-relay')).toBeUndefined();
+    expect(rules('a service without clients', 'box')).toBeUndefined();
+    const [everyPod, ...others] = rules('executors behind a service', 'box');
+    expect([everyPod.from, others]).toEqual([[{ podSelector: {} }], []]);
+
+    const monitoring = 'metrics.clients[0].podSelector.matchLabels.app=prometheus';
+    const objects = await render([...RELAY, 'relay.clients=null', monitoring]);
+    const policies = objects.filter(({ kind }) => kind === 'NetworkPolicy');
+    const scraped = [{ from: [{ podSelector: { matchLabels: { app: 'prometheus' } } }], ports: [METRICS] }];
+    expect(
+      Object.fromEntries(policies.map(({ metadata, spec }) => [metadata.name, spec.ingress])),
+    ).toMatchObject({ box: scraped, 'box-relay': scraped });
   });
 
   test('has a warm pool of executors only where they need no token of a claim', () => {
@@ -164,20 +219,35 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
     expect(lifted('executors behind a service')).toEqual([undefined, undefined, 'RuntimeDefault']);
   });
 
-  test('passes the token of its pod to an executor behind a relay', async () => {
+  test('gives an executor behind a relay the token of its pod, and no other', async () => {
     const [container] = object('executors behind a relay', 'StatefulSet', 'box').spec.template.spec
       .containers;
-    const [script, ...rest] = container.command.slice(container.command.indexOf('-c') + 1);
-    // Kubernetes replaces $$ by $.
-    const line = script.replaceAll('$$', '$').replace('/run/secrets/exec-server/', '/proc/self/');
-    const program = line.replace(
-      'exec exec-server',
-      'sh -c \'echo "$EXEC_SERVER_API_KEY" "$@"\' exec-server',
-    );
-    const { stdout } = await promisify(execFile)('sh', ['-c', program, ...rest, 'serve', '--flag'], {
-      env: { ENVIRONMENT: 'comm', PATH: process.env.PATH },
+    const file = '/run/secrets/exec-server/token';
+    expect(container.volumeMounts).toContainEqual({
+      name: 'credentials',
+      mountPath: file,
+      subPathExpr: '$(ENVIRONMENT)',
+      readOnly: true,
     });
-    expect(stdout).toBe('cat serve --flag\n');
+    const named = { name: 'ENVIRONMENT', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } };
+    expect(container.env).toContainEqual(named);
+
+    const [script, ...rest] = container.command.slice(container.command.indexOf('-c') + 1);
+    const start = (token: string) => {
+      // Kubernetes replaces $$ by $.
+      const line = script.replaceAll('$$', '$').replace(file, token);
+      const program = line.replace(
+        'exec exec-server',
+        'sh -c \'echo "$EXEC_SERVER_API_KEY" "$@"\' exec-server',
+      );
+      return promisify(execFile)('sh', ['-c', program, ...rest, 'serve', '--flag']);
+    };
+    expect((await start('/proc/self/comm')).stdout).toBe('cat serve --flag\n');
+    // The kubelet mounts an empty folder when the Secret has no token for the pod.
+    await expect(start('/proc/self')).rejects.toMatchObject({
+      stdout: '',
+      stderr: expect.stringContaining('Is a directory'),
+    });
   });
 
   test('uses only options that exec-server has', async () => {
@@ -222,7 +292,12 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
       [...SERVICE, 'sandbox.enabled=true', 'executors.runtimeClassName=gvisor'],
       'sandbox.enabled needs the default runtime',
     ],
+    ['a drain time with a unit', [...RELAY, 'executors.drainSeconds=10m'], 'must be a number'],
   ])('refuses values with %s', async (_name, values, message) => {
     await expect(render(values)).rejects.toThrow(message);
+  });
+
+  test.each(['123', 'a.b'])('refuses the release name %s, which Services cannot have', async (name) => {
+    await expect(render(RELAY, name)).rejects.toThrow(`the release name ${name} must start with a letter`);
   });
 });

@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { spawnSync } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startServer } from '../../src/testing/index.ts';
+import { Certificates } from '../support/certificates.ts';
 import { connectMcp, GENERATIONS } from '../support/mcp-client.ts';
 import { processOf } from '../support/mcp-server.ts';
 import { CommandUser } from '../support/private-server.ts';
@@ -145,4 +147,53 @@ describe('exec-server mcp --http', () => {
     run.child.kill('SIGTERM');
     expect(await run.outcome).toMatchObject({ code: 0, stderr: '' });
   });
+});
+
+test('exec-server mcp --http over TLS serves clients with a token only', async () => {
+  const certificates = new Certificates();
+  onTestFinished(() => certificates.remove());
+  const authority = certificates.authority('authority');
+  const { cert, key } = certificates.signedBy(authority, 'server');
+  const own = certificates.signedBy(authority, 'client');
+  const secret = user.workspace.file('mcp-secret', 'a secret of more than thirty-two bytes');
+  const revoked = user.workspace.file('revoked', '');
+  const run = user.start([
+    ...['mcp', '--http', '127.0.0.1:0', '--read-only', '--ask', '--allowed-host', 'box.example'],
+    ...['--tls-cert', cert, '--tls-key', key, '--tls-client-ca', authority.cert],
+    ...['--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret, '--revoked-tokens', revoked],
+    ...['--ws-issuer', 'us', '--ws-audience', 'them'],
+  ]);
+  const url = await firstLine(run);
+  const claims = ['--issuer', 'us', '--audience', 'them'];
+  const token = await user.run(['token', 'signed', '--secret-file', secret, ...claims]);
+  const status = (host: string, ...headers: string[]) =>
+    spawnSync(
+      'curl',
+      [
+        ...['-s', '-o', '/dev/null', '-w', '%{http_code}', '--cacert', authority.cert],
+        ...['--cert', own.cert, '--key', own.key, '-H', `Host: ${host}`],
+        ...['-H', 'Accept: application/json, text/event-stream', '-H', 'Content-Type: application/json'],
+        ...['-d', JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }), ...headers, url],
+      ],
+      { encoding: 'utf8' },
+    ).stdout;
+  const bearer = `Authorization: Bearer ${token.stdout.trim()}`;
+  expect(status('box.example')).toBe('401');
+  expect(status('other.example', '-H', bearer)).toBe('421');
+  expect(status('box.example', '-H', bearer)).toMatch(/^(?:200|400|404)$/);
+  run.child.kill('SIGTERM');
+  expect(await run.outcome).toMatchObject({ code: 0 });
+});
+
+test.each([
+  [['--ws-auth', 'capability-token', '--ws-token-file', 'capability'], '401'],
+  [['--ws-auth', 'capability-token', '--ws-token-sha256', '0'.repeat(64)], '401'],
+  [['--insecure-no-auth'], '415'],
+])('exec-server mcp --http %j answers a client without a token with %s', async (flags, status) => {
+  user.workspace.file('capability', 'x'.repeat(43));
+  const run = user.start(['mcp', '--http', '127.0.0.1:0', ...flags]);
+  const { status: got } = await fetch(await firstLine(run), { method: 'POST', body: '{}' });
+  expect(String(got)).toBe(status);
+  run.child.kill('SIGTERM');
+  expect(await run.outcome).toMatchObject({ code: 0 });
 });

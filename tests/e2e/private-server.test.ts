@@ -10,11 +10,15 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { withStarter } from '../../src/cli/environments/with-client.ts';
 import { REPORT_LOSS_MS } from '../../src/cli/programs/limits.ts';
+import { startFailure } from '../../src/cli/programs/start-failure.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
@@ -146,6 +150,71 @@ test('a command waits for a server that drains, and starts the next one', async 
     stdout: 'next\n',
     stderr: expect.stringContaining('the private server is draining; waiting until its programs have ended'),
   });
+});
+
+test('a command starts a server when the one that it found ends during the handshake', async () => {
+  const user = newUser();
+  mkdirSync(user.folder, { mode: 0o700 });
+  const ending = createHttpServer();
+  const found = once(ending, 'upgrade');
+  new WebSocketServer({ server: ending }).on('connection', (socket) => {
+    socket.close(1001, 'the server has drained');
+    ending.close();
+  });
+  await once(ending.listen(join(user.folder, 'server.sock')), 'listening');
+  expect(await user.run(['run', 'echo', 'next'])).toMatchObject({ code: 0, stdout: 'next\n', stderr: '' });
+  await found;
+});
+
+test('commands look at programs of a server that drains, and end them', async () => {
+  const user = newUser();
+  const started = await user.run(['run', '-d', '--name', 'job', '-i', 'sh', '-c', 'echo ready; cat']);
+  expect(started.code).toBe(0);
+  const drain = user.start(['drain']);
+  let printed = '';
+  drain.child.stderr.on('data', (text) => {
+    printed += text;
+  });
+  await waitFor('the list', () => / job +\d+s +sh /.test(printed));
+  expect(await user.run(['ps', '--json'])).toMatchObject({ stdout: expect.stringContaining('"job"') });
+  expect(await user.run(['logs', 'job'])).toMatchObject({ code: 0, stdout: 'ready\n' });
+  user.workspace.file('result', 'done');
+  const result = join(user.workspace.path, 'result');
+  expect(await user.run(['cp', `local:${result}`, 'copy'])).toMatchObject({ code: 0 });
+  const folder = join(user.workspace.path, 'results');
+  mkdirSync(folder);
+  expect(await user.run(['sync', `local:${folder}`, 'synced'])).toMatchObject({ code: 0 });
+  const attached = user.start(['attach', 'job']);
+  await once(attached.child.stdout, 'data');
+  expect(await user.run(['wait', '--timeout', '1ms', 'job'])).toMatchObject({ code: 124 });
+  expect(await user.run(['kill', 'job'])).toMatchObject({ code: 0, stderr: '' });
+  expect(await attached.outcome).toMatchObject({ code: 137 });
+  expect(await drain.outcome).toMatchObject({ code: 0 });
+});
+
+test('a program that the server refuses, because it drains since the connection, starts in the next one', async () => {
+  const user = newUser();
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+  const pids: (number | null)[] = [];
+  const host = { env: { ...user.env, PATH: process.env.PATH, HOME: user.workspace.path } };
+  // The next server is started as this program.
+  vi.spyOn(process, 'argv', 'get').mockReturnValue([process.execPath, CLI]);
+  const exitCode = await withStarter({}, host, { clientName: 'test' }, async ({ client, target }) => {
+    const place = { target, tokenFile: null };
+    const pid = user.serverPid;
+    if (pids.push(pid) === 1) {
+      const draining = new Promise((resolve) => client.onNotification('server/draining', resolve));
+      process.kill(pid!, 'SIGUSR2');
+      await draining;
+    }
+    const started = await client.spawn(['true']).catch((error) => {
+      throw startFailure(error, ['true'], place, false);
+    });
+    return (await started.wait()).exitCode;
+  }).finally(() => vi.restoreAllMocks());
+  expect(exitCode).toBe(0);
+  expect(pids).toHaveLength(2);
+  expect(pids[1]).not.toBe(pids[0]);
 });
 
 test('run prints all that it has received from a server that has drained', async () => {

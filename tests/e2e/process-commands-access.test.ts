@@ -110,7 +110,7 @@ test.each<[string, string[], RegExp]>([
   [
     'a token of nobody',
     ['ps', '-E', 'ana', '--token-file', 'secret'],
-    /HTTP 401; the token is wrong, expired or revoked|does not contain a token/,
+    /HTTP 401; the token in \/.*\/secret is wrong, expired or revoked; put a new one there|does not contain a token/,
   ],
 ])('refuses %s', async (_name, args, message) => {
   const { code, stdout, stderr } = await user.run(args);

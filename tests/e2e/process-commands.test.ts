@@ -10,7 +10,7 @@ import { startServer, TcpProxy } from '../../src/testing/index.ts';
 import { MessageProxy } from '../support/message-proxy.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLI } from '../unit/cli/run-cli.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
 const user = new CommandUser();
 let client: ExecServerClient;
@@ -271,7 +271,8 @@ describe('wait', () => {
     const program = await start('sleep 60', { name: 'slow' });
     expect(await user.run(['wait', '--timeout', '50ms', 'slow'])).toMatchObject({
       ...{ code: 124, stdout: '' },
-      stderr: "exec-server: slow still ran after --timeout; it keeps running, 'exec-server kill' ends it\n",
+      stderr:
+        "exec-server: slow still ran after --timeout; it keeps running, 'exec-server kill slow' ends it\n",
     });
     expect(program.state.exited).toBe(false);
     const limited = await ended('sleep 60', { limits: { wallMs: 10 } });
@@ -310,6 +311,27 @@ describe('kill', () => {
     expect((await program.wait()).exitCode).toBe(9);
   });
 
+  test.each<[string, (ref: string) => string[], number]>([
+    ['first', (ref) => ['-15', ref], 143],
+    ['after another flag', (ref) => ['-E', 'local', '-9', ref], 137],
+    ['as a name, after the program', (ref) => ['-Elocal', ref, '-PIPE'], 141],
+    ['as a name with SIG', (ref) => ['--json', '-SIGTERM', '--', ref], 143],
+  ])('takes a signal without -s: %s', async (_, args, exitCode) => {
+    const program = await start('exec sleep 60');
+    expect(await user.run(['kill', ...args(program.ref)])).toMatchObject({ code: 0, stderr: '' });
+    expect((await program.wait()).exitCode).toBe(exitCode);
+  });
+
+  test('refuses two signals, and one after -- is a name', async () => {
+    const twice = await user.run(['kill', '-9', 'none', '-HUP']);
+    expect(twice).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--signal is given more than once'),
+    });
+    const name = await user.run(['kill', '--', '-9']);
+    expect(name).toMatchObject({ code: 125, stderr: expect.stringContaining("reference or name '-9'") });
+  });
+
   test('does nothing when one of the programs is unknown', async () => {
     const program = await start('sleep 60', { name: 'backend' });
     expect(await user.run(['kill', 'backend', 'bakend'])).toMatchObject({
@@ -344,7 +366,8 @@ describe('rm', () => {
     const [running, done] = [await start('sleep 60', { name: 'running' }), await ended('true')];
     expect(await user.run(['rm', done.ref, 'running'])).toMatchObject({
       ...{ code: 125, stdout: '' },
-      stderr: "exec-server: running has not ended: running; use 'exec-server rm -f' to end and remove it\n",
+      stderr:
+        "exec-server: running has not ended: running; 'exec-server rm -f running' ends and removes it\n",
     });
     expect(await list('-a')).toHaveLength(2);
     expect(await user.run(['rm', '-f', done.ref, 'running'])).toMatchObject({ code: 0, stderr: '' });
@@ -391,6 +414,28 @@ test.concurrent.each<[string, string[], number, RegExp]>([
   const { stderr, ...outcome } = await user.run(args);
   expect(outcome).toEqual({ code, signal: null, stdout: '' });
   expect(stderr).toMatch(message);
+});
+
+test('names the environment in the commands that errors suggest', async () => {
+  const server = user.start(['serve']);
+  const url = await firstLine(server);
+  const on = async (command: string, ...args: string[]) =>
+    (await user.run([command, '-E', url, ...args])).stderr;
+  const ref = (await user.run(['run', '-E', url, '-d', '--name', 'job', '--', 'sleep', '60'])).stdout.trim();
+  for (const command of ['logs', 'wait', 'kill', 'rm', 'attach'])
+    expect(await on(command, 'nothing')).toContain(`; 'exec-server ps -a -E ${url}' lists them\n`);
+  expect(await on('wait', '--timeout', '1ms', 'job')).toContain(`'exec-server kill -E ${url} job' ends it\n`);
+  expect(await on('rm', 'job')).toContain(`'exec-server rm -f -E ${url} job' ends and removes it\n`);
+  for (const flags of [[], ['-d']])
+    expect(await on('run', ...flags, '--name', 'job', '--', 'true')).toBe(
+      `exec-server: the name job is in use by the running process ${ref}; choose another, or end that process with 'exec-server kill -E ${url} ${ref}'\n`,
+    );
+  expect(await on('kill', 'job')).toBe('');
+  expect(await on('kill', 'job')).toContain(`'exec-server ps -a -E ${url}' lists it\n`);
+  expect(await on('rm', 'job')).toBe('');
+  expect(await on('logs', 'job')).toContain(`'exec-server ps -a -E ${url}' lists those that are left\n`);
+  server.child.kill();
+  await server.outcome;
 });
 
 test('a result that cannot be written is a failure', async () => {

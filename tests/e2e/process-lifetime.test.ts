@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ExecServerClient } from '../../src/client/index.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let server: TestServer;
 let observer: ExecServerClient;
@@ -29,7 +30,9 @@ test('keepRunning lets a process outlive its client, and the end of its scope', 
   await found.write('it\n');
   expect(await found.wait()).toMatchObject({ exitCode: 4 });
   expect((await found.read()).chunks.map(({ bytes }) => Buffer.from(bytes).toString())).toEqual(['got it\n']);
-  expect((await observer.processes.list()).map(({ ref }) => ref)).not.toContain(ended.ref);
+  await waitFor('the end of the other process', async () =>
+    (await observer.processes.list()).every(({ ref }) => ref !== ended.ref),
+  );
 });
 
 test('a process that has ended, and one at the limit of its owner, stay as they are', async () => {

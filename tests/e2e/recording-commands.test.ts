@@ -71,6 +71,16 @@ test('says what a recording misses', async () => {
   expect(stderr).toBe('the recording is incomplete: 5 bytes of output are missing\n');
 });
 
+test('export leaves no file when it fails, so that it can be repeated', async () => {
+  const header = '{"version": 3, "term": {"cols": 80, "rows": 24}}';
+  const exported = () => user.workspace.runHere(['export', '--v2', '-o', at('out.cast'), at('source.cast')]);
+  writeFileSync(at('source.cast'), `${header}\n[0, "o", "hi"]\nnonsense\n`);
+  expect(await exported()).toMatchObject({ code: 125, stderr: expect.stringContaining('line 3 of') });
+  writeFileSync(at('source.cast'), `${header}\n[0, "o", "hi"]\n[0, "x", "0"]\n`);
+  expect(await exported()).toMatchObject({ code: 0, stderr: '' });
+  expect(readFileSync(at('out.cast'), 'utf8')).toContain('"hi"');
+});
+
 test.each([
   [['export'], 2, "name a file or a recording; 'exec-server recordings' lists them"],
   [['export', 'a', 'b'], 2, "unexpected argument 'b'; name one recording"],

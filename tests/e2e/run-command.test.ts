@@ -37,6 +37,34 @@ async function printed({ child }: CliRun, text: string): Promise<void> {
   while (!all.includes(text)) all += String((await once(child.stdout, 'data'))[0]);
 }
 
+describe('an argument', () => {
+  /** Runs `exec-server run`, with what printf writes as the last argument. Node itself passes only UTF-8. */
+  const withBytes = (flags: string, format: string) =>
+    promisify(execFile)(
+      'sh',
+      ['-c', `exec "$0" "$1" run ${flags} -- printf %s x "$(printf '${format}')"`, process.execPath, CLI],
+      { env: { ...user.env, PATH: process.env.PATH, HOME: user.workspace.path } },
+    ).then(
+      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+      ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+    );
+
+  test('that is not UTF-8 is refused', async () => {
+    const refusal = 'argument 7 is not UTF-8, so it cannot be passed on as it is: caf\\xe9';
+    const plain = await withBytes('-n', 'caf\\351');
+    expect(plain).toMatchObject({ code: 2, stdout: '' });
+    expect(plain.stderr).toMatch(
+      new RegExp(`^exec-server run: ${refusal.replaceAll('\\', '\\\\')}; write it`),
+    );
+    const json = await withBytes('--json', 'caf\\351');
+    expect(JSON.parse(json.stderr)).toMatchObject({ code: 'usage', message: refusal });
+  });
+
+  test('that has a replacement character reaches the program', async () => {
+    expect(await withBytes('-n', '\\357\\277\\275')).toEqual({ code: 0, stdout: 'x\uFFFD', stderr: '' });
+  });
+});
+
 describe('the exit code', () => {
   test.each([
     ['of a program', ['true'], 0],
@@ -304,7 +332,7 @@ describe('a reader of stdout', () => {
     expect(bytes).toBe(size);
   });
 
-  test('that ends early ends the program, without a word', async () => {
+  test('that ends early ends the program, without a message', async () => {
     expect(await shell("R -- sh -c 'echo $$ > pipe.pid; exec yes' | head -n 1")).toEqual({
       code: 141,
       signal: null,
@@ -314,6 +342,22 @@ describe('a reader of stdout', () => {
     const pid = Number(await content('pipe.pid'));
     await waitFor('the program to end', () => !isAlive(pid));
   });
+});
+
+test.each([
+  ['sleeps', 'head -c 600000 /dev/zero; echo $$ > sleeps.pid; exec sleep 1000'],
+  ['waits-for-its-reader', 'echo $$ > waits-for-its-reader.pid; exec yes'],
+])('SIGTERM ends a command whose reader has stopped, and the program that %s', async (name, script) => {
+  const { child } = user.start(['run', '-n', ...sh(script)]);
+  child.stdout.removeAllListeners('data').pause();
+  const pid = Number(await content(`${name}.pid`));
+  let asleep = 0;
+  await waitFor('the program to wait', () => {
+    asleep = processState(pid) === 'S' ? asleep + 1 : 0;
+    return asleep > 30;
+  });
+  child.kill('SIGTERM');
+  expect(await once(child, 'exit')).toEqual([143, null]);
 });
 
 describe('signals', () => {

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { TcpProxy } from '../../src/testing/index.ts';
+import { MessageProxy } from '../support/message-proxy.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
+import { TcpProxy as ReplaceableTarget } from '../support/tcp-proxy.ts';
 import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
@@ -175,6 +177,38 @@ test('a server that stays away ends with 125, and stderr has the command that at
   );
 });
 
+test.each([
+  ['run', [], 'the server ends it, at the latest with its session'],
+  ['run -d', ['-d'], "it may still run: 'exec-server ps -E ws://127.0.0.1:PORT' lists programs"],
+])('%s ends a program whose start was answered to a lost connection', async (_command, flags, state) => {
+  const proxy = await MessageProxy.open(server, ({ connection, direction, text }) =>
+    connection === 0 && direction === 'toClient' && text.includes('"sandboxType"') ? 'swallow' : 'pass',
+  );
+  onTestFinished(() => proxy.close());
+  const name = `unconfirmed${flags.length}`;
+  const command = ['run', '-E', proxy.url, ...flags, '--name', name, '--', 'sleep', '1000'];
+  const { code, stderr } = await user.run(command);
+  expect(code).toBe(125);
+  expect(stderr.replace(/:\d+/, ':PORT')).toContain(`; if the program was started, ${state}\n`);
+  const { stdout } = await user.run(['ps', '--json', '-E', server]);
+  const states = JSON.parse(stdout).flatMap((found: { name: string; state: string }) =>
+    found.name === name ? [found.state] : [],
+  );
+  expect(states).not.toContain('running');
+});
+
+test('--timeout ends with 124 although the server no longer answers', async () => {
+  const proxy = await MessageProxy.open(server, ({ direction, text }) =>
+    direction === 'toServer' && text.includes('"process/wait"') ? 'drop' : 'pass',
+  );
+  onTestFinished(() => proxy.close());
+  const command = ['run', '-E', proxy.url, '--timeout', '200ms', '--', 'sleep', '1000'];
+  expect(await user.run(command)).toMatchObject({
+    code: 124,
+    stderr: 'exec-server: the program was ended: it ran longer than 200ms (--timeout)\n',
+  });
+});
+
 test.skipIf(!HAS_TMUX)('a shell whose session the server has forgotten has its keyboard again', async () => {
   const proxy = await proxyTo(forgetful);
   const witness = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);
@@ -203,6 +237,49 @@ test.skipIf(!HAS_TMUX)('a shell whose session the server has forgotten has its k
   tmux.type('~.');
   await tmux.shows(/detached; the program keeps running/);
   await witness.outcome;
+});
+
+test('a signal ends attach while it opens another session', async () => {
+  const { stdout: ref } = await user.run([
+    'run',
+    '-E',
+    small,
+    '-d',
+    '--',
+    'sh',
+    '-c',
+    'echo on; exec sleep 1000',
+  ]);
+  let stalls = false;
+  // The other server does not know the session, and does not answer when a new one is opened.
+  const other = await MessageProxy.open(server, ({ direction, text }) => {
+    if (direction === 'toClient' || JSON.parse(text).params.resumeSessionId !== null) return 'pass';
+    stalls = true;
+    return 'drop';
+  });
+  const proxy = await ReplaceableTarget.open(Number(new URL(small).port));
+  onTestFinished(async () => {
+    await proxy.close();
+    await other.close();
+  });
+  const child = spawn(process.execPath, [CLI, 'attach', '-E', `ws://127.0.0.1:${proxy.port}`, ref.trim()], {
+    env: { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const printed = collect({ child });
+  const ended = once(child, 'close');
+  await waitFor('the output', () => printed.stdout === 'on\n');
+  proxy.target = Number(new URL(other.url).port);
+  proxy.cut();
+  await waitFor('the second session', () => stalls);
+  child.kill('SIGTERM');
+  const [code] = await ended;
+  expect([code, printed.stderr]).toEqual([
+    143,
+    expect.stringMatching(
+      /interrupted by SIGTERM while connecting again; the program should keep running: 'exec-server attach /,
+    ),
+  ]);
 });
 
 test('attach comes back to a program whose session the server has forgotten', async () => {

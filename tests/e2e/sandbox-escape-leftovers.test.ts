@@ -14,9 +14,9 @@ import { at, denyGlob, EscapeFixture } from '../support/escape-fixture.ts';
 import { descriptorsOf, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const RUNS = 500;
+const RUNS = 250;
 const AT_ONCE = 8;
-const DEATHS = 20;
+const DEATHS = 10;
 
 let fixture: EscapeFixture;
 afterEach(() => fixture.end());

@@ -13,7 +13,9 @@ import {
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { startServerProcess } from '../../src/testing/index.ts';
 import { onFreePort } from '../support/free-port.ts';
+import { shell } from '../support/programs.ts';
 import { CLI, Workspace } from '../unit/cli/run-cli.ts';
 
 const workspace = new Workspace();
@@ -120,7 +122,7 @@ describe.skipIf(!has('systemd-socket-activate'))('a socket that systemd passes',
   });
 });
 
-/** Runs `service` with a systemctl that does what the script says, and records how it was called. */
+/** Runs `service` or `drain` with a systemctl that does what the script says, and records how it was called. */
 async function withSystemctl(script: string, ...args: string[]) {
   const bin = join(workspace.path, 'bin');
   const log = join(workspace.path, 'calls');
@@ -128,11 +130,44 @@ async function withSystemctl(script: string, ...args: string[]) {
   writeFileSync(join(bin, 'systemctl'), `#!/bin/sh\necho "$@" >> ${log}\n${script}\n`);
   chmodSync(join(bin, 'systemctl'), 0o755);
   writeFileSync(log, '');
-  const outcome = await workspace.run(['service', ...args], { PATH: `${bin}:/usr/bin:/bin` });
+  const command = args[0] === 'drain' ? args : ['service', ...args];
+  const outcome = await workspace.run(command, {
+    PATH: `${bin}:/usr/bin:/bin`,
+    XDG_RUNTIME_DIR: workspace.path,
+  });
   return { ...outcome, calls: readFileSync(log, 'utf8') };
 }
 
 const config = join(workspace.path, '.config');
+
+test('drain --service ends the server of the unit, and lists what it waits for; status --json reports none', async () => {
+  const unit = await workspace.run(['service', 'install', '--user', '--dry-run']);
+  expect(unit.stdout).toContain('RuntimeDirectory=exec-server-service\n');
+  const [, pidFile] = / --pid-file %t\/(\S+)/.exec(unit.stdout)!;
+  mkdirSync(join(workspace.path, 'exec-server-service'));
+  const server = await startServerProcess(['--pid-file', join(workspace.path, pidFile!)]);
+  const client = await server.connect();
+  await client.call('process/start', shell('job', 'exec sleep 60'));
+  const { pid } = server.process;
+  const drained = await withSystemctl(`echo ${pid}`, 'drain', '--service', '--user', '--timeout', '1ms');
+  expect(drained).toMatchObject({ code: 0, calls: expect.stringMatching(/^--user show .*MainPID/) });
+  expect(drained.stderr).toMatch(
+    /^process \d+ drains; .*\nREF .*\n\w+ .* sleep 60'?\nthose that are left end at /,
+  );
+  await client.close();
+
+  const status = await withSystemctl('echo x', 'status', '--user', '--json');
+  expect([status.code, JSON.parse(status.stdout)]).toMatchObject([
+    1,
+    { installed: false, service: 'absent' },
+  ]);
+  const none = await withSystemctl('echo 0', 'drain', '--service');
+  expect(none).toMatchObject({
+    code: 0,
+    stderr: 'no server is running\n',
+    calls: expect.not.stringContaining('--user'),
+  });
+});
 
 test('writes nothing where systemd does not run, or systemctl is not installed', async () => {
   const absent = 'echo "System has not been booted with systemd as init system" >&2; exit 1';

@@ -8,7 +8,7 @@ import type { ExecProcess, LostEvent, ProcessEvent } from '../../src/client/back
 import { ExecServerClient } from '../../src/client/client.ts';
 import { outputOf } from '../../src/client/process/output.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../src/server/config/config.ts';
-import { ExecServer } from '../../src/server/serve.ts';
+import { ExecServer } from '../../src/server/exec-server.ts';
 import { startServer, startServerProcess, TcpProxy } from '../../src/testing/index.ts';
 import { memoryOf, processState } from '../support/machine.ts';
 import { shell, terminal } from '../support/programs.ts';

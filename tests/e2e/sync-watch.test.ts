@@ -133,22 +133,37 @@ describe.each<[string, () => string[]]>([
     await watch.end();
     expect(watch.failures).toEqual([]);
   });
-});
 
-test('goes on when the source disappears, and deletes nothing then', async () => {
-  writeFiles(source, { a: 'a' });
-  const watch = new Watching(['--delete', source, `local:${destination}`]);
-  await watch.next({ type: 'pass' });
-  rmSync(join(source, 'a'));
-  await watch.next({ type: 'notice', message: /is empty, and --delete would delete everything/ });
-  expect(copied('a')).toBe('a');
-  renameSync(source, `${source}-away`);
-  await watch.next({ type: 'notice', message: /no such file or directory/ });
-  renameSync(`${source}-away`, source);
-  writeFiles(source, { b: 'b' });
-  await watch.next({ type: 'copy', path: 'b' });
-  await watch.end();
-  expect(copied('b')).toBe('b');
+  test('copies everything again when the destination was removed', async () => {
+    writeFiles(source, { 'a.txt': 'a', 'sub/b.txt': 'b' });
+    const watch = new Watching(operands());
+    await watch.next({ type: 'pass' });
+    rmSync(destination, { recursive: true });
+    writeFiles(source, { 'c.txt': 'c' });
+    await watch.step('copy', 'c.txt');
+    await watch.end();
+    expect([copied('a.txt'), copied('sub/b.txt'), copied('c.txt')]).toEqual(['a', 'b', 'c']);
+    expect(watch.failures).toEqual([]);
+  });
+
+  test('goes on when the source disappears, and deletes nothing then', async () => {
+    writeFiles(source, { a: 'a' });
+    const watch = new Watching(['--delete', ...operands()]);
+    await watch.next({ type: 'pass' });
+    rmSync(join(source, 'a'));
+    await watch.next({ type: 'notice', message: /is empty, and --delete would delete everything/ });
+    expect(copied('a')).toBe('a');
+    renameSync(source, `${source}-away`);
+    const { message } = await watch.next({ type: 'notice' });
+    expect(message).toMatch(
+      /source is gone, .*; nothing is deleted; create it to continue, or end the command/,
+    );
+    renameSync(`${source}-away`, source);
+    writeFiles(source, { b: 'b' });
+    await watch.next({ type: 'copy', path: 'b' });
+    await watch.end();
+    expect(copied('b')).toBe('b');
+  });
 });
 
 describe('a lost connection', () => {

@@ -13,7 +13,7 @@ import {
 import { Environment, post, someKey, type TestPeer, token } from '../unit/relay/service/relay-fixture.ts';
 
 /** Sends inputs of one kind to a relay, for an environment of its own, and returns the outcome. */
-export interface RelayRow {
+interface RelayRow {
   readonly run: (environment: Environment) => Promise<unknown>;
   /** The outcome. A merely large input must be accepted. */
   readonly outcome: unknown;

@@ -14,6 +14,7 @@ import { connectRemote, RelaySource } from '../../src/relay/harness/relay-source
 import { MAX_BUNDLE_RETRIES } from '../../src/relay/limits.ts';
 import { shell } from '../support/programs.ts';
 import { type RunningProgram, startBin, startProgram } from '../support/relay.ts';
+import { removeFolder } from '../support/remove-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { AgentsApi } from './agents-api.ts';
 import { CodexRun } from './codex-client.ts';
@@ -58,7 +59,7 @@ function startCodex(args: readonly string[], key: string, cwd: string): RunningP
   return startProgram(binary as string, ['exec-server', ...args], {
     env: { HOME: home, CODEX_HOME: home, CODEX_API_KEY: key },
     cwd,
-    onExit: () => rmSync(home, { recursive: true, force: true, maxRetries: 5 }),
+    onExit: () => removeFolder(home),
   });
 }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { removeFolder } from '../support/remove-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { MockModel, type ModelItem, type ModelRequest } from './mock-model.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -18,6 +19,10 @@ export interface CodexOptions {
    * and starts MCP servers.
    */
   readonly configuredBy?: 'file' | 'variable' | 'none';
+  /** The token for the server in `environments.toml`. */
+  readonly authToken?: string;
+  /** Set in `CODEX_EXEC_SERVER_URL` beside `environments.toml`. */
+  readonly variableUrl?: string;
   /** How to reach the server through a relay, instead of by URL. */
   readonly relay?: {
     readonly registryUrl: string;
@@ -32,7 +37,7 @@ export interface CodexOptions {
 }
 
 /** What codex reported in a successful run. */
-export interface CodexResult {
+interface CodexResult {
   /** The lines of `codex exec --json`. */
   readonly events: readonly CodexEvent[];
   /** How the commands ended, in order. */
@@ -42,10 +47,10 @@ export interface CodexResult {
 }
 
 /** One line of `codex exec --json`. */
-export type CodexEvent = { readonly type: string; readonly item?: { readonly type: string } };
+type CodexEvent = { readonly type: string; readonly item?: { readonly type: string } };
 
 /** What codex reports to its user about a command. */
-export interface CommandItem {
+interface CommandItem {
   readonly type: 'command_execution';
   readonly command: string;
   readonly aggregated_output: string;
@@ -54,7 +59,7 @@ export interface CommandItem {
 }
 
 /** The arguments of the `exec_command` tool, without the command itself. */
-export interface ExecArguments {
+interface ExecArguments {
   readonly workdir?: string;
   readonly tty?: boolean;
   readonly yield_time_ms?: number;
@@ -90,9 +95,9 @@ export class CodexRun {
     writeFileSync(join(codexHome, 'config.toml'), configToml(model.url) + (options.config ?? ''));
     const { relay } = options;
     const { configuredBy = 'file' } = options;
-    const byVariable = configuredBy === 'variable';
+    const variableUrl = configuredBy === 'variable' ? options.url : options.variableUrl;
     if (configuredBy === 'file' && relay === undefined)
-      writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
+      writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options));
     const args = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
     this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...args, 'go'], {
       cwd: this.workspace,
@@ -102,7 +107,7 @@ export class CodexRun {
         HOME: home,
         CODEX_HOME: codexHome,
         ...LOOPBACK_ONLY,
-        ...(byVariable ? { CODEX_EXEC_SERVER_URL: options.url } : {}),
+        ...(variableUrl === undefined ? {} : { CODEX_EXEC_SERVER_URL: variableUrl }),
         ...(relay && {
           CODEX_EXEC_SERVER_NOISE_REGISTRY_URL: relay.registryUrl,
           CODEX_EXEC_SERVER_NOISE_ENVIRONMENT_ID: relay.environmentId,
@@ -187,7 +192,7 @@ export class CodexRun {
     this.#child.kill('SIGKILL');
     await this.#exited.catch(() => {});
     await this.#model.close();
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    removeFolder(this.#folder);
   }
 
   #callFunction(
@@ -263,12 +268,13 @@ exclude_tmpdir_env_var = true
 `;
 }
 
-function environmentsToml(url: string): string {
+function environmentsToml({ url, authToken }: CodexOptions): string {
   return `
 default = "remote"
 include_local = false
 [[environments]]
 id = "remote"
 url = "${url}"
+${authToken === undefined ? '' : `auth_bearer_token = "${authToken}"`}
 `;
 }

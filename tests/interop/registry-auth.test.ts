@@ -1,5 +1,5 @@
 import { createPublicKey, verify } from 'node:crypto';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -7,6 +7,7 @@ import { createHome, ensureReference } from '../../scripts/reference.mjs';
 import { AuthFile } from '../../src/relay/sign-in/auth-file.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { startBin, startProgram } from '../support/relay.ts';
+import { removeFolder } from '../support/remove-folder.ts';
 import { tlsInterceptor } from '../support/tls-interceptor.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type FakeAnswer, FakeRegistry } from '../unit/relay/fake-registry.ts';
@@ -100,7 +101,7 @@ async function observe(kind: Kind, scenario: Scenario): Promise<Observed> {
     typeof content === 'string' ? content : JSON.stringify(content),
   ]);
   const home = createHome(Object.fromEntries(texts));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
+  onTestFinished(() => removeFolder(home));
   const variables = {
     HOME: home,
     CODEX_HOME: home,
@@ -362,7 +363,7 @@ test.skipIf(skipped || fileLock === null)('the reference waits for the lock of t
   service.answer = () => ({ body: SERVICES['/refresh'] });
   const login = JSON.stringify(chatGptJson({ access_token: expired }, recently));
   const home = createHome({ 'auth.json': login });
-  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
+  onTestFinished(() => removeFolder(home));
   const file = new AuthFile(home, fileLock, recordedLog().log);
   const program = await file.locked(async () => {
     const target = ['--remote', registry.url, '--environment-id', 'env-1'];

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createHome, ensureReference } from '../../scripts/reference.mjs';
 import type { ExecServerClient } from '../../src/client/client.ts';
@@ -14,6 +13,7 @@ import {
   startProgram,
   TestRelay,
 } from '../support/relay.ts';
+import { removeFolder } from '../support/remove-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CodexRun } from './codex-client.ts';
 
@@ -33,7 +33,7 @@ function startReference(relay: TestRelay, args: readonly string[]): RunningProgr
   const target = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
   return startProgram(binary as string, ['exec-server', ...args, ...target], {
     env: { HOME: home, CODEX_HOME: home, CODEX_API_KEY: relay.token('executor') },
-    onExit: () => rmSync(home, { recursive: true, force: true, maxRetries: 5 }),
+    onExit: () => removeFolder(home),
   });
 }
 

@@ -6,7 +6,7 @@ import { WireFrames } from './wire-frames.ts';
 import { within } from './within.ts';
 
 /** A message that passed. */
-export interface WireMessage {
+interface WireMessage {
   /** The number of its connection, from 1. */
   readonly connection: number;
   readonly from: 'client' | 'server';

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { startReference } from '../../scripts/reference.mjs';
 import { startServerProcess } from '../../src/testing/index.ts';
 import { childrenOf, isAlive } from '../support/machine.ts';
+import { removeFolder } from '../support/remove-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type CodexOptions, CodexRun } from './codex-client.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -85,7 +86,7 @@ const MARK_VARIABLE = 'INTEROP_MARK';
 const START: Readonly<Record<ServerKind, (env: Record<string, string>) => Promise<StartedServer>>> = {
   'exec-server': async (env) => {
     const home = temporaryFolder('interop-');
-    const removeHome = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    const removeHome = () => removeFolder(home);
     const server = await startServerProcess([], { ...env, HOME: home }).catch((error: unknown) => {
       removeHome();
       throw error;

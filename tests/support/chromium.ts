@@ -1,11 +1,8 @@
-import { existsSync } from 'node:fs';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { BrowserProxy } from './browser-proxy.ts';
+import { CHROMIUM, CHROMIUM_FLAGS } from './chromium-program.mjs';
 
-/** Chromium of the system. `scripts/test-tools.mjs` installs it. */
-const PROGRAM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
-
-export const hasChromium = PROGRAM !== undefined;
+export const hasChromium = CHROMIUM !== undefined;
 
 /** A browser for the tests of one file. All requests go through a proxy, and every defect that a page reports is kept. */
 export class TestBrowser {
@@ -24,8 +21,8 @@ export class TestBrowser {
   static async launch(): Promise<TestBrowser> {
     const proxy = await BrowserProxy.start();
     const browser = await chromium.launch({
-      executablePath: PROGRAM!,
-      args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'],
+      executablePath: CHROMIUM!,
+      args: CHROMIUM_FLAGS,
       proxy: { server: proxy.url, bypass: '<-loopback>' },
     });
     return new TestBrowser(browser, proxy);

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { stdioCommand } from '../../src/client/stdio.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
-import { ExecServer } from '../../src/server/serve.ts';
+import { ExecServer } from '../../src/server/exec-server.ts';
 import { startServerProcess, TcpProxy } from '../../src/testing/index.ts';
 import { createMemoryPair } from '../../src/transport/memory.ts';
 

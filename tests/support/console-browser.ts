@@ -6,7 +6,7 @@ import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 
 /** An answer of a console. */
-export interface ConsoleAnswer {
+interface ConsoleAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;

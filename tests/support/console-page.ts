@@ -15,10 +15,11 @@ export async function openConsole(
   return page;
 }
 
-/** A link to the console of a server without tokens. */
-export async function consoleLink(server: RunningServer, readOnly = false): Promise<string> {
+/** A link to the console of a server, with the rights of a token if the server has tokens. */
+export async function consoleLink(server: RunningServer, readOnly = false, token = ''): Promise<string> {
   const origin = server.url!.replace('ws:', 'http:');
-  const { json } = await new ConsoleBrowser(origin).post('code', { readOnly }, { origin: '' });
+  const authorization = token && `Bearer ${token}`;
+  const { json } = await new ConsoleBrowser(origin).post('code', { readOnly }, { origin: '', authorization });
   return `${origin}/console/#code=${json.code}`;
 }
 

@@ -1,33 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type DocBlock, docBlocks, outputPattern, parseConsole } from '../../scripts/doc-blocks.mjs';
 import { endPrivateServer } from './private-server.ts';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-
-/** A fenced block of a Markdown page. `flags` are the words after the language. */
-export interface DocBlock {
-  readonly language: string;
-  readonly flags: readonly string[];
-  readonly text: string;
-  readonly line: number;
-}
-
-/** Returns the fenced blocks of a page of this repository. */
-export function docBlocks(page: string): DocBlock[] {
-  const text = readFileSync(join(ROOT, page), 'utf8');
-  return [...text.matchAll(/^```(\w+)([^\n]*)\n([\s\S]*?)^```$/gm)].map((match) => ({
-    language: match[1]!,
-    flags: match[2]!.trim().split(/\s+/),
-    text: match[3]!,
-    line: text.slice(0, match.index).split('\n').length,
-  }));
-}
 
 /**
  * Runs what a page shows, in page order and in one temporary folder.
@@ -206,39 +188,12 @@ class DocRunner {
   }
 
   #adapt(text: string): string {
-    return text.replace(/\b\d{4}\b/g, (number) => this.#ports.get(number) ?? number);
+    return text.replace(/\b\d{4,5}\b/g, (number) => this.#ports.get(number) ?? number);
   }
 
   #fail(block: DocBlock, reason: string): never {
     throw new Error(`${this.#page}:${block.line}: ${reason}`);
   }
-}
-
-interface Command {
-  command: string;
-  expected: string;
-}
-
-/** A line that ends with a backslash goes on in the next one. */
-function parseConsole(text: string): Command[] {
-  const commands: Command[] = [];
-  for (const line of text.split('\n').slice(0, -1)) {
-    const last = commands.at(-1);
-    if (line.startsWith('$ ')) commands.push({ command: line.slice(2), expected: '' });
-    else if (last?.expected === '' && last.command.endsWith('\\')) last.command += `\n${line}`;
-    else if (last !== undefined) last.expected += `${line}\n`;
-  }
-  return commands;
-}
-
-/** `…` stands for any text, also of several lines. Spaces at the end of the output do not count. */
-function outputPattern(expected: string, extent: 'begin' | 'whole'): RegExp {
-  const source = expected
-    .trimEnd()
-    .split('…')
-    .map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
-    .join('[\\s\\S]*?');
-  return new RegExp(extent === 'whole' ? `^\\s*${source}\\s*$` : `${source}\\n`);
 }
 
 /** Ports below those that the system gives to others, so that nobody takes one before the page uses it. */

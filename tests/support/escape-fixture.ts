@@ -20,7 +20,7 @@ import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { TestClient } from '../../src/testing/index.ts';
 
 /** The user of a server: that of the test, or one without privileges. */
-export type ServerUser = 'root' | 'nobody';
+type ServerUser = 'root' | 'nobody';
 
 /** Both if the test can switch users. Otherwise a run warns that it only tests its own user. */
 export const SERVER_USERS: readonly ServerUser[] = usersHere();
@@ -138,7 +138,7 @@ export class EscapeFixture {
 }
 
 /** The outcome of a program. */
-export interface Ran {
+interface Ran {
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;

@@ -1,5 +1,5 @@
 /** A file request that must have no effect and show no secret. `W` and `O` stand for the workspace and the directory beside it. */
-export interface FileAttempt {
+interface FileAttempt {
   readonly name: string;
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;

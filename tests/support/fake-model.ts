@@ -13,7 +13,7 @@ export interface ModelRequest {
 }
 
 /** A call that the model makes, by the name of the tool. */
-export interface ModelCall {
+interface ModelCall {
   readonly name: string;
   readonly arguments: object;
 }

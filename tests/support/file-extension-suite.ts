@@ -340,6 +340,27 @@ export function fileExtensionSuite(fixture: FileFixture, extensions: boolean): v
       expect(read('file')).toBe('old');
     });
 
+    test('with a condition leaves a file alone that has changed meanwhile', async () => {
+      write('file', 'old');
+      const condition = { ifSha256: createHash('sha256').update('old').digest('hex') };
+      if (!extensions) {
+        const replacing = fixture.files.replaceFile(uri('file'), content('new'), condition);
+        await expect(replacing).rejects.toMatchObject({ kind: 'unsupported' });
+        return;
+      }
+      const replaced = content('n', 'ew');
+      const late = async function* () {
+        yield* replaced;
+        write('file', 'theirs');
+      };
+      const replacing = fixture.files.replaceFile(uri('file'), late(), condition);
+      await expect(replacing).rejects.toMatchObject({ kind: 'conflict' });
+      expect([read('file'), leftovers()]).toEqual(['theirs', ['file']]);
+      write('file', 'old');
+      await fixture.files.replaceFile(uri('file'), content('new'), condition);
+      expect([read('file'), leftovers()]).toEqual(['new', ['file']]);
+    });
+
     test('keeps the inode when it is not atomic', async () => {
       write('file', 'old and longer');
       const { ino } = statSync(at('file'));

@@ -44,7 +44,7 @@ export interface Answer {
   readonly content: readonly { readonly type: string; readonly uri?: string }[];
 }
 
-export interface CallLimits {
+interface CallLimits {
   readonly signal?: AbortSignal;
   readonly onProgress?: (report: { readonly progress: number }) => void;
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { mkdtempSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnector } from '../../src/environment/remote/create-connector.ts';
@@ -9,6 +9,7 @@ import type { McpOptions } from '../../src/mcp/options.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
+import { removeFolder } from './remove-folder.ts';
 
 /** An exec-server and an MCP server over HTTP, both in this process, and a directory to work in. */
 export class McpFixture {
@@ -73,7 +74,7 @@ export class McpFixture {
     await this.servers.close();
     await this.#environment.dispose();
     await this.server.close();
-    rmSync(this.root, { recursive: true, force: true, maxRetries: 5 });
+    removeFolder(this.root);
   }
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket, WebSocketServer } from 'ws';
 import { isBinaryMessage, splitBinaryMessage } from '../../src/transport/binary-message.ts';
 
-export type Direction = 'toServer' | 'toClient';
+type Direction = 'toServer' | 'toClient';
 
 /**
  * A message that passes the proxy: its direction, the number of earlier messages on this connection, the number in

@@ -110,7 +110,7 @@ export class FaultFixture {
 }
 
 /** Callbacks during a session. */
-export interface SessionCallbacks {
+interface SessionCallbacks {
   started?(): Promise<void>;
   printing?(): Promise<void>;
 }

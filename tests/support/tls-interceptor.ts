@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { listening, type WebServer } from './web-servers.ts';
 
 /** A proxy that answers HTTPS requests in the name of every host. */
-export interface TlsInterceptor extends WebServer {
+interface TlsInterceptor extends WebServer {
   /** The hosts and ports that clients asked for. */
   readonly targets: readonly string[];
 }

@@ -12,8 +12,8 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { docBlocks } from '../../scripts/doc-blocks.mjs';
 import { readPage as read } from '../../scripts/repository-links.mjs';
-import { docBlocks } from '../support/doc-page.ts';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const scratch = mkdtempSync(join(root, 'node_modules', '.docs-'));
@@ -96,6 +96,22 @@ test('the npm scripts that pages name exist', () => {
       /(?:`|\$ )npm (run )?([a-z]+)/g,
     ))
       expect(run === undefined ? known : Object.keys(scripts), page).toContain(name);
+});
+
+test('README installs with commands that npm run test:install follows', () => {
+  const lines = readFileSync(join(root, 'README.md'), 'utf8').split('\n');
+  const begin = lines.indexOf('## Install');
+  const end = lines.findIndex((line, index) => index > begin && line.startsWith('## '));
+  const blocks = docBlocks('README.md').filter(({ line }) => line > begin && line < end);
+  expect(blocks.map(({ flags }) => flags.find((flag) => flag.startsWith('install=')))).toEqual([
+    'install=npm',
+    'install=npx',
+    'install=executable',
+    'install=sandbox',
+  ]);
+  const script = readFileSync(join(root, 'scripts/test-install.mjs'), 'utf8');
+  for (const way of ['npm', 'npx', 'executable']) expect(script).toContain(`follow('${way}'`);
+  expect(script).toContain("followWithExecutable('sandbox'");
 });
 
 describe('docs/decisions', () => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitepress';
+import { anchorOf } from '../site-links.mjs';
 
 /** Written by build.mjs beside the pages: the groups and links of the side bar. */
 const sidebar = JSON.parse(readFileSync(new URL('../.pages/sidebar.json', import.meta.url), 'utf8'));
@@ -15,7 +16,6 @@ export default defineConfig({
   cleanUrls: true,
   // build.mjs has checked that these files exist.
   ignoreDeadLinks: [/^\/(schema|examples|deploy|skills)\//],
-  // The anchors that GitHub gives headings, because the pages are read there too.
   markdown: {
     // Text such as <name>, {a, b} and {{name}} is text.
     attrs: { disable: true },
@@ -26,13 +26,7 @@ export default defineConfig({
         md.renderer.rules[rule] = (...args) => render(...args).replaceAll('{{', '&#123;&#123;');
       }
     },
-    anchor: {
-      slugify: (heading) =>
-        heading
-          .toLowerCase()
-          .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-          .replaceAll(' ', '-'),
-    },
+    anchor: { slugify: anchorOf },
   },
   themeConfig: {
     nav: [

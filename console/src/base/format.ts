@@ -48,17 +48,27 @@ function oneLine(text: string): string {
   return printable(text.replaceAll(/\s*\n\s*/g, ' ↵ '));
 }
 
-/** Replaces control characters and characters that change the direction of text. */
+/**
+ * Control characters, characters that change the direction of text, and others that cannot be seen. A joiner is visible only after letters
+ * of some scripts and in emoji.
+ */
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?<![^\u0000-\u024f])[\u200c\u200d]/gu;
+
+/** Replaces characters that cannot be seen, or that change the direction of text. Keeps tabs and line breaks. */
 export function printable(text: string): string {
-  return text.replaceAll(
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-    '\ufffd',
-  );
+  return text.replaceAll(HIDDEN, '\ufffd');
 }
 
-/** What an error says, as a sentence. The numbers of system errors are for programs. */
+/** Like {@link printable}, for a name or a path, in which a tab or a line break is a trick too. */
+export function printableName(name: string): string {
+  return printable(name.replaceAll(/[\t\n]/g, '\ufffd'));
+}
+
+/** What an error says, as a sentence. The numbers of system errors are for programs. It may contain the name of a file. */
 export function describeError(error: unknown): string {
-  const text = (error instanceof Error ? error.message : String(error)).replaceAll(/ \(os error \d+\)/g, '');
+  const message = printable(error instanceof Error ? error.message : String(error));
+  const text = message.replaceAll(/ \(os error \d+\)/g, '');
   return text === ''
     ? 'Unknown error.'
     : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;

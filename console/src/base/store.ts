@@ -29,12 +29,12 @@ export class Store<T> {
 /** The value of a store. The component renders again when it changes. */
 export function useStore<T>(store: Store<T>): T {
   const [, render] = useState(0);
+  const rendered = store.value;
   useEffect(() => {
-    const value = store.value;
     const stop = store.subscribe(() => render((count) => count + 1));
     // A change between the first render and this effect.
-    if (!Object.is(value, store.value)) render((count) => count + 1);
+    if (!Object.is(rendered, store.value)) render((count) => count + 1);
     return stop;
   }, [store]);
-  return store.value;
+  return rendered;
 }

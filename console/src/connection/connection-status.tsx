@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useStore } from '../base/store.ts';
+import { isServed, linkCommand } from '../session/link-command.ts';
 import { Empty } from '../ui/empty.tsx';
 import { Icon } from '../ui/icons.tsx';
 import type { ConnectionStatus, EnvironmentConnection } from './environment-connection.ts';
@@ -50,7 +51,8 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
       <span class="banner-text">
         {connection.hasEnded ? (
           <>
-            <b>The console has ended.</b> Run <code>exec-server console</code> and open its link.
+            <b>{isServed() ? 'The server does not answer.' : 'The console has ended.'}</b>{' '}
+            {isServed() ? 'When it runs again, run' : 'Run'} <code>{linkCommand()}</code> and open its link.
           </>
         ) : (
           <>

@@ -82,6 +82,8 @@ export class EnvironmentConnection {
       const client = await ExecServerClient.connect({
         url,
         clientName: 'console',
+        // People look at programs until the server ends.
+        whileDraining: true,
         protocols: async (signal) => {
           const { ticket } = unused ?? (await this.#newTicket(signal));
           unused = null;

@@ -1,6 +1,13 @@
-import type { ExecServerClient, PortWatch, ProcessInfo, WatchedPort } from '../../../src/client/browser.ts';
+import {
+  ClientError,
+  type ExecServerClient,
+  type PortWatch,
+  type ProcessInfo,
+  type WatchedPort,
+} from '../../../src/client/browser.ts';
 import { describeError } from '../base/format.ts';
 import { Store } from '../base/store.ts';
+import { toast } from '../ui/toasts.tsx';
 import type { EnvironmentConnection } from './environment-connection.ts';
 
 export interface ProcessListState {
@@ -9,6 +16,8 @@ export interface ProcessListState {
   /** The listening ports of a process, by its reference. */
   readonly ports: ReadonlyMap<string, readonly number[]>;
   readonly error: string | null;
+  /** Whether this browser may not see processes. They are not listed again: the server records each refusal. */
+  readonly isRefused: boolean;
 }
 
 const INTERVAL_MS = 1000;
@@ -18,7 +27,7 @@ const LONG_LIST_INTERVAL_MS = 3000;
 
 /** The processes of an environment, kept current while the page is visible. */
 export class ProcessList {
-  readonly state = new Store<ProcessListState>({ processes: null, ports: new Map(), error: null });
+  readonly state: Store<ProcessListState>;
   /** Whether processes of other owners are listed too. */
   readonly everyone = new Store(false);
   readonly #connection: EnvironmentConnection;
@@ -28,8 +37,14 @@ export class ProcessList {
   #listing = false;
   #again = false;
 
-  constructor(connection: EnvironmentConnection) {
+  constructor(connection: EnvironmentConnection, isAllowed: boolean) {
     this.#connection = connection;
+    this.state = new Store<ProcessListState>({
+      processes: null,
+      ports: new Map(),
+      error: null,
+      isRefused: !isAllowed,
+    });
     const visible = () => {
       if (!document.hidden) this.refresh();
     };
@@ -46,7 +61,7 @@ export class ProcessList {
   refresh(): void {
     clearTimeout(this.#timer);
     const client = this.#connection.client.value;
-    if (client === null || document.hidden) return;
+    if (client === null || document.hidden || this.state.value.isRefused) return;
     if (this.#listing) this.#again = true;
     else void this.#list(client);
   }
@@ -59,7 +74,7 @@ export class ProcessList {
 
   #follow(client: ExecServerClient | null): void {
     this.#watch = null;
-    if (client === null) return;
+    if (client === null || this.state.value.isRefused) return;
     this.refresh();
     if (!client.capabilities.tcpStreams) return;
     client
@@ -86,7 +101,12 @@ export class ProcessList {
         error: null,
       });
     } catch (error) {
-      if (client.state === 'connected') this.state.set({ ...this.state.value, error: describeError(error) });
+      const isRefused = error instanceof ClientError && error.kind === 'permissionDenied';
+      if (isRefused && this.everyone.value) {
+        toast(describeError(error), { error: true });
+        this.everyone.set(false);
+      } else if (client.state === 'connected')
+        this.state.set({ ...this.state.value, error: describeError(error), isRefused });
     } finally {
       this.#listing = false;
       const long = (this.state.value.processes?.length ?? 0) > LONG_LIST;

@@ -264,7 +264,7 @@ async function history(
   return found;
 }
 
-/** Who else is attached. */
+/** The other attached clients. */
 function othersOf(
   attached: readonly AttachedClient[],
   ownRole: string,

@@ -31,11 +31,18 @@ export class Workspace {
     this.session = session;
     const described = session.environments.find(({ name }) => name === environment);
     this.label = described?.label ?? environment;
-    this.directory = described?.directory ?? null;
+    this.directory = session.scopes.below ?? described?.directory ?? null;
     this.#createDisplay = createDisplay;
     this.#storageKey = `exec-server-console.tabs.${environment}`;
     this.connection = new EnvironmentConnection(environment);
-    this.list = new ProcessList(this.connection);
+    this.list = new ProcessList(this.connection, this.maySeeProcesses);
+    // Each tab that opens overwrites what is remembered.
+    for (const ref of this.#remembered()) this.open(ref);
+  }
+
+  /** Whether processes and recordings can be listed, as far as the console knows. */
+  get maySeeProcesses(): boolean {
+    return this.session.scopes.processes;
   }
 
   get mayExec(): boolean {
@@ -44,16 +51,6 @@ export class Workspace {
 
   get mayWriteFiles(): boolean {
     return !this.session.readOnly && this.session.scopes.files === 'write';
-  }
-
-  /** References of the tabs that were open before the page was loaded again. */
-  get remembered(): readonly string[] {
-    try {
-      const saved: unknown = JSON.parse(sessionStorage.getItem(this.#storageKey) ?? '[]');
-      return Array.isArray(saved) ? saved.filter((ref) => typeof ref === 'string').slice(0, MAX_TABS) : [];
-    } catch {
-      return [];
-    }
   }
 
   /** Opens a tab for a process, or returns the one that it has. */
@@ -81,6 +78,16 @@ export class Workspace {
     for (const tab of this.tabs.value) tab.close();
     this.list.close();
     this.connection.close();
+  }
+
+  /** References of the tabs that were open before the page was loaded again. */
+  #remembered(): readonly string[] {
+    try {
+      const saved: unknown = JSON.parse(sessionStorage.getItem(this.#storageKey) ?? '[]');
+      return Array.isArray(saved) ? saved.filter((ref) => typeof ref === 'string').slice(0, MAX_TABS) : [];
+    } catch {
+      return [];
+    }
   }
 
   #setTabs(tabs: readonly ProcessSession[]): void {

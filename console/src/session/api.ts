@@ -43,9 +43,13 @@ export interface Environment {
 export interface Scopes {
   readonly exec: boolean;
   readonly observe: boolean;
+  /** Whether processes can be seen: those of the same owner, or all. */
+  readonly processes: boolean;
   readonly files: 'none' | 'read' | 'write';
   readonly net: boolean;
   readonly metrics: boolean;
+  /** The directory to which files are limited; null for all files. */
+  readonly below: string | null;
 }
 
 export interface Session {
@@ -81,6 +85,15 @@ export async function signIn(code: string): Promise<void> {
   localStorage.setItem(VISITED, 'yes');
 }
 
+/** Calls back when another tab of this browser has signed in. Returns a function that ends this. */
+export function onSignedIn(listener: () => void): () => void {
+  const changed = ({ key, newValue }: StorageEvent) => {
+    if (key === KEY && newValue !== null) listener();
+  };
+  addEventListener('storage', changed);
+  return () => removeEventListener('storage', changed);
+}
+
 export async function fetchSession(): Promise<Session> {
   return (await request('GET', 'session')) as Session;
 }
@@ -103,13 +116,31 @@ export async function signOut(): Promise<void> {
   }
 }
 
+/** Asks again when another tab has signed in since: the answer is about the session before that. */
 async function request(
   method: 'GET' | 'POST',
   name: string,
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<unknown> {
-  const key = localStorage.getItem(KEY);
+  for (;;) {
+    const key = localStorage.getItem(KEY);
+    try {
+      return await requestWith(key, method, name, body, signal);
+    } catch (error) {
+      const isOver = error instanceof ApiError && error.isFinal;
+      if (!isOver || localStorage.getItem(KEY) === key) throw error;
+    }
+  }
+}
+
+async function requestWith(
+  key: string | null,
+  method: 'GET' | 'POST',
+  name: string,
+  body: unknown,
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
   let response: Response;
   try {
     response = await fetch(`/console/${name}`, {
@@ -137,7 +168,7 @@ async function request(
     throw new ApiError('offline', `the server does not answer (status ${response.status})`);
   const known = CODES.includes(error as string) ? (error as ApiErrorCode) : 'failed';
   const code = known === 'signedOut' && localStorage.getItem(VISITED) === null ? 'noLink' : known;
-  if (known === 'signedOut') localStorage.removeItem(KEY);
+  // An old key stays: another tab may have signed in meanwhile, and its key reaches this one later.
   throw new ApiError(
     code,
     typeof message === 'string' ? message : `the server answered with the status ${response.status}`,

@@ -1,7 +1,9 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { KeptDrafts } from '../drafts/kept-drafts.tsx';
 import { Icon } from '../ui/icons.tsx';
 import type { ApiErrorCode } from './api.ts';
+import { linkCommand } from './link-command.ts';
 
 /** Why the console is not shown. */
 export interface Ending {
@@ -60,10 +62,11 @@ export function EndPage({ ending, onRetry }: { ending: Ending; onRetry: () => vo
         <p>{text}</p>
         {needsLink && (
           <pre class="command">
-            <code>exec-server console</code>
+            <code>{linkCommand()}</code>
           </pre>
         )}
         {ending.code !== 'noLink' && <p class="dim">{ending.message}</p>}
+        <KeptDrafts environments={[]} />
         {!needsLink && (
           <button type="button" class="button primary" onClick={onRetry}>
             {seconds === null ? 'Try again' : `Try again (${seconds} s)`}

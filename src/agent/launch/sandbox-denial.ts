@@ -1,3 +1,5 @@
+import { DENIAL_PHRASES, SECCOMP_EXIT_CODE } from '../../base/denial-phrases.ts';
+
 /** The end of a program. */
 interface EndedProgram {
   readonly sandboxed: boolean;
@@ -12,20 +14,6 @@ export function isSandboxDenial({ sandboxed, exitCode, reported, output }: Ended
   if (reported) return true;
   if (!sandboxed || exitCode === null || exitCode === 0) return false;
   const text = output.toLowerCase();
-  if (SIGNS.some((sign) => text.includes(sign))) return true;
-  return exitCode === KILLED_BY_SECCOMP;
+  if (DENIAL_PHRASES.some((phrase) => text.includes(phrase))) return true;
+  return exitCode === SECCOMP_EXIT_CODE;
 }
-
-/** Texts of programs and the system for denied operations. */
-const SIGNS = [
-  'operation not permitted',
-  'permission denied',
-  'read-only file system',
-  'seccomp',
-  'sandbox',
-  'landlock',
-  'failed to write file',
-];
-
-/** 128 + SIGSYS, with which a seccomp filter kills a program. */
-const KILLED_BY_SECCOMP = 128 + 31;

@@ -39,6 +39,7 @@ export async function requireReadOnly(target: Target, signal: AbortSignal): Prom
     signal,
     recoveryWindowMs: 0,
     detachedSessionTtlMs: 0,
+    whileDraining: true,
   });
   try {
     const { capabilities } = await client.info();

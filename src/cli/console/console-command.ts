@@ -129,16 +129,17 @@ function createConsole(
   stop: AbortSignal,
   env: NodeJS.ProcessEnv,
 ): Console<Grant> {
+  const shown = namesFor(targets);
   const accessOf = ({ readOnly }: Grant) => (readOnly ? readOnlyAccess(FULL_ACCESS) : FULL_ACCESS);
   return new Console<Grant>({
     version: VERSION,
     tls: false,
     log,
     pageFolder: packagePageFolder(),
-    environments: targets.map(({ name, address }, index) => ({
+    environments: [...shown].map(([name, { publicAddress }], index) => ({
       name,
       label: name,
-      address,
+      address: publicAddress,
       // The private server itself runs in the root directory.
       directory: name === LOCAL ? process.cwd() : null,
       default: index === 0,
@@ -146,19 +147,22 @@ function createConsole(
     // The command does not know the rights of a token. The server refuses what the token does not allow.
     scopesOf: (grant) => {
       const { exec, observe, files, net, metrics } = accessOf(grant);
-      return { exec, observe, files, net, metrics };
+      return { exec, observe, processes: true, files, net, metrics, below: null };
     },
     isReadOnly: ({ readOnly }) => readOnly,
     expiryOf: () => null,
     isGranted: () => true,
     connect: async ({ readOnly }, name) => {
-      const target = targets.find((known) => known.name === name)!;
+      const target = shown.get(name)!;
       try {
         return await connect(target, readOnly, stop);
       } catch (error) {
-        // The browser may be another person's. The paths of this machine are not for it.
-        if (!(error instanceof RunError) || error.kind !== 'storage') throw error;
-        log.error('cannot connect', { environment: name, reason: error.message });
+        const { message } = error as Error;
+        // The browser may be another person's. Secret parts of addresses and the paths of this machine are not for it.
+        if (!(error instanceof RunError) || error.kind !== 'storage') {
+          throw new RunError(message.replaceAll(target.address, target.publicAddress));
+        }
+        log.error('cannot connect', { environment: name, reason: message });
         throw new RunError(`cannot connect to ${name}; the command that opened this console says why`);
       }
     },
@@ -172,6 +176,18 @@ function createConsole(
     },
     authorize: null,
   });
+}
+
+/** The environments by the names that the page uses. A URL without a name of its own has its public part as name. */
+function namesFor(targets: readonly Target[]): ReadonlyMap<string, Target> {
+  const shown = new Map<string, Target>();
+  for (const target of targets) {
+    const name = target.name.includes(':') ? target.publicAddress : target.name;
+    let unique = name;
+    for (let number = 2; shown.has(unique); number++) unique = `${name} (${number})`;
+    shown.set(unique, target);
+  }
+  return shown;
 }
 
 /** Connects to an environment before the page opens its websocket, so that a failure can be shown. */

@@ -1,9 +1,10 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { stdioCommand } from '../../client/stdio.ts';
 import { parseEnvironments } from '../../environment/config/environments-toml.ts';
 import { readTomlFile } from '../../environment/config/toml-file.ts';
 import type { EnvironmentTransport } from '../../environment/provider.ts';
 import { codexHome } from '../../relay/sign-in/codex-config.ts';
+import { publicUrl } from './public-address.ts';
 import type { TransportChoice } from './target.ts';
 
 /** An environment of codex, which commands may name too. */
@@ -11,6 +12,8 @@ export interface CodexEnvironment {
   readonly id: string;
   /** Where it is, for people. */
   readonly address: string;
+  /** The same for other people. */
+  readonly publicAddress: string;
   readonly file: string;
   readonly transport: TransportChoice;
 }
@@ -26,7 +29,7 @@ export async function codexEnvironments(env: NodeJS.ProcessEnv): Promise<readonl
   if (root === null) return [];
   return parseEnvironments(root, home).environments.map(({ id, transport }) => ({
     id,
-    address: addressOf(transport),
+    ...addressesOf(transport),
     file,
     transport: choiceOf(transport),
   }));
@@ -47,13 +50,15 @@ function choiceOf(transport: EnvironmentTransport): TransportChoice {
   }
 }
 
-function addressOf(transport: EnvironmentTransport): string {
+function addressesOf(transport: EnvironmentTransport): Pick<CodexEnvironment, 'address' | 'publicAddress'> {
   switch (transport.type) {
     case 'websocket':
-      return transport.url;
-    case 'stdio':
-      return [transport.program, ...(transport.args ?? [])].join(' ');
+      return { address: transport.url, publicAddress: publicUrl(transport.url) };
+    case 'stdio': {
+      const { program, args = [] } = transport;
+      return { address: [program, ...args].join(' '), publicAddress: basename(program) };
+    }
     case 'opener':
-      return 'behind a relay';
+      return { address: 'behind a relay', publicAddress: 'behind a relay' };
   }
 }

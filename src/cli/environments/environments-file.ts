@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { readTomlFile } from '../../environment/config/toml-file.ts';
 import { TomlTable } from '../../environment/config/toml-table.ts';
@@ -7,6 +7,7 @@ import { quoteValue } from '../../server/config/values.ts';
 import { userConfigFile } from '../config-file.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { cannotWriteFile } from '../file-failures.ts';
+import { replaceFile } from '../replace-file.ts';
 import { withFolderLock } from './folder-lock.ts';
 
 /** An environment that the user has named. */
@@ -139,16 +140,9 @@ async function editLocked(
   if (result !== wanted) {
     throw new RunError(`${path} has an unusual form and cannot be changed safely; edit it by hand`);
   }
-  replaceFile(path, changed);
-}
-
-function replaceFile(path: string, text: string): void {
-  const draft = `${path}.${process.pid}.tmp`;
   try {
-    writeFileSync(draft, text, { mode: 0o600, flag: 'wx' });
-    renameSync(draft, path);
+    replaceFile(path, changed, { mode: 0o600 });
   } catch (error) {
-    rmSync(draft, { force: true });
     throw cannotWriteFile(path, error);
   }
 }

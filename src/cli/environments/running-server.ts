@@ -17,7 +17,12 @@ export async function namesOfRunningServer(
   const flags = { environment: environment ?? null, tokenFile: tokenFile ?? null };
   const target = await findTarget(flags, { env, directory: currentDirectory() });
   return TimeLimit.run(COMPLETION_TIMEOUT_MS, null, async (signal) => {
-    const options = { clientName: 'exec-server completion', detachedSessionTtlMs: 0, recoveryWindowMs: 0 };
+    const options = {
+      clientName: 'exec-server completion',
+      detachedSessionTtlMs: 0,
+      whileDraining: true,
+      recoveryWindowMs: 0,
+    };
     const client = await target.connectToRunning({ ...options, signal });
     if (client === null) return [];
     try {

@@ -1,8 +1,9 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { userConfigFile } from '../config-file.ts';
 import { RunError } from '../failures.ts';
 import { cannotReadFile, cannotWriteFile } from '../file-failures.ts';
+import { replaceFile } from '../replace-file.ts';
 import { withFolderLock } from './folder-lock.ts';
 
 /** Directories that are remembered. The one that was set first is forgotten first. */
@@ -48,12 +49,9 @@ function read(env: Environment): Map<string, string> {
 
 function write(env: Environment, chosen: readonly (readonly [string, string])[]): void {
   const path = pathOf(env);
-  const draft = `${path}.${process.pid}.tmp`;
   try {
-    writeFileSync(draft, `${JSON.stringify(Object.fromEntries(chosen), null, 2)}\n`, { mode: 0o600 });
-    renameSync(draft, path);
+    replaceFile(path, `${JSON.stringify(Object.fromEntries(chosen), null, 2)}\n`, { mode: 0o600 });
   } catch (error) {
-    rmSync(draft, { force: true });
     throw cannotWriteFile(path, error);
   }
 }

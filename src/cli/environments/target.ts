@@ -12,9 +12,18 @@ import { RunError, UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
 import type { CodexEnvironment } from './codex-environments.ts';
 import type { NamedEnvironment } from './environments-file.ts';
+import { publicUrl } from './public-address.ts';
 
 /** The name of this machine's private server. */
 export const LOCAL = 'local';
+
+/** The kind of RunError for a program that a server does not start, because it drains. */
+export const DRAINING = 'draining';
+
+/** Whether a server has refused new work because it drains. */
+export function isDrainingError({ message }: Error): boolean {
+  return message.includes('the server is draining:');
+}
 
 /** What the command line says about the environment. */
 interface TargetFlags {
@@ -35,7 +44,13 @@ export interface TargetSources {
 /** Options of the client that do not depend on the environment. */
 export type ClientOptions = Pick<
   UrlOptions,
-  'clientName' | 'signal' | 'recoveryWindowMs' | 'detachedSessionTtlMs' | 'pingIntervalMs' | 'pongTimeoutMs'
+  | 'clientName'
+  | 'signal'
+  | 'recoveryWindowMs'
+  | 'detachedSessionTtlMs'
+  | 'whileDraining'
+  | 'pingIntervalMs'
+  | 'pongTimeoutMs'
 >;
 
 /** The environment of a command. */
@@ -44,6 +59,8 @@ export interface Target {
   readonly name: string;
   /** Where the server is, for people. */
   readonly address: string;
+  /** The same for other people: without paths, queries and arguments, which can contain secrets. */
+  readonly publicAddress: string;
   /** Why this environment: a flag, a variable, a file. */
   readonly source: string;
   /** Connects, and starts the private server if needed. Rejects with RunError that says what to do. */
@@ -110,12 +127,14 @@ async function namedTarget(
   throw new UsageError(`unknown environment ${quoteValue(name)} (${source})${unset}; ${advice}`);
 }
 
-function codexTarget({ id, address, transport }: CodexEnvironment, source: string): Target {
-  const credentials = { address, hasToken: 'authToken' in transport };
+function codexTarget({ id, address, publicAddress, transport }: CodexEnvironment, source: string): Target {
+  const tokenFrom = 'authToken' in transport ? 'the configuration of codex' : null;
+  const credentials = { address, tokenFrom, tokenAdvice: 'set one in the configuration of codex' };
   const connect = (options: ClientOptions) => connectTo(transport, options, credentials);
   return {
     name: id,
     address,
+    publicAddress,
     source,
     connect,
     connectToRunning: async (options) => ('url' in transport ? connect(options) : null),
@@ -190,7 +209,7 @@ export function checkUrl(text: string, source: string): void {
 
 function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
   const address = "this machine's private server";
-  const server = { address, hasToken: false };
+  const server = { address, tokenFrom: null, tokenAdvice: URL_TOKEN_ADVICE };
   const transport: TransportSource = {
     resumable: true,
     async open(signal) {
@@ -204,6 +223,7 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
   return {
     name: LOCAL,
     address,
+    publicAddress: address,
     source,
     async connect(options) {
       const [{ reachPrivateServer }, { ExecServerClient }] = await Promise.all([
@@ -236,27 +256,25 @@ function environmentTarget(
   sources: TargetSources,
 ): Target {
   const { id, url, environmentId } = environment;
-  const address = environmentId === null ? url : `${environmentId} at ${url}`;
+  const addressAt = (at: string) => (environmentId === null ? at : `${environmentId} at ${at}`);
+  const address = addressAt(url);
   const connect = async (options: ClientOptions) => {
-    const token = tokenOf(environment, flags, sources);
-    return connectTo(await transportOf(environment, token, sources.env), options, {
-      address,
-      hasToken: token !== null,
-    });
+    const { token, ...facts } = tokenOf(environment, flags, sources);
+    const transport = await transportOf(environment, token, sources.env);
+    return connectTo(transport, options, { address, ...facts });
   };
   return {
     name: id,
     address,
+    publicAddress: addressAt(publicUrl(url)),
     source,
     connect,
     connectToRunning: async (options) => (url.startsWith('ssh:') ? null : connect(options)),
-    transport: () => transportOf(environment, tokenOf(environment, flags, sources), sources.env),
+    transport: () => transportOf(environment, tokenOf(environment, flags, sources).token, sources.env),
     async open(signal) {
-      const token = tokenOf(environment, flags, sources);
-      return openTo(await transportOf(environment, token, sources.env), signal, {
-        address,
-        hasToken: token !== null,
-      });
+      const { token, ...facts } = tokenOf(environment, flags, sources);
+      const transport = await transportOf(environment, token, sources.env);
+      return openTo(transport, signal, { address, ...facts });
     },
   };
 }
@@ -307,11 +325,21 @@ function tokenOf(
   { id, tokenFile }: NamedEnvironment,
   flags: TargetFlags,
   sources: TargetSources,
-): string | null {
+): GivenToken {
+  const isUrl = id.includes(':');
+  const tokenAdvice = isUrl ? URL_TOKEN_ADVICE : NAME_TOKEN_ADVICE;
   const file = flags.tokenFile ?? tokenFile;
-  if (file !== null) return readToken(resolve(sources.directory, file));
-  return id.includes(':') ? sources.env.EXEC_SERVER_TOKEN?.trim() || null : null;
+  if (file !== null) {
+    const path = resolve(sources.directory, file);
+    return { token: readToken(path), tokenFrom: path, tokenAdvice };
+  }
+  const token = (isUrl && sources.env.EXEC_SERVER_TOKEN?.trim()) || null;
+  return { token, tokenFrom: token === null ? null : 'EXEC_SERVER_TOKEN', tokenAdvice };
 }
+
+const URL_TOKEN_ADVICE = 'use --token-file or EXEC_SERVER_TOKEN';
+const NAME_TOKEN_ADVICE =
+  "use --token-file, here or with 'exec-server env add'; EXEC_SERVER_TOKEN is for URLs only";
 
 /** Reads a token from a file. Throws RunError. */
 export function readToken(file: string): string {
@@ -332,12 +360,25 @@ export function readToken(file: string): string {
 interface ServerFacts {
   /** Where the server is, for people. */
   readonly address: string;
-  /** Whether it got a token. */
-  readonly hasToken: boolean;
+  /** The file or the variable that has the token; null when it got none. */
+  readonly tokenFrom: string | null;
+  /** How to give it a token. */
+  readonly tokenAdvice: string;
+}
+
+interface GivenToken extends Omit<ServerFacts, 'address'> {
+  readonly token: string | null;
+}
+
+/** The command that shows whether ssh finds exec-server on a machine. */
+function sshTestFor(address: string): string {
+  const [, host = address, port] = /^ssh:\/\/(.*?)(?::(\d+))?\/?$/.exec(address) ?? [];
+  const flag = port === undefined ? '' : ` -p ${port}`;
+  return `ssh${flag} ${host.replace(/[[\]]/g, '')} exec-server version`;
 }
 
 /** Says what to do on the command line, where the client library names its options. */
-export function connectError(error: Error, { address, hasToken }: ServerFacts): Error {
+export function connectError(error: Error, { address, tokenFrom, tokenAdvice }: ServerFacts): Error {
   if (error.name !== 'ClientError') return error;
   const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
   const message =
@@ -345,10 +386,11 @@ export function connectError(error: Error, { address, hasToken }: ServerFacts): 
   const problem = hint ? message.slice(0, -`; ${hint}`.length) : message;
   const status = data?.status;
   if (status === 401) {
-    return new RunError(
-      `${problem}; ${hasToken ? 'the token is wrong, expired or revoked' : 'it needs a token: use --token-file or EXEC_SERVER_TOKEN'}`,
-      { kind: 'permissionDenied' },
-    );
+    const advice =
+      tokenFrom === null
+        ? `it needs a token: ${tokenAdvice}`
+        : `the token in ${tokenFrom} is wrong, expired or revoked; put a new one there`;
+    return new RunError(`${problem}; ${advice}`, { kind: 'permissionDenied' });
   }
   if (kind === 'connectTimeout') {
     const limit = /(\d+) ms$/.exec(problem)?.[1];
@@ -368,7 +410,8 @@ export function connectError(error: Error, { address, hasToken }: ServerFacts): 
     );
   }
   if (exit !== undefined) {
-    return new RunError(`ssh has failed (${exit}): ${said ?? 'it gave no reason'}`, { kind });
+    const reason = said?.replace(/\.$/, '') ?? 'it gave no reason';
+    return new RunError(`ssh has failed (${exit}): ${reason}; try '${sshTestFor(address)}'`, { kind });
   }
   if (/requires a client certificate$/.test(problem)) {
     return new RunError(

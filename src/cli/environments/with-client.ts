@@ -1,7 +1,8 @@
 import type { ExecServerClient } from '../../client/client.ts';
 import type { Host } from '../commands.ts';
+import { RunError } from '../failures.ts';
 import { currentDirectory } from './current-directory.ts';
-import { type ClientOptions, findTarget, type Target } from './target.ts';
+import { type ClientOptions, DRAINING, findTarget, LOCAL, type Target } from './target.ts';
 
 /** The flags of {@link TARGET_FLAGS} that were given. */
 export interface GivenTarget {
@@ -38,5 +39,28 @@ export async function withClient<Result>(
     return await use({ client, target });
   } finally {
     await client.close();
+  }
+}
+
+/**
+ * Like {@link withClient}, for a command that starts a program. `use` is called again with the next private server when the first one
+ * begins to drain before the program has started.
+ */
+export async function withStarter<Result>(
+  given: GivenTarget,
+  host: Pick<Host, 'env'>,
+  options: ClientOptions,
+  use: (connected: Connected) => Promise<Result>,
+): Promise<Result> {
+  for (;;) {
+    let isPrivate = false;
+    try {
+      return await withClient(given, host, options, (connected) => {
+        isPrivate = connected.target.name === LOCAL;
+        return use(connected);
+      });
+    } catch (error) {
+      if (!isPrivate || !(error instanceof RunError) || error.kind !== DRAINING) throw error;
+    }
   }
 }

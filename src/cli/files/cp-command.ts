@@ -40,11 +40,12 @@ export async function cpCommand(argv: readonly string[], host: Host): Promise<Co
   const machines = new Machines('cp', flags, host.env, interrupted.signal);
   let next = 'run the same command to continue';
   try {
-    const to = await machines.end(destination);
-    const sources = await Promise.all(operands.map((operand) => machines.end(operand)));
+    const to = await machines.end(destination, 'write');
+    const sources = await Promise.all(operands.map((operand) => machines.end(operand, 'read')));
     // Everything is checked before anything is copied.
     const copies = sources.map((from) => ({ from, to: targetOf(from, to, sources.length) }));
     for (const copy of copies) check(copy.from, copy.to, flags);
+    refuseSameTarget(copies.filter(({ to: target }) => target !== to));
     if (to.kind === null) next = continuation(sources) ?? next;
     return await new CopyRun(host, flags, interrupted.signal).run(copies, next);
   } catch (error) {
@@ -207,6 +208,21 @@ function check(from: FileEnd, to: FileEnd, { recursive }: GivenFlags<typeof CP_F
   }
 }
 
+/** A copy would silently replace the one before it. */
+function refuseSameTarget(copies: readonly Copy[]): void {
+  const sources = new Map<string, string>();
+  for (const { from, to } of copies) {
+    const first = sources.get(to.uri);
+    const second = quoteValue(from.operand.text);
+    if (first !== undefined)
+      throw new RunError(
+        `${first} and ${second} have the same name in ${quoteValue(to.operand.text)}; copy them to different directories`,
+        { kind: 'invalidInput' },
+      );
+    sources.set(to.uri, second);
+  }
+}
+
 /** Says which parts of large files are left, and how to continue them. A full disk leaves none. */
 async function explained(error: unknown, to: FileEnd, next: string): Promise<unknown> {
   if (!(error instanceof TransferError) || error.parts.length === 0) return error;
@@ -248,7 +264,8 @@ function continuation([source]: readonly FileEnd[]): string | null {
 }
 
 function partsOf(parts: readonly UnfinishedPart[]): string {
-  return `with the part ${parts.map(({ path }) => visible(path)).join(', ')}`;
+  const first = visible(parts[0]!.path);
+  return parts.length === 1 ? `with the part ${first}` : `with ${parts.length} parts, such as ${first}`;
 }
 
 function exitCodeOf(signal: string): number {

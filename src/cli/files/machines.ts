@@ -4,9 +4,11 @@ import { pathToFileURL } from 'node:url';
 import type { ExecServerClient } from '../../client/client.ts';
 import { failedWith } from '../../client/files/file-errors.ts';
 import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
+import { quoteValue } from '../../server/config/values.ts';
 import { currentDirectory } from '../environments/current-directory.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
+import { cannotReadFile } from '../file-failures.ts';
 import { colonHint, type FileOperand, homeOf, namedBy, uriThere } from './operands.ts';
 
 /** A path of a machine that is connected. */
@@ -20,6 +22,14 @@ export interface FileEnd extends TransferEnd {
   readonly kind: 'file' | 'directory' | 'other' | 'belowFile' | null;
 }
 
+interface Machine {
+  /** The name of the environment; of `:PATH` that of -E or of the default. */
+  readonly name: string;
+  readonly client: ExecServerClient;
+  /** The directory where relative paths begin; null where the server does not say it. */
+  readonly home: string | null;
+}
+
 interface MachineFlags {
   readonly environment?: string;
   readonly 'token-file'?: string;
@@ -31,7 +41,7 @@ export class Machines {
   readonly #env: NodeJS.ProcessEnv;
   readonly #signal: AbortSignal;
   readonly #command: string;
-  readonly #clients = new Map<string, Promise<{ client: ExecServerClient; home: string | null }>>();
+  readonly #clients = new Map<string, Promise<Machine>>();
 
   constructor(command: string, flags: MachineFlags, env: NodeJS.ProcessEnv, signal: AbortSignal) {
     this.#command = command;
@@ -40,17 +50,24 @@ export class Machines {
     this.#signal = signal;
   }
 
-  /** Finds out what is at a path. Rejects with UsageError for an unknown environment. */
-  async end(operand: FileOperand): Promise<FileEnd> {
+  /**
+   * Finds out what is at a path. `use` says what the first path of a machine is for: a server that drains lets a new client only read.
+   * Rejects with UsageError for an unknown environment.
+   */
+  async end(operand: FileOperand, use: 'read' | 'write'): Promise<FileEnd> {
     const { environment, path } = operand;
     if (environment === null) {
       const kind = await stat(path).then(
         (stats) => (stats.isDirectory() ? 'directory' : stats.isFile() ? 'file' : 'other'),
-        (error: NodeJS.ErrnoException) => (error.code === 'ENOTDIR' ? 'belowFile' : null),
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOTDIR') return 'belowFile';
+          if (error.code === 'ENOENT') return null;
+          throw cannotReadFile(quoteValue(operand.text), error);
+        },
       );
       return { operand, machine: LOCAL, uri: pathToFileURL(resolve(path)).href, files: null, path, kind };
     }
-    const { client, home } = await this.#machine(operand, environment);
+    const { name, client, home } = await this.#machine(operand, environment, use);
     const uri = uriThere(path, home);
     const kind = await client.files.stat(uri, { signal: this.#signal }).then(
       (info) => info.kind,
@@ -60,7 +77,7 @@ export class Machines {
         throw error;
       },
     );
-    return { operand, machine: environment, uri, files: client.files, path: uri, kind };
+    return { operand, machine: name, uri, files: client.files, path: uri, kind };
   }
 
   async close(): Promise<void> {
@@ -68,16 +85,16 @@ export class Machines {
     await Promise.all(clients.map((one) => (one.status === 'fulfilled' ? one.value.client.close() : null)));
   }
 
-  #machine(operand: FileOperand, environment: string) {
+  #machine(operand: FileOperand, environment: string, use: 'read' | 'write'): Promise<Machine> {
     let machine = this.#clients.get(environment);
     if (machine === undefined) {
-      machine = this.#connect(operand, environment);
+      machine = this.#connect(operand, environment, use);
       this.#clients.set(environment, machine);
     }
     return machine;
   }
 
-  async #connect(operand: FileOperand, environment: string) {
+  async #connect(operand: FileOperand, environment: string, use: 'read' | 'write'): Promise<Machine> {
     const { environment: chosen, 'token-file': tokenFile } = this.#flags;
     const sources = { env: this.#env, directory: currentDirectory() };
     const named = environment === '' ? { environment: chosen ?? null } : namedBy(operand);
@@ -87,7 +104,11 @@ export class Machines {
         throw new UsageError(`${error.message}${colonHint(operand)}`, this.#command);
       },
     );
-    const client = await target.connect({ clientName: `exec-server ${this.#command}`, signal: this.#signal });
-    return { client, home: await homeOf(client, this.#signal) };
+    const client = await target.connect({
+      clientName: `exec-server ${this.#command}`,
+      signal: this.#signal,
+      whileDraining: use === 'read',
+    });
+    return { name: target.name, client, home: await homeOf(client, this.#signal) };
   }
 }

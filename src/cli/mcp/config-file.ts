@@ -1,21 +1,19 @@
 import {
-  chmodSync,
-  chownSync,
   closeSync,
   constants,
+  fchmodSync,
+  fchownSync,
   fstatSync,
   mkdirSync,
   openSync,
   readFileSync,
-  renameSync,
-  rmSync,
   type Stats,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { TextDecoder } from 'node:util';
 import { RunError } from '../failures.ts';
 import { cannotReadFile, cannotWriteFile } from '../file-failures.ts';
+import { replaceFile } from '../replace-file.ts';
 
 /** A larger file is not a configuration that a person has written. */
 const MAX_CONFIG_BYTES = 16 * 1024 * 1024;
@@ -54,28 +52,25 @@ export function readConfig(file: string): string {
 
 /** Replaces the file in one step. It keeps its permissions and its owner. */
 export function replaceConfig(file: string, text: string): void {
-  const draft = `${file}.${process.pid}.tmp`;
   try {
     const facts = statSync(file, { throwIfNoEntry: false });
-    writeFileSync(draft, text, { mode: facts === undefined ? 0o644 : 0o600, flag: 'wx' });
-    if (facts !== undefined) takeOver(draft, facts);
-    renameSync(draft, file);
+    if (facts === undefined) replaceFile(file, text, { mode: 0o644 });
+    else replaceFile(file, text, { mode: 0o600, prepare: (descriptor) => takeOver(descriptor, facts) });
   } catch (error) {
-    rmSync(draft, { force: true });
     throw cannotWriteFile(file, error);
   }
 }
 
-function takeOver(draft: string, { uid, gid, mode }: Stats): void {
-  const own = statSync(draft);
+function takeOver(descriptor: number, { uid, gid, mode }: Stats): void {
+  const own = fstatSync(descriptor);
   if (own.uid !== uid || own.gid !== gid) {
     try {
-      chownSync(draft, uid, gid);
+      fchownSync(descriptor, uid, gid);
     } catch {
       throw new Error(
         `it belongs to the user ${uid} and the group ${gid}, which cannot be kept; run the command as that user`,
       );
     }
   }
-  chmodSync(draft, mode & 0o7777);
+  fchmodSync(descriptor, mode & 0o7777);
 }

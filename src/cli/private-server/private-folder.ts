@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import {
   accessSync,
   chmodSync,
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -10,8 +12,8 @@ import {
   readFileSync,
   type Stats,
 } from 'node:fs';
-import { userInfo } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
+import { hostname, userInfo } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { systemReason } from '../../client/system-error.ts';
 import { MAX_UNIX_PATH_BYTES } from '../../listener/limits.ts';
 import { RunError } from '../failures.ts';
@@ -27,6 +29,7 @@ export interface PrivateFolder {
   readonly starting: string;
   /** What the server is: {@link PrivateServerInfo} in JSON. */
   readonly info: string;
+  readonly pid: string;
   /** Exists when a command of another version wants the server to end as soon as it is idle. */
   readonly replace: string;
   readonly log: string;
@@ -40,17 +43,34 @@ export interface PrivateServerInfo {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Where the system keeps what belongs to logins. */
+export interface LoginFolders {
+  /** Has a runtime directory for each user who is logged in. */
+  readonly runtime: string;
+  /** Exists where systemd manages logins: then it removes the runtime directory of a user with the last login. */
+  readonly managed: string;
+  /** Has a file for each user who lingers: the runtime directory of such a user stays. */
+  readonly lingering: string;
+}
+
+const LOGIN_FOLDERS: LoginFolders = {
+  runtime: '/run/user',
+  managed: '/run/systemd/users',
+  lingering: '/var/lib/systemd/linger',
+};
+
 /**
  * Returns the folder of the user's private server, and creates it if needed. It is in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, so
- * that commands with and without the variable find the same server, else in the user's state directory. It is in `/tmp`, where sandboxed
- * programs of other servers may write, only for a user without a home directory. Throws RunError when others could open it.
+ * that commands with and without the variable find the same server. Where that directory goes with the last login, programs that go on
+ * could not be found again, so the folder is in the user's state directory. It is in `/tmp`, where sandboxed programs of other servers
+ * may write, only for a user without a home directory. Throws RunError when others could open it.
  */
-export function privateFolder(env: Environment): PrivateFolder {
-  const path = privatePath(env);
+export function privateFolder(env: Environment, logins = LOGIN_FOLDERS): PrivateFolder {
+  const path = privatePath(env, logins);
   makePrivate(path);
   const at = (name: string) => join(path, name);
-  const socket = at('server.sock');
-  if (Buffer.byteLength(socket) > MAX_UNIX_PATH_BYTES) {
+  const socket = socketIn(path);
+  if (!isShortEnough(socket)) {
     throw new RunError(
       `the path of the private server's socket is longer than ${MAX_UNIX_PATH_BYTES} bytes: ${socket} (set XDG_RUNTIME_DIR to a shorter one)`,
     );
@@ -62,9 +82,18 @@ export function privateFolder(env: Environment): PrivateFolder {
     lock: at('server.lock'),
     starting: at('starting'),
     info: at('server.json'),
+    pid: at('server.pid'),
     replace: at('replace'),
     log: at('server.log'),
   };
+}
+
+function socketIn(folder: string): string {
+  return join(folder, 'server.sock');
+}
+
+function isShortEnough(socket: string): boolean {
+  return Buffer.byteLength(socket) <= MAX_UNIX_PATH_BYTES;
 }
 
 /** Reads what the server has written about itself; null without a server. */
@@ -115,12 +144,28 @@ function notOwnFile(path: string): RunError {
   );
 }
 
-function privatePath(env: Environment): string {
+function privatePath(env: Environment, logins: LoginFolders): string {
   const uid = process.geteuid!();
-  const runtime = [env.XDG_RUNTIME_DIR ?? '', `/run/user/${uid}`].find(isOwnDirectory);
-  if (runtime !== undefined) return join(runtime, 'exec-server');
+  const loginRuntime = join(logins.runtime, `${uid}`);
+  const runtime = [env.XDG_RUNTIME_DIR ?? '', loginRuntime].find(isOwnDirectory);
+  const inRuntime = runtime === undefined ? null : join(runtime, 'exec-server');
+  const isRemoved = runtime !== undefined && resolve(runtime) === loginRuntime && isRemovedAtLogout(logins);
+  if (inRuntime !== null && !isRemoved) return inRuntime;
   const state = stateDirectories(env).find(canHoldFolder);
-  return state === undefined ? `/tmp/exec-server-${uid}` : join(state, 'exec-server', 'run');
+  if (state === undefined) return inRuntime ?? `/tmp/exec-server-${uid}`;
+  const inState = join(state, 'exec-server', `run-${machine()}`);
+  return inRuntime !== null && !isShortEnough(socketIn(inState)) ? inRuntime : inState;
+}
+
+function isRemovedAtLogout({ managed, lingering }: LoginFolders): boolean {
+  if (!existsSync(managed)) return false;
+  const name = userName();
+  return name === '' || !existsSync(join(lingering, name));
+}
+
+/** Several machines and containers may share a home directory. A socket leads to a server of its own machine only. */
+function machine(): string {
+  return createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 }
 
 /** The state directories of the user, the preferred one first. `HOME` may be that of another user (sudo). */
@@ -132,6 +177,15 @@ function stateDirectories({ XDG_STATE_HOME: state = '', HOME: home = '' }: Envir
 function systemHome(): string {
   try {
     return userInfo().homedir;
+  } catch {
+    return '';
+  }
+}
+
+/** Empty for a user without an entry in the system's table. */
+function userName(): string {
+  try {
+    return userInfo().username;
   } catch {
     return '';
   }

@@ -2,6 +2,7 @@ import { closeSync, constants, openSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
 import { VERSION } from '../../observability/version.ts';
+import { isDrainingError } from '../environments/target.ts';
 import { RunError } from '../failures.ts';
 import { cannotWriteFile } from '../file-failures.ts';
 import { ownCommand } from '../own-command.ts';
@@ -26,7 +27,8 @@ interface Reached<T> {
 /**
  * Calls `connect` with the URL of this user's private server, and starts the server if there is none. Any number of commands may do so
  * at the same time: one server is started. A server of another version is used, and asked to end when it is idle, so that a later
- * command starts this version. A server that drains is waited for, until its programs have ended, and another one is started. Throws what `connect` throws for a server that is there, and RunError for one that cannot be started.
+ * command starts this version. When a server refuses the session because it drains, this waits until its programs have ended, and starts
+ * another one. Throws what `connect` throws for a server that is there, and RunError for one that cannot be started.
  */
 export async function reachPrivateServer<T>(
   env: NodeJS.ProcessEnv,
@@ -156,15 +158,15 @@ function failureOf({ log }: PrivateFolder): string {
 
 /** No server listens, or the one that does is ending. */
 function isAbsent(error: unknown): boolean {
-  const { data, cause } = error as { data?: { status?: unknown }; cause?: { code?: unknown } };
-  if (data?.status === 503) return true;
+  const { kind, data, cause } = error as {
+    kind?: unknown;
+    data?: { status?: unknown };
+    cause?: { code?: unknown };
+  };
+  // Before there is a session, only a server that ends cuts the connection.
+  if (data?.status === 503 || kind === 'disconnected') return true;
   const code = cause?.code ?? (error as NodeJS.ErrnoException).code;
   return ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'].includes(String(code));
-}
-
-/** The server ends when its programs have ended, and accepts no new client until then. */
-function isDrainingError({ message }: Error): boolean {
-  return /the server is draining/.test(message);
 }
 
 const WAITS_FOR_DRAIN =

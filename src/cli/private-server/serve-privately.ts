@@ -12,6 +12,7 @@ import { loadFileLock } from '../file-lock.ts';
 import { publishFile } from '../runtime-files.ts';
 import { serveArguments } from '../serve-command.ts';
 import { parseServerArguments } from '../server-arguments.ts';
+import { drainFile } from '../service/drain-file.ts';
 import { DEFAULT_IDLE_TIMEOUT, LOCK_RETRY_MS, LOCK_TIMEOUT_MS, REPLACE_CHECK_MS } from './limits.ts';
 import { openOwnFile, type PrivateFolder, privateFolder } from './private-folder.ts';
 
@@ -23,12 +24,15 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
   const folder = privateFolder(host.env);
   if (!(await becomeTheOnlyOne(folder))) return { text: '', exitCode: 0 };
   // Only this process may serve now, so whatever an earlier one left is stale.
-  for (const stale of [folder.socket, folder.replace]) rmSync(stale, { force: true });
+  for (const stale of [folder.socket, folder.replace, drainFile(folder.pid)]) rmSync(stale, { force: true });
   clear(folder.log);
   const idleTimeout = host.env.EXEC_SERVER_IDLE_TIMEOUT_MS ?? DEFAULT_IDLE_TIMEOUT;
   for (const name of Object.keys(host.env)) if (name.startsWith('EXEC_SERVER_')) delete host.env[name];
   const flags = flagsFor(folder, host.env);
-  const args = parseServerArguments([...flags, '--idle-timeout', idleTimeout], 'serve');
+  const args = parseServerArguments(
+    [...flags, '--idle-timeout', idleTimeout, '--pid-file', folder.pid],
+    'serve',
+  );
   // Programs in sandboxes could replace its files, or give the server orders.
   const hiddenDirectory = realpathSync(folder.path);
   return serveArguments(args, host, { hiddenDirectory }, async (serving) => {

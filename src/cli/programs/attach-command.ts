@@ -1,4 +1,5 @@
 import { isatty } from 'node:tty';
+import { unlessAborted } from '../../base/abort.ts';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import type { ClientError } from '../../client/errors.ts';
@@ -31,18 +32,21 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
   if (flags['read-only'] && flags['take-over']) {
     throw new UsageError('--read-only and --take-over exclude each other', 'attach');
   }
-  const interruptions = new Interruptions(host);
+  const interruptions = new Interruptions(host, 'before it was attached to the program');
   const streams = new StandardStreams(host.stdout, host.stderr);
   return followDetached({
     flags,
     clientName: 'exec-server attach',
     host,
     interruptions,
-    async open(client) {
-      const [found] = await findProcesses(client, [program], { reads: true });
+    starts: false,
+    async open(client, place) {
+      const { signal } = interruptions;
+      const finding = findProcesses(client, [program], { reads: true, place });
+      const [found] = await unlessAborted(finding, signal);
       const info = found!;
       const terminal = info.tty && hasTerminal() ? new LocalTerminal(host) : null;
-      const { process, isWatching } = await attach(client, info, flags, terminal);
+      const { process, isWatching } = await unlessAborted(attach(client, info, flags, terminal), signal);
       const output = new PlainOutput(streams, terminal !== null);
       if (isWatching) {
         host.stderr.write(
@@ -56,7 +60,7 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
         terminal.enterRawMode();
         await streams.toStdout(CLEAR);
         if (process.role === 'driver')
-          await process.resize(terminal.size.rows, terminal.size.cols).catch(() => {});
+          await process.resize(terminal.size.rows, terminal.size.cols, { signal }).catch(() => {});
       }
       const input = inputOf(flags, terminal, info);
       const wantsKeyboard = !flags['read-only'];

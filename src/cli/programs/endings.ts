@@ -1,22 +1,26 @@
+import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
+import type { ResultOf } from '../../protocol/registry.ts';
 import type { CommandResult } from '../commands.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
 import { jsonFailure, PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
 import { visible } from '../terminal-text.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
-import { RECOVERY_MS, SESSION_END_MS } from './limits.ts';
+import { type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
+import { EXIT_ANSWER_MS, LEFT_FLUSH_MS, RECOVERY_MS, SESSION_END_MS } from './limits.ts';
 import { isSessionGone } from './line-watch.ts';
 import type { OutputLosses } from './output-losses.ts';
+import type { ProgramOutput } from './program-output.ts';
 
 /** SIGKILL, with which the server ends a program at a limit. */
 const KILLED = 137;
 
 /** Where a program runs, for the command line that attaches to it. */
 export interface Place {
-  readonly target: Pick<Target, 'name'>;
+  readonly target: Pick<Target, 'name' | 'address'>;
   readonly tokenFile: string | null;
 }
 
@@ -35,26 +39,55 @@ export function detachedText(place: Place, ref: string | null, isConnected: bool
   return `detached; ${state}: '${attach}' attaches again, '${kill}' ends it`;
 }
 
-/** A command for a program where it runs. */
-export function commandFor(command: string, { target, tokenFile }: Place, ref: string): string {
+/** A command for a program where it runs, or for all programs there. */
+export function commandFor(command: string, { target, tokenFile }: Place, ref?: string): string {
   const environment = target.name === LOCAL ? '' : ` -E ${target.name}`;
   const token = tokenFile === null ? '' : ` --token-file ${tokenFile}`;
-  return visible(`exec-server ${command}${environment}${token} ${ref}`);
+  return visible(`exec-server ${command}${environment}${token}${ref === undefined ? '' : ` ${ref}`}`);
 }
 
-/** Why a program ended that the server killed; null when no limit did it, or when the server does not report it. */
+/**
+ * Asks why a program ended that the server killed: the event of its exit says so only for some servers and attachments. Null when no limit
+ * did it, or when the server does not report it.
+ */
 export async function limitOf(
   client: ExecServerClient,
   process: ExecProcess,
   exitCode: number,
 ): Promise<string | null> {
-  if (exitCode !== KILLED || !client.capabilities.processWait) return null;
+  return exitCode === KILLED ? ((await exitOf(client, process))?.reason ?? null) : null;
+}
+
+/** Asks the server whether a program has exited, without waiting for it. Null when the server does not answer. */
+export async function exitOf(
+  client: ExecServerClient,
+  process: ExecProcess,
+): Promise<ResultOf<'process/wait'> | null> {
+  if (!client.capabilities.processWait) return null;
   const processId = process.ref ?? process.processId;
-  // Only the text of the message depends on it.
-  const answer = await client
-    .call('process/wait', { processId, timeoutMs: 0, until: 'exited' }, { timeoutMs: 2_000 })
+  return client
+    .call('process/wait', { processId, timeoutMs: 0, until: 'exited' }, { timeoutMs: EXIT_ANSWER_MS })
     .catch(() => null);
-  return answer?.reason ?? null;
+}
+
+/**
+ * Waits for a slow reader of the output, except for one that takes nothing after the program was left. A signal ends the wait, and then
+ * the ending is that of the signal.
+ */
+export async function flushed(
+  ending: Ending,
+  output: ProgramOutput,
+  interruptions: Interruptions,
+): Promise<Ending> {
+  const interrupted = new Promise<Ending>((resolve) => {
+    interruptions.handleWith((interruption) => {
+      resolve({ type: 'left', exitCode: signalExitCode(signalOf(interruption)), text: null });
+    });
+  });
+  const flushing = output.flush().then(() => ending);
+  const bounded =
+    ending.type === 'left' ? withTimeout(flushing, LEFT_FLUSH_MS, { onTimeout: () => ending }) : flushing;
+  return Promise.race([bounded, interrupted]);
 }
 
 /** How long to wait for a lost connection: as long as the server keeps the session. Null for no limit. */

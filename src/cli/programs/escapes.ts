@@ -1,8 +1,8 @@
 /** What an escape asks for. */
-export type EscapeAction = 'detach' | 'help';
+type EscapeAction = 'detach' | 'help';
 
 /** Input after the escapes were taken out. */
-export interface Unescaped {
+interface Unescaped {
   /** What the program gets. */
   readonly bytes: Uint8Array;
   /** Null without an escape. Bytes after `~.` are dropped. */

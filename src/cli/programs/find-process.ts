@@ -5,14 +5,17 @@ import type { ProcessInfo } from '../../client/sharing.ts';
 import { RpcErrorCode } from '../../protocol/errors.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { RunError, UsageError } from '../failures.ts';
+import { commandFor, type Place } from './endings.ts';
 
 /** A process of the list, with its reference. */
 export type FoundProcess = ProcessInfo & { readonly ref: string };
 
 /** How a command uses the processes that it finds. */
-export interface FindOptions {
+interface FindOptions {
   /** Whether it only reads them: then a token that may observe others finds them by reference too. */
   readonly reads: boolean;
+  /** Where it looks for them, for the commands that its errors name. */
+  readonly place: Place;
 }
 
 /** Throws UsageError unless a process is named. */
@@ -29,7 +32,7 @@ export function requireOperands(operands: readonly string[], command: string): v
 export async function findProcesses(
   client: ExecServerClient,
   operands: readonly string[],
-  { reads }: FindOptions,
+  { reads, place }: FindOptions,
 ): Promise<readonly FoundProcess[]> {
   const own = await listed(client, 'owner');
   const found = operands.map((operand) => match(own, operand));
@@ -37,7 +40,7 @@ export async function findProcesses(
   const all: FoundProcess[] = [];
   for (const [index, operand] of operands.entries()) {
     const process = found[index] ?? others.find(({ ref }) => ref === operand);
-    if (process === undefined) throw await missing(client, operand, own);
+    if (process === undefined) throw await missing(client, operand, own, place);
     if (found[index] === undefined && !reads) throw notOwned(process);
     if (!all.some(({ ref }) => ref === process.ref)) all.push(process);
   }
@@ -95,15 +98,17 @@ async function missing(
   client: ExecServerClient,
   operand: string,
   own: readonly FoundProcess[],
+  place: Place,
 ): Promise<RunError> {
+  const list = `'${commandFor('ps -a', place)}' lists`;
   const ended = await endOf(client, operand);
   // It has been there, so the name is right.
   if (ended !== null) {
-    return new RunError(`${ended}; 'exec-server ps -a' lists those that are left`, { kind: 'notFound' });
+    return new RunError(`${ended}; ${list} those that are left`, { kind: 'notFound' });
   }
   const known = own.flatMap(({ ref, name }) => (name === null ? [ref] : [ref, name]));
   const suggestion = suggestionFor(operand, known);
-  const advice = `${suggestion === null ? '' : `${suggestion} `}'exec-server ps -a' lists them`;
+  const advice = `${suggestion === null ? '' : `${suggestion} `}${list} them`;
   return new RunError(`no process has the reference or name ${quoteValue(operand)}; ${advice}`, {
     kind: 'notFound',
   });

@@ -1,8 +1,9 @@
+import { unlessAborted } from '../../base/abort.ts';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import type { CommandResult, Host } from '../commands.ts';
-import { withClient } from '../environments/with-client.ts';
-import { type Place, resultOf } from './endings.ts';
+import { withClient, withStarter } from '../environments/with-client.ts';
+import { attachCommand, flushed, type Place, resultOf } from './endings.ts';
 import { type Ending, type Followed, follow } from './follow.ts';
 import type { Interruptions } from './interruptions.ts';
 import { RECOVERY_MS } from './limits.ts';
@@ -10,17 +11,19 @@ import { isSessionGone } from './line-watch.ts';
 import type { ProgramOutput } from './program-output.ts';
 
 /** How a command reaches a program that outlives its clients. */
-export interface DetachedAccess {
+interface DetachedAccess {
   readonly flags: { readonly environment?: string; readonly 'token-file'?: string };
   readonly clientName: string;
   readonly host: Host;
   readonly interruptions: Interruptions;
+  /** Whether `open` starts the program. */
+  readonly starts: boolean;
   /** Starts the program or attaches to it. */
   open(client: ExecServerClient, place: Place): Promise<DetachedProgram>;
 }
 
 /** What a command knows about its program after the first connection. */
-export type DetachedProgram = Pick<
+type DetachedProgram = Pick<
   Followed,
   'process' | 'terminal' | 'input' | 'isOnTerminal' | 'wantsKeyboard' | 'losses'
 > & {
@@ -33,15 +36,27 @@ export type DetachedProgram = Pick<
  */
 export async function followDetached(access: DetachedAccess): Promise<CommandResult> {
   const { flags, host, interruptions, clientName } = access;
-  const connection = { clientName, signal: interruptions.signal, recoveryWindowMs: 'none' } as const;
+  const connection = {
+    clientName,
+    get signal() {
+      return interruptions.signal;
+    },
+    recoveryWindowMs: 'none',
+  } as const;
   let program: DetachedProgram | null = null;
   let lost: Extract<Ending, { type: 'lost' }> | null = null;
   for (;;) {
-    const { ending, place } = await withClient(flags, host, connection, async ({ client, target }) => {
+    const whileDraining = !access.starts || program !== null;
+    const connect = whileDraining ? withClient : withStarter;
+    const options = { ...connection, whileDraining };
+    const { ending, place } = await connect(flags, host, options, async ({ client, target }) => {
       const place: Place = { target, tokenFile: flags['token-file'] ?? null };
       if (program === null) program = await access.open(client, place);
-      else if (lost !== null)
-        program = { ...program, process: await attachAgain(client, program.process, lost.seq) };
+      else if (lost !== null) {
+        const attaching = attachAgain(client, program.process, lost.seq);
+        program = { ...program, process: await unlessAborted(attaching, interruptions.signal) };
+      }
+      interruptions.signal.throwIfAborted();
       const { terminal, input } = program;
       // A person sees what happens, and can leave at any time.
       const recoveryMs = terminal === null && input !== 'person' ? RECOVERY_MS : null;
@@ -50,7 +65,13 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
         ...program,
         ...{ client, place, host, interruptions, outlives: true, recoveryMs, isResumed },
       };
-      return { ending: await follow(followed), place };
+      const ending = await follow(followed);
+      const { name, ref, processId } = program.process;
+      const command = attachCommand(place, name ?? ref ?? processId);
+      interruptions.endCommand(
+        `while connecting again; the program should keep running: '${command}' attaches to it`,
+      );
+      return { ending, place };
     }).catch((error: unknown) => {
       program?.terminal?.restore();
       throw interruptions.explain(error);
@@ -63,8 +84,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       continue;
     }
     terminal?.restore();
-    await output.flush();
-    return resultOf(ending, {
+    return resultOf(await flushed(ending, output, interruptions), {
       place,
       ref: process.name ?? process.ref,
       outlives: true,

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecProcess, ProcessEvent } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
@@ -5,7 +6,7 @@ import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
 import { LOCAL } from '../environments/target.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
-import { attachCommand, detachedText, limitOf, type Place } from './endings.ts';
+import { attachCommand, detachedText, exitOf, limitOf, type Place } from './endings.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
 import { followSize, readKeys, watchRole } from './keyboard.ts';
 import { LEAVE_GRACE_MS, REPORT_WAIT_MS, SECOND_INTERRUPT_MS, TERMINATED_WAIT_MS } from './limits.ts';
@@ -74,6 +75,9 @@ class Follower {
   #fail: (error: unknown) => void = () => {};
   #interruptedAt = Number.NEGATIVE_INFINITY;
   #terminating = false;
+  /** Whether the reader of the output is waited for. */
+  #isWriting = false;
+  #watchesReader = false;
   #seq = 0;
   #inputDone = true;
   /** Whether the server has refused to leave the program running. */
@@ -128,10 +132,10 @@ class Follower {
       this.#seq = event.type === 'lost' ? event.toSeq : event.seq;
       if (event.type === 'output') {
         terminal?.modes.follow(event.bytes);
-        await output.write(event.stream, event.seq, event.bytes);
+        await this.#written(output.write(event.stream, event.seq, event.bytes));
       } else if (event.type === 'screen') {
         terminal?.modes.follow(event.screen.redraw);
-        await output.write('pty', event.seq, event.screen.redraw);
+        await this.#written(output.write('pty', event.seq, event.screen.redraw));
       } else if (event.type === 'lost') {
         losses.add(event);
         if (event.bytes !== 0) output.lost(event);
@@ -143,10 +147,16 @@ class Follower {
     }
     const exitCode = exited?.exitCode ?? process.state.exitCode;
     if (exitCode === null) throw new Error('the program has closed without an exit code');
-    const reason = await limitOf(client, process, exitCode);
+    const reason = process.state.reason ?? (await limitOf(client, process, exitCode));
     const exit = { exitCode, reason, sandboxDenied: process.state.sandboxDenied };
     output.exited(exit);
     return { type: 'exited', exit };
+  }
+
+  async #written(write: Promise<void>): Promise<void> {
+    this.#isWriting = true;
+    await write;
+    this.#isWriting = false;
   }
 
   /** Says why the command does not end although the program has: others may wait for the end of its output. */
@@ -217,7 +227,30 @@ class Follower {
     const signal = signalOf(interruption);
     if (signal === 'SIGINT' && this.#drives) this.#interrupt();
     else if (interruption === signal && this.#drives && !outlives && terminal === null) this.#send(signal);
-    else this.#leaveAfter(signal);
+    else {
+      this.#leaveAfter(signal);
+      return;
+    }
+    this.#leaveStoppedReader(signal).catch(() => {});
+  }
+
+  /** Leaves the rest of the output when the program has exited after a signal, and the reader takes nothing. */
+  async #leaveStoppedReader(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): Promise<void> {
+    if (this.#watchesReader) return;
+    this.#watchesReader = true;
+    for (let seq = -1; ; ) {
+      const isStopped = this.#isWriting && seq === this.#seq;
+      if (isStopped && (await this.#hasExited())) break;
+      seq = this.#seq;
+      await delay(LEAVE_GRACE_MS, undefined, { signal: this.#stop.signal });
+    }
+    this.#settle({ type: 'left', exitCode: signalExitCode(signal), text: null });
+  }
+
+  /** Whether the program has exited. The event of its exit may wait behind output. */
+  async #hasExited(): Promise<boolean> {
+    const { client, process } = this.#with;
+    return process.state.exited || ((await exitOf(client, process))?.exited ?? false);
   }
 
   /** Ctrl-C: the first one is the program's, the second one terminates it and everything it has started. */
@@ -233,11 +266,12 @@ class Follower {
     } else if (!isReachable && client.failure !== null) {
       this.#settle(this.#lost(client.failure));
     } else if (this.#terminating) {
-      this.#settle({
+      const left = (hasExited: boolean): Ending => ({
         type: 'left',
         exitCode: signalExitCode('SIGINT'),
-        text: 'left a program that does not end',
+        text: hasExited ? null : 'left a program that does not end',
       });
+      this.#settle(this.#hasExited().then(left));
     } else {
       this.#terminating = true;
       process.terminate().catch((error) => this.#note(`cannot terminate the program: ${error.message}`));

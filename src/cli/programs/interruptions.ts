@@ -15,23 +15,31 @@ export function signalExitCode(signal: keyof typeof constants.signals): number {
   return 128 + constants.signals[signal];
 }
 
-/** The signals that this command gets. Before the program runs they end the command, then they are the program's. */
+/** The signals that this command gets. Before the program is followed they end the command, then they are the program's. */
 export class Interruptions {
-  readonly #beforeStart = new AbortController();
-  #handle: (interruption: Interruption) => void;
+  #ending = new AbortController();
+  #handle: (interruption: Interruption) => void = () => {};
 
-  constructor(host: Pick<Host, 'onSignal'>) {
-    this.#handle = (interruption) => {
-      const signal = signalOf(interruption);
-      const details = { kind: 'interrupted', exitCode: signalExitCode(signal) };
-      this.#beforeStart.abort(new RunError(`interrupted by ${signal} before the program started`, details));
-    };
+  /** `when` is the end of the message about a signal that ends the command. */
+  constructor(host: Pick<Host, 'onSignal'>, when = 'before the start of the program was confirmed') {
+    this.endCommand(when);
     host.onSignal((interruption) => this.#handle(interruption));
   }
 
-  /** Aborts when a signal arrives before the program has started. */
+  /** Aborts when a signal ends the command. */
   get signal(): AbortSignal {
-    return this.#beforeStart.signal;
+    return this.#ending.signal;
+  }
+
+  /** Lets the next signal end the command, with a new {@link signal}. */
+  endCommand(when: string): void {
+    const ending = new AbortController();
+    this.#ending = ending;
+    this.#handle = (interruption) => {
+      const signal = signalOf(interruption);
+      const details = { kind: 'interrupted', exitCode: signalExitCode(signal) };
+      ending.abort(new RunError(`interrupted by ${signal} ${when}`, details));
+    };
   }
 
   /** Passes later signals to `handle`. */

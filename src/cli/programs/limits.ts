@@ -2,6 +2,10 @@
 export const SECOND_INTERRUPT_MS = 2_000;
 /** How long a program may take to end after SIGHUP, SIGTERM or SIGPIPE when nothing will read its output any more. */
 export const LEAVE_GRACE_MS = 2_000;
+/** How long a program that was left waits for a reader of its last output. */
+export const LEFT_FLUSH_MS = 1_000;
+/** How long the server may take to say whether a program has exited. */
+export const EXIT_ANSWER_MS = 2_000;
 /** How long the end of a terminated program is waited for. */
 export const TERMINATED_WAIT_MS = 5_000;
 /** A shorter loss of the connection is not reported. */
@@ -24,6 +28,3 @@ export const END_TIMEOUT_MS = 30_000;
 export const COMPLETION_TIMEOUT_MS = 1_000;
 /** How long the output of a program may stay open after its exit before that is reported. */
 export const REPORT_WAIT_MS = 2_000;
-
-/** Bytes of a program's output that wait until they are written to a file. */
-export const FILE_OUTPUT_BYTES = 1024 * 1024;

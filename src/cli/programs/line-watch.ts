@@ -5,7 +5,7 @@ import { type Connected, type GivenTarget, withClient } from '../environments/wi
 import { REPORT_LOSS_MS } from './limits.ts';
 
 /** What a command does about its connection. */
-export interface LineEvents {
+interface LineEvents {
   /** The connection is lost, and not only for a moment. */
   lost(): void;
   /** It is back after that. */
@@ -75,7 +75,11 @@ export async function acrossSessions<Result>(
   events: LineEvents,
   use: (connected: Connected) => Promise<Result>,
 ): Promise<Result> {
-  const options = { clientName, ...(host.isTerminal && { recoveryWindowMs: 'none' as const }) };
+  const options = {
+    clientName,
+    whileDraining: true,
+    ...(host.isTerminal && { recoveryWindowMs: 'none' as const }),
+  };
   for (;;) {
     try {
       return await withClient(given, host, options, async (connected) => {

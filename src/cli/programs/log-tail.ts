@@ -55,7 +55,7 @@ export class LogTail {
   *take(): Generator<OutputEvent | LostEvent> {
     const lines = lastOf([...this.#lines, ...this.#open.values()], this.#maxLines);
     const isAll = lines.length < this.#maxLines;
-    const firstSeq = Math.min(...lines.map((line) => line.firstSeq));
+    const firstSeq = lines.reduce((first, line) => Math.min(first, line.firstSeq), Number.POSITIVE_INFINITY);
     const losses = this.#losses.filter(
       (loss) => isAll || loss.fromSeq > firstSeq || lines.some(({ cutBy }) => cutBy === loss),
     );

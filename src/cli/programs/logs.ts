@@ -36,14 +36,14 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
   let isRecorded = false;
   try {
     await acrossSessions(flags, host, 'exec-server logs', line, async ({ client, target }) => {
+      const place = { target, tokenFile: flags['token-file'] ?? null };
       if (ref === null) {
-        const [found] = await findProcesses(client, positionals, { reads: true });
+        const [found] = await findProcesses(client, positionals, { reads: true, place });
         log.begin(afterSeq ?? 0, lastSeqOf(found!, afterSeq));
         ref = found!.ref;
         isRecorded = found!.recording !== null;
       }
       const process = await attach(client, ref, log.seq, flags.timestamps === true);
-      const place = { target, tokenFile: flags['token-file'] ?? null };
       await log.print(client, process).catch((error) => {
         throw isServerLost(error) ? lostProcess(error, place, ref!) : error;
       });
@@ -160,7 +160,7 @@ class LogPrinter {
       this.#output.lost(event);
     } else if (event.type === 'exited') {
       const { exitCode, sandboxDenied } = event;
-      const reason = await limitOf(client, process, exitCode);
+      const reason = event.reason ?? (await limitOf(client, process, exitCode));
       this.#output.exited({ exitCode, reason, sandboxDenied });
     }
   }

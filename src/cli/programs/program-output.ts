@@ -1,9 +1,8 @@
-import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import type { LostEvent, OutputStream } from '../../client/backend.ts';
 import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
+import { FileWriter, withWholeWrites } from '../file-writer.ts';
 import { visible } from '../terminal-text.ts';
-import { FILE_OUTPUT_BYTES } from './limits.ts';
 import { LineTimes, timeText } from './line-times.ts';
 
 /** How the run of a program ended. */
@@ -41,17 +40,13 @@ export class StandardStreams {
   readonly #stderr: Writable;
   readonly #gone = new Set<Writable>();
   #reportGone = () => {};
-  /** Whether stdout is a file, which is written in the background. */
-  readonly #isFile: boolean;
-
   constructor(stdout: Writable, stderr: Writable) {
-    this.#stdout = inBackground(stdout);
-    this.#stderr = stderr;
-    this.#isFile = this.#stdout !== stdout;
+    this.#stdout = withWholeWrites(stdout);
+    this.#stderr = withWholeWrites(stderr);
     this.readerGone = new Promise((resolve) => {
       this.#reportGone = resolve;
     });
-    for (const stream of [this.#stdout, stderr]) {
+    for (const stream of [this.#stdout, this.#stderr]) {
       stream.on('error', (error) => this.#fail(stream, error));
     }
   }
@@ -60,10 +55,8 @@ export class StandardStreams {
     return this.#write(this.#stdout, data);
   }
 
-  async toStderr(data: Uint8Array | string): Promise<void> {
-    // Both may be the same file, in which the order counts.
-    if (this.#isFile) await this.#flush(this.#stdout);
-    await this.#write(this.#stderr, data);
+  toStderr(data: Uint8Array | string): Promise<void> {
+    return this.#write(this.#stderr, data);
   }
 
   async flush(): Promise<void> {
@@ -85,8 +78,7 @@ export class StandardStreams {
   }
 
   #fail(stream: Writable, error: Error): void {
-    const isFile = this.#isFile && stream === this.#stdout;
-    if (isFile || !isReaderGone(error))
+    if (stream instanceof FileWriter || !isReaderGone(error))
       this.failure ??= cannotWrite(stream === this.#stderr ? 'stderr' : 'stdout', error);
     this.#lose(stream);
   }
@@ -95,13 +87,6 @@ export class StandardStreams {
     this.#gone.add(stream);
     this.#reportGone();
   }
-}
-
-/** Node writes to a file while everything else waits. This stream does it in a thread. Other streams are returned unchanged. */
-function inBackground(stream: Writable): Writable {
-  const { fd } = stream as { readonly fd?: number };
-  if (fd === undefined || !fstatSync(fd).isFile()) return stream;
-  return createWriteStream('', { fd, autoClose: false, highWaterMark: FILE_OUTPUT_BYTES });
 }
 
 /** Output as the program wrote it. Notes of this command go to stderr. */

@@ -10,7 +10,7 @@ import { type FoundProcess, listed } from './find-process.ts';
 /** Lists processes. */
 export async function psCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('ps', argv, PS_FLAGS);
-  const options = { clientName: 'exec-server ps', detachedSessionTtlMs: 0 };
+  const options = { clientName: 'exec-server ps', detachedSessionTtlMs: 0, whileDraining: true };
   const everyOwner = flags['all-owners'] === true;
   return withClient(flags, host, options, async ({ client }) => {
     const processes = await listed(client, everyOwner ? 'server' : 'owner', true);

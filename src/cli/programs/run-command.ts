@@ -6,12 +6,12 @@ import { quoteValue } from '../../server/config/values.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { parseDuration } from '../duration.ts';
 import { LOCAL } from '../environments/target.ts';
-import { withClient } from '../environments/with-client.ts';
+import { withStarter } from '../environments/with-client.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { RUN_FLAGS } from '../specs/run-specs.ts';
 import { visible } from '../terminal-text.ts';
-import { attachCommand, commandFor, type Place, recoveryMsOf, resultOf } from './endings.ts';
+import { attachCommand, commandFor, flushed, type Place, recoveryMsOf, resultOf } from './endings.ts';
 import { follow } from './follow.ts';
 import { Interruptions } from './interruptions.ts';
 import type { LocalTerminal } from './local-terminal.ts';
@@ -40,7 +40,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<C
     signal: interruptions.signal,
     recoveryWindowMs: 'none',
   } as const;
-  const running = withClient(flags, host, connection, ({ client, target }) => {
+  const running = withStarter(flags, host, connection, ({ client, target }) => {
     const place: Place = { target, tokenFile: flags['token-file'] ?? null };
     const program: Program = { argv: positionals, flags, options, isOnTerminal, place, host, interruptions };
     return flags.detach ? startDetached(client, program) : runToEnd(client, program);
@@ -106,8 +106,7 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
   };
   terminal?.enterRawMode();
   const ending = await follow(followed).finally(() => terminal?.restore());
-  await output.flush();
-  const result = resultOf(ending, {
+  const result = resultOf(await flushed(ending, output, interruptions), {
     place,
     ref: process.ref,
     outlives: false,
@@ -128,6 +127,17 @@ async function localTerminal(host: Host): Promise<LocalTerminal> {
   return new LocalTerminal(host);
 }
 
+/** As with ssh, a program of another machine's private server starts at home. That server itself is in `/`. */
+async function startDirectory(
+  client: ExecServerClient,
+  { target }: Place,
+  signal: AbortSignal,
+): Promise<Pick<SpawnOptions, 'cwd'>> {
+  if (!target.address.startsWith('ssh:')) return {};
+  const { userHomeDir } = await client.info({ signal });
+  return userHomeDir === undefined ? {} : { cwd: userHomeDir };
+}
+
 async function start(
   client: ExecServerClient,
   { argv, options, place, interruptions, host }: Program,
@@ -140,6 +150,7 @@ async function start(
   const inherited = here?.env ?? (how.tty && TERM ? { TERM } : {});
   try {
     return await client.spawn(argv, {
+      ...(await startDirectory(client, place, interruptions.signal)),
       ...options,
       ...how,
       ...here,
@@ -147,7 +158,7 @@ async function start(
       signal: interruptions.signal,
     });
   } catch (error) {
-    throw startFailure(error, argv);
+    throw startFailure(error, argv, place, how.detached === true);
   }
 }
 

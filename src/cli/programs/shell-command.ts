@@ -39,8 +39,9 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
     clientName: 'exec-server shell',
     host,
     interruptions,
-    async open(client, { target }) {
-      const { shell, userHomeDir } = await client.info();
+    starts: true,
+    async open(client, place) {
+      const { shell, userHomeDir } = await client.info({ signal: interruptions.signal });
       const { TERM } = host.env;
       const there = {
         ...(TERM && { env: { TERM } }),
@@ -52,12 +53,14 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
           tty: terminal.size,
           detached: true,
           signal: interruptions.signal,
-          ...(target.name === LOCAL ? asIfHere(host.env, (text) => void host.stderr.write(text)) : there),
+          ...(place.target.name === LOCAL
+            ? asIfHere(host.env, (text) => void host.stderr.write(text))
+            : there),
           ...(name !== undefined && { name }),
           ...(record && { record }),
         })
         .catch((error) => {
-          throw startFailure(error, argv);
+          throw startFailure(error, argv, place, true);
         });
       terminal.enterRawMode();
       return {

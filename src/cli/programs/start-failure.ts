@@ -1,11 +1,21 @@
 import { ClientError, messageWithoutHint } from '../../client/errors.ts';
 import { RpcErrorCode } from '../../protocol/errors.ts';
+import { DRAINING, isDrainingError } from '../environments/target.ts';
 import { PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
+import { commandFor, type Place } from './endings.ts';
 
 const { notFound, notExecutable } = PROGRAM_EXIT_CODES;
 
-/** Says what to do on the command line about a program that could not be started, with the exit code that shells use. */
-export function startFailure(error: unknown, argv: readonly string[]): unknown {
+/**
+ * Says what to do on the command line about a program that could not be started at a place, with the exit code that shells use.
+ * `outlives` is whether the program outlives its session.
+ */
+export function startFailure(
+  error: unknown,
+  argv: readonly string[],
+  place: Place,
+  outlives: boolean,
+): unknown {
   if (!(error instanceof ClientError)) return error;
   const { kind, code } = error;
   // The whole PATH fills the screen.
@@ -42,7 +52,10 @@ export function startFailure(error: unknown, argv: readonly string[]): unknown {
   }
   if (kind === 'brokenPipe') {
     const [lost = problem] = problem.split('; the operation may');
-    return new RunError(`${lost}; if the program was started, the server ends it with its session`, { kind });
+    const state = outlives
+      ? `it may still run: '${commandFor('ps', place)}' lists programs`
+      : 'the server ends it, at the latest with its session';
+    return new RunError(`${lost}; if the program was started, ${state}`, { kind });
   }
   if (kind === 'directoryNotFound') {
     return new RunError(`${problem}; create the directory, or choose another one with -w`, { kind });
@@ -50,6 +63,12 @@ export function startFailure(error: unknown, argv: readonly string[]): unknown {
   if (kind === 'notDirectory') {
     return new RunError(`${problem}; choose another one with -w`, { kind });
   }
+  const [nameInUse, ref] = /^the name \S+ is in use by the running process (\w+)/.exec(problem) ?? [];
+  if (nameInUse !== undefined) {
+    const advice = `choose another, or end that process with '${commandFor('kill', place, ref)}'`;
+    return new RunError(`${nameInUse}; ${advice}`, { kind });
+  }
+  if (isDrainingError(error)) return new RunError(error.message, { kind: DRAINING });
   return new RunError(error.message.replaceAll('`', ''), { kind });
 }
 

@@ -27,9 +27,9 @@ export async function waitCommand(argv: readonly string[], host: Host): Promise<
   let found: readonly FoundProcess[] | null = null;
   const known = new Map<string, ProcessEnd>();
   const ends = await acrossSessions(flags, host, 'exec-server wait', line, async ({ client, target }) => {
-    found ??= await findProcesses(client, positionals, { reads: true });
     const place = { target, tokenFile: flags['token-file'] ?? null };
-    return waitForAll(client, found, known, deadline).catch((error) => {
+    found ??= await findProcesses(client, positionals, { reads: true, place });
+    return waitForAll(client, found, { known, deadline, place }).catch((error) => {
       throw isServerLost(error) ? lostProcesses(error, place, found!.map(nameOf)) : error;
     });
   });
@@ -51,12 +51,18 @@ interface ProcessEnd extends ProgramEnd {
   readonly name: string | null;
 }
 
-/** Waits until all have exited. `known` keeps what has been found out. Rejects with RunError when the deadline has passed before. */
+interface WaitOptions {
+  /** Keeps the ends that are known, by reference. */
+  readonly known: Map<string, ProcessEnd>;
+  readonly deadline: number | null;
+  readonly place: Place;
+}
+
+/** Waits until all have exited. Rejects with RunError when the deadline has passed before. */
 async function waitForAll(
   client: ExecServerClient,
   processes: readonly FoundProcess[],
-  known: Map<string, ProcessEnd>,
-  deadline: number | null,
+  { known, deadline, place }: WaitOptions,
 ): Promise<readonly ProcessEnd[]> {
   const ends = processes.map(async (process): Promise<ProcessEnd> => {
     const { ref, name } = process;
@@ -78,9 +84,11 @@ async function waitForAll(
     return await Promise.all(ends);
   } catch (error) {
     if (!(error instanceof ClientError) || error.kind !== 'timeout') throw error;
-    const running = processes.filter(({ ref }) => !known.has(ref));
+    const running = processes.filter(({ ref }) => !known.has(ref)).map(nameOf);
+    const [keeps, them] = running.length === 1 ? ['it keeps', 'it'] : ['they keep', 'them'];
+    const kill = commandFor('kill', place, running.join(' '));
     throw new RunError(
-      `${running.map(nameOf).join(', ')} still ran after --timeout; it keeps running, 'exec-server kill' ends it`,
+      `${running.join(', ')} still ran after --timeout; ${keeps} running, '${kill}' ends ${them}`,
       { kind: 'timeout', exitCode: PROGRAM_EXIT_CODES.timedOut.code },
     );
   }

@@ -1,4 +1,4 @@
-import { createWriteStream } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { CastEvent, CastHeader } from '../../recording/asciicast.ts';
@@ -38,11 +38,15 @@ async function print(text: Chunks, stdout: Writable): Promise<CommandResult> {
 /** As after SIGPIPE. */
 const READER_GONE = 141;
 
+/** Writes a new file. A failure leaves none, so that the command can be repeated. */
 async function save(text: Chunks, path: string): Promise<CommandResult> {
-  const file = createWriteStream(path, { flags: 'wx', mode: 0o600 });
-  await pipeline(text, file).catch((error: NodeJS.ErrnoException) => {
+  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST')
       throw new RunError(`${path} exists; choose another file`, { kind: 'exists' });
+    throw cannotWriteFile(path, error);
+  });
+  await pipeline(text, file.createWriteStream()).catch(async (error: NodeJS.ErrnoException) => {
+    await rm(path, { force: true });
     throw error.syscall === undefined ? error : cannotWriteFile(path, error);
   });
   return { text: '', exitCode: 0 };

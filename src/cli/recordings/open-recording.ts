@@ -43,10 +43,15 @@ export async function withRecording<Result>(
   }
   if (operand.includes('/'))
     throw new RunError(`there is no file ${operand}; write its path`, { kind: 'notFound' });
-  return withClient(flags, host, { clientName: `exec-server ${command}` }, async ({ client }) => {
-    const { recordingId } = await findRecording(client, operand);
-    return use({ name: operand, bytes: client.recordings.read(recordingId) });
-  });
+  return withClient(
+    flags,
+    host,
+    { clientName: `exec-server ${command}`, whileDraining: true },
+    async ({ client }) => {
+      const { recordingId } = await findRecording(client, operand);
+      return use({ name: operand, bytes: client.recordings.read(recordingId) });
+    },
+  );
 }
 
 /** Opens a recording to read its events. Rejects with RunError when it is none. Reports at its end what is missing. */

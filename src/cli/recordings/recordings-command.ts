@@ -10,7 +10,7 @@ import { visible } from '../terminal-text.ts';
 /** Lists recordings. */
 export async function recordingsCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const flags = parseOnlyFlags('recordings', argv, RECORDINGS_FLAGS);
-  const options = { clientName: 'exec-server recordings', detachedSessionTtlMs: 0 };
+  const options = { clientName: 'exec-server recordings', detachedSessionTtlMs: 0, whileDraining: true };
   const everyOwner = flags['all-owners'] === true;
   return withClient(flags, host, options, async ({ client }) => {
     const recordings = await client.recordings.list({ scope: everyOwner ? 'server' : 'owner' });

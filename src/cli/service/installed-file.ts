@@ -1,17 +1,8 @@
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { fchmodSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { RunError } from '../failures.ts';
+import { replaceFile } from '../replace-file.ts';
 
 /** A file that `service install` writes. */
 export interface InstalledFile {
@@ -22,7 +13,7 @@ export interface InstalledFile {
 }
 
 /** What is at the path of such a file: nothing, the file as it was written, or one that a person has changed. */
-export type FileState = 'absent' | 'unchanged' | 'changed';
+type FileState = 'absent' | 'unchanged' | 'changed';
 
 const MARK = '# Written by exec-server service install, sha256 of the rest: ';
 
@@ -41,20 +32,11 @@ export function writeInstalled({ path, mode, text }: InstalledFile): void {
 
 /** Writes a file, and the directories above it. Throws RunError. */
 export function writeNew(path: string, text: string, mode: number): void {
-  const temporary = `${path}.${process.pid}.tmp`;
   try {
     mkdirSync(dirname(path), { recursive: true });
-    const descriptor = openSync(temporary, 'wx', mode);
-    try {
-      writeSync(descriptor, text);
-    } finally {
-      closeSync(descriptor);
-    }
     // The umask may have taken rights away.
-    chmodSync(temporary, mode);
-    renameSync(temporary, path);
+    replaceFile(path, text, { mode, prepare: (descriptor) => fchmodSync(descriptor, mode) });
   } catch (error) {
-    rmSync(temporary, { force: true });
     throw new RunError(`cannot write ${path}: ${(error as Error).message}`);
   }
 }

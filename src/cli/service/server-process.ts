@@ -1,5 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
-import { uptime } from 'node:os';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
 import { RunError } from '../failures.ts';
@@ -63,13 +62,13 @@ export function isRunning(pid: number): boolean {
 
 /** Whether a process was started after a file with its id was written: then it is another one, which got the id since. */
 export function startedAfter(pid: number, writtenAtMs: number): boolean {
-  const startedAtMs = startOf(pid);
+  const startedAtMs = earliestStartOf(pid);
   return startedAtMs !== null && startedAtMs > writtenAtMs + CLOCK_TOLERANCE_MS;
 }
 
 const CHECK_MS = 100;
 
-/** Start times have a resolution of 10 ms, and the clock may have been adjusted. */
+/** The clock may have been adjusted. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
 /** /proc counts in units of 10 ms on all architectures of Linux that Node supports. */
@@ -100,17 +99,25 @@ function identityOf(pid: number): string | null {
   }
 }
 
-/** When a process was started, in Unix time; null when that is not known. */
-function startOf(pid: number): number | null {
+/**
+ * The earliest time at which a process can have started, in Unix time; null when that is not known. /proc/uptime does not help: in a
+ * container it may count from the start of the container (lxcfs), and start times count from that of the machine. So this compares with
+ * a thread that this process has started after `timeOrigin`. The first thread does not count: it is as old as the program before exec.
+ */
+function earliestStartOf(pid: number): number | null {
   const fields = statFields(pid);
   if (fields === null) return null;
-  return Date.now() - (uptime() * 1_000 - Number(fields[START_TICKS]) * TICK_MS);
+  const threads = readdirSync('/proc/self/task').filter((id) => id !== String(process.pid));
+  const ticks = threads.map((id) =>
+    Number(statFields(`self/task/${id}`)?.[START_TICKS] ?? Number.POSITIVE_INFINITY),
+  );
+  return performance.timeOrigin + (Number(fields[START_TICKS]) - Math.min(...ticks)) * TICK_MS;
 }
 
-/** The fields of /proc/PID/stat after the name, which may contain spaces; null without them. */
-function statFields(pid: number): readonly string[] | null {
+/** The fields of /proc/ID/stat after the name, which may contain spaces; null without them. */
+function statFields(id: number | string): readonly string[] | null {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const text = readFileSync(`/proc/${id}/stat`, 'latin1');
     return text.slice(text.lastIndexOf(')') + 2).split(' ');
   } catch {
     return null;

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { RunError } from '../failures.ts';
 
 /** The manager of services: that of the system, or that of the user. */
-export interface Systemctl {
+interface Systemctl {
   /** Runs systemctl and returns its output. Throws RunError when it fails or is not installed. */
   run(...args: string[]): string;
   /** The value of a property of a unit. */

@@ -34,7 +34,8 @@ export function serviceUnit(plan: ServicePlan): string {
     Service: [
       'Type=exec',
       `ExecStart=${commandLine(plan)}`,
-      'ExecReload=/bin/kill -HUP $MAINPID',
+      // The kill of the shell: minimal systems have no /bin/kill.
+      'ExecReload=/bin/sh -c "kill -HUP $$MAINPID"',
       ...identity(plan),
       `EnvironmentFile=${escapeSpecifiers(plan.environmentFile)}`,
       // A server that has drained ends with 0: the next connection starts it again.
@@ -94,8 +95,18 @@ function commandLine({ kind, user, listen, program, secretFile }: ServicePlan): 
   const words = [...program, ...args].map(quoteWord);
   if (kind === 'relay')
     words.push('--secret-file', user ? quoteWord(secretFile) : '%d/secret', '$RELAY_OPTIONS');
+  else words.push('--pid-file', `%t/${PID_FILE}`);
   return words.join(' ');
 }
+
+/** The pid file of a server that is a service. */
+export function servicePidFile(user: boolean, { XDG_RUNTIME_DIR }: NodeJS.ProcessEnv): string {
+  return `${user ? XDG_RUNTIME_DIR || `/run/user/${process.geteuid!()}` : '/run'}/${PID_FILE}`;
+}
+
+/** Not in the folder of the user's private server, because systemd removes the folder of a service. */
+const RUNTIME_FOLDER = 'exec-server-service';
+const PID_FILE = `${RUNTIME_FOLDER}/pid`;
 
 /** Writes a word of a command line of systemd.service(5), which replaces variables, specifiers and quotes. */
 function quoteWord(word: string): string {
@@ -138,7 +149,7 @@ function socketOwner({ user, runAs }: ServicePlan): string[] {
 /** docs/guides/service.md explains which options of systemd.exec(5) are missing, and why: the server runs programs in sandboxes. */
 function serverOptions({ user, runAs }: ServicePlan): string[] {
   // The server limits programs with control groups below its own. A program that runs out of memory must not end the server.
-  const always = ['Delegate=yes', 'OOMPolicy=continue'];
+  const always = ['Delegate=yes', 'OOMPolicy=continue', `RuntimeDirectory=${RUNTIME_FOLDER}`];
   if (user) return always;
   return [
     ...always,

@@ -8,9 +8,10 @@ export const DRAIN = {
     '--pid-file FILE|--pid PID [--timeout TIME]',
   ],
   description: `\
-Ends a server of this machine without interrupting its programs. The server reports that it is not ready, and refuses new sessions and \
-new programs. Clients are notified; they can come back to their sessions, and use everything else. When the last program has ended, the \
-server ends too, and so does this command. After the server's --drain-timeout it ends the programs that are left.
+Ends a server of this machine without interrupting its programs. The server reports that it is not ready, and refuses new work. Clients \
+are notified; they can come back to their sessions. New ones can look at programs, control them and read files: 'ps', 'attach', 'logs', \
+'wait', 'kill' and 'cp' work. When the last program has ended, the server ends too, and so does this command, which lists them. After the \
+server's --drain-timeout it ends the programs that are left.
 
 Without flags it drains the private server of this user. It sends SIGUSR2, so it needs the rights of the server's user. Interrupting the \
 command does not stop the draining; SIGTERM to the server ends it sooner.`,

@@ -111,8 +111,7 @@ export const KILL_FLAGS = {
     type: 'string',
     short: 's',
     value: 'SIGNAL',
-    description:
-      'Send this signal instead, by name or number: HUP, SIGUSR1, 2. Also as the first argument: -HUP, -2.',
+    description: 'Send this signal instead, by name or number: HUP, SIGUSR1, 2. Also without -s: -HUP, -2.',
   },
   ...TARGET_FLAGS,
   json: JSON_FLAG,

@@ -46,7 +46,8 @@ export const RUN_FLAGS = {
     type: 'string',
     short: 'w',
     value: 'DIR',
-    description: "The working directory. Default: the server's; without -E this one.",
+    description:
+      "The working directory. Default: the server's; over ssh the home directory; without -E this one.",
   },
   timeout: {
     type: 'string',

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
-import { failedWith } from '../../client/files/file-errors.ts';
+import { failedWith, isDiskFull } from '../../client/files/file-errors.ts';
 import {
   COMPARED_BYTES,
   COMPARED_FILES,
@@ -16,7 +16,7 @@ import { isFatal } from './scan.ts';
 import { ChangedError, type Side } from './side.ts';
 import { ancestorsOf, type Removal } from './tree.ts';
 
-export interface ApplyOptions {
+interface ApplyOptions {
   readonly source: Side;
   readonly destination: Side;
   /** The side behind the connection. Its hashes prove that every byte has arrived. */
@@ -38,6 +38,8 @@ class Application {
   readonly #dryRun: boolean;
   /** Paths that could not be made, so nothing can be made below them, and why. */
   readonly #missing = new Map<string, string>();
+  /** Paths that found no space. */
+  readonly #withoutSpace: string[] = [];
 
   constructor({ source, destination, remote, report, dryRun }: ApplyOptions) {
     this.#source = source;
@@ -70,6 +72,7 @@ class Application {
     if (report.tally.failed <= plan.conflicts.length) await this.#remove(plan.clears, true);
     else for (const path of cleared) this.#missing.set(path, 'it waits, because something else failed');
     await this.#make(parts[1]!);
+    if (this.#withoutSpace.length > 0) report.diskFull(this.#destination.name, this.#withoutSpace);
     if (report.tally.failed === 0) await this.#remove(plan.deletions, false);
     else if (plan.deletions.length > 0) report.notDeleted(plan.deletions.map(pathOf));
     for (const tasks of byDepth(plan.directoryModes, pathOf).reverse()) {
@@ -124,10 +127,19 @@ class Application {
       };
       const small = pending.filter(({ entry }) => entry.size <= SMALL_FILE_BYTES);
       const large = pending.filter(({ entry }) => entry.size > SMALL_FILE_BYTES);
+      const crowdedOut: FileTask[] = [];
+      const copySmall = async (task: FileTask) => {
+        await copy(task).catch((error) => {
+          if (large.length === 0 || !isDiskFull(error)) throw error;
+          crowdedOut.push(task);
+        });
+      };
       await Promise.all([
-        this.#each(small, pathOf, copy, SMALL_FILES),
+        this.#each(small, pathOf, copySmall, SMALL_FILES),
         this.#each(large, pathOf, copy, LARGE_FILES),
       ]);
+      // A large file that did not fit has taken all the space for a while.
+      await this.#each(crowdedOut, pathOf, copy, SMALL_FILES);
       pending = await this.#verify(sent, round);
     }
   }
@@ -217,7 +229,9 @@ class Application {
         await work(item);
       } catch (error) {
         if (isFatal(error)) throw error;
-        this.#report.failed(at, error as Error);
+        const isFull = isDiskFull(error);
+        if (isFull) this.#withoutSpace.push(at);
+        this.#report.failed(at, error as Error, !isFull);
       }
     });
   }

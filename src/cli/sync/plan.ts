@@ -52,17 +52,17 @@ export interface AttributeTask {
   readonly attributes: Attributes;
 }
 
-export interface DirectoryModeTask extends AttributeTask {
+interface DirectoryModeTask extends AttributeTask {
   /** Whether the directory is one of {@link Plan.directories}. */
   readonly isNew: boolean;
 }
 
-export interface Problem {
+interface Problem {
   readonly path: string;
   readonly reason: string;
 }
 
-export interface PlanOptions {
+interface PlanOptions {
   /** Whether entries that only the destination has are deleted. */
   readonly deletes: boolean;
 }

@@ -1,9 +1,9 @@
-import { randomHex } from '../../base/random-hex.ts';
 import type { ExecutorFileSystem, PathListing, ReplacementContent } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { failedWith, withPath } from '../../client/files/file-errors.ts';
 import { listingError } from '../../client/files/list-tree.ts';
+import { temporaryPartName } from '../../client/files/transfer/temporary-part-name.ts';
 import { childPath, isWithin, type NativePath } from '../../files/native-path.ts';
 import { decodeEscapes, escapeBytes, pathFromUri, uriFromPath } from '../../files/path-uri.ts';
 import type { ChangeQueue } from './change-queue.ts';
@@ -237,7 +237,7 @@ export class RemoteSide implements Side {
   }
 
   async #replaceByRenaming(path: string, content: ReplacementContent, attributes: Attributes): Promise<void> {
-    const temporary = this.#uriOf(joined(parentOf(path), `.${randomHex().slice(0, 12)}.part`));
+    const temporary = this.#uriOf(joined(parentOf(path), temporaryPartName()));
     try {
       await withPath('write', this.#uriOf(path), async () => {
         await this.#files.replaceFile(temporary, content, { ...this.#call, atomic: false });

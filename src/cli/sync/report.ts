@@ -5,7 +5,7 @@ import { COMPARED_CHANGES, NAMED_PATHS, SHOWN_FAILURES } from './limits.ts';
 import { shownPath } from './tree.ts';
 
 /** What a pass did, or would do with --dry-run. */
-export interface Tally {
+interface Tally {
   copied: number;
   bytes: number;
   directories: number;
@@ -28,7 +28,7 @@ export type Step =
 /** Why a pass runs: the command has started, the source has changed, or changes may have been missed. */
 export type PassReason = 'start' | 'changes' | 'resync';
 
-export interface ReportOptions {
+interface ReportOptions {
   readonly json: boolean;
   readonly dryRun: boolean;
   readonly watch: boolean;
@@ -41,6 +41,7 @@ export class Report {
   #tally = newTally();
   #named: string[] = [];
   #unfinished = new Set<string>();
+  #shownFailures = 0;
   #startedAt = 0;
 
   constructor(host: Pick<Host, 'stdout' | 'stderr'>, options: ReportOptions) {
@@ -61,6 +62,7 @@ export class Report {
     this.#tally = newTally();
     this.#named = [];
     this.#unfinished = new Set();
+    this.#shownFailures = 0;
     this.#startedAt = performance.now();
   }
 
@@ -82,17 +84,25 @@ export class Report {
     else this.#host.stderr.write(`exec-server sync: skipped ${shownPath(path)}: ${reason}\n`);
   }
 
-  /** A path that could not be synchronized. */
-  failed(path: string, error: Error & { readonly kind?: string }): void {
+  /** A path that could not be synchronized. `isShown` false: another line for people says so. */
+  failed(path: string, error: Error & { readonly kind?: string }, isShown = true): void {
     this.#tally.failed++;
     this.#addUnfinished(path);
     const { message, kind = 'failed' } = error;
     if (this.#options.json) this.#json({ type: 'failed', path: textOfName(path), code: kind, message });
-    else if (this.#tally.failed <= SHOWN_FAILURES) {
+    else if (isShown && ++this.#shownFailures <= SHOWN_FAILURES) {
       this.#host.stderr.write(
         `exec-server sync: ${shownPath(path)}: ${visible(withoutErrorNumber(message))}\n`,
       );
     }
+  }
+
+  /** One line for all paths that found no space in the destination. */
+  diskFull(destination: string, [first, ...others]: readonly string[]): void {
+    const more = others.length === 0 ? '' : ` and ${others.length} more`;
+    this.notice(
+      `${shownPath(first!)}${more}: no space left on the disk of ${destination}; free some space there`,
+    );
   }
 
   /** Entries that would have been deleted if nothing had failed. */
@@ -120,7 +130,7 @@ export class Report {
       this.#json({ type: 'pass', reason, ...(dryRun && { dryRun }), ...this.#tally, milliseconds });
       return;
     }
-    if (failed > SHOWN_FAILURES) {
+    if (this.#shownFailures > SHOWN_FAILURES) {
       this.#host.stderr.write(`exec-server sync: ${failed} failures; --json prints all of them\n`);
     }
     const time = this.#options.watch ? `${new Date().toTimeString().slice(0, 8)} ` : '';

@@ -5,7 +5,7 @@ import type { Named, Side } from './side.ts';
 import { type Entry, joined, type Tree } from './tree.ts';
 
 /** Receives what could not be read. */
-export type OnProblem = (path: string, error: Error) => void;
+type OnProblem = (path: string, error: Error) => void;
 
 /** Reads trees for one pass. The ignore files of the source decide for both sides. */
 export class Scanner {

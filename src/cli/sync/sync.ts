@@ -74,6 +74,19 @@ export class Sync {
     const { changes, overflow } = combined(this.#unfinished, reported);
     // A pass that throws has completed nothing.
     this.#unfinished = { changes, overflow };
+    const { source, destination } = this.#sides;
+    const [hasSource, hasDestination] = await Promise.all([
+      source.isDirectory(''),
+      destination.isDirectory(''),
+    ]);
+    if (!hasSource) {
+      throw new RunError(
+        `${source.name} is gone, or is no directory any more; nothing is deleted; create it to continue, or end the command with Ctrl-C`,
+        { kind: 'notFound' },
+      );
+    }
+    // Another process has removed it.
+    if (!hasDestination) return this.all('resync');
     if (overflow || [...changes.keys()].some((path) => this.#rules.dependsOn(path)))
       return this.all('resync');
     if (changes.size > COMPARED_CHANGES) return this.all('changes');

@@ -16,14 +16,14 @@ export interface DirectoryEntry {
   readonly mode: number;
 }
 
-export interface LinkEntry {
+interface LinkEntry {
   readonly kind: 'link';
   /** In bytes, one per character, as paths are. */
   readonly target: string;
 }
 
 /** Something that is not synchronized, and nothing below it: an ignored name, what could not be read, a socket or a device. */
-export interface OpaqueEntry {
+interface OpaqueEntry {
   readonly kind: 'ignored' | 'unreadable' | 'special';
 }
 

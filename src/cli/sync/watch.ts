@@ -14,7 +14,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export interface WatchContext {
+interface WatchContext {
   /** Connects. */
   open(): Promise<Session>;
   readonly options: SyncOptions;

@@ -69,6 +69,7 @@ const SESSION_OPTIONS: OptionNames<SessionOptions> = {
   recoveryWindowMs: true,
   resumeSessionId: true,
   detachedSessionTtlMs: true,
+  whileDraining: true,
   onNetworkPolicyRequest: true,
   trace: true,
   maxMessageBytes: true,

@@ -66,6 +66,7 @@ const MESSAGES: readonly { readonly pattern: RegExp; readonly kind: ClientErrorK
   { pattern: /^the server has \d+ of \d+ .* left; this session has /, kind: 'overloaded' },
   { pattern: /^(?:a connection may have )?at most \d+ (?:watches|file handles) ?/, kind: 'overloaded' },
   { pattern: /^tcp\/connect to \S+ failed: /, kind: 'connectFailed' },
+  { pattern: /^the file has changed: .*; nothing was replaced$/, kind: 'conflict' },
   { pattern: /^the SHA-256 of the content is [0-9a-f]{64}, not /, kind: 'invalidData' },
   { pattern: / contains a NUL byte$/, kind: 'invalidInput' },
   { pattern: /^stdin is full: /, kind: 'overloaded' },

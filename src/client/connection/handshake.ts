@@ -13,7 +13,7 @@ import { protocolError, readInitializeResult } from './server-messages.ts';
  */
 export async function initialize(
   connection: RpcConnection,
-  { clientName, detachedSessionTtlMs, initializeTimeoutMs }: LinkSettings,
+  { clientName, detachedSessionTtlMs, whileDraining, initializeTimeoutMs }: LinkSettings,
   resumeSessionId: string | null,
   signal: AbortSignal,
 ): Promise<ReturnType<typeof readInitializeResult>> {
@@ -25,6 +25,7 @@ export async function initialize(
     capabilities: {
       processSharing: true,
       drainNotice: true,
+      ...(whileDraining && { whileDraining }),
       ...(hasBinaryMessages && { binaryMessages: true }),
       ...(resumeSessionId !== null && { droppedProcesses: true }),
     },

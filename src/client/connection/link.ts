@@ -24,6 +24,7 @@ export interface LinkSettings {
   /** Counts the calls that wait for an answer. */
   readonly activity: Activity;
   readonly detachedSessionTtlMs: number | undefined;
+  readonly whileDraining: boolean;
   /** Returns the trace of a call; called when the call is sent. */
   readonly trace: TraceSource | undefined;
 }

@@ -54,8 +54,8 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
 }
 
 /**
- * A websocket of the package `ws` after its handshake, with no listeners attached. These members tell it from a browser's; users of this
- * package need no type declarations of `ws`.
+ * A websocket of the package `ws` after its handshake, with no listeners attached. These members distinguish it from a browser's.
+ * Users of this package need no type declarations of `ws`.
  */
 interface OpenWebSocket {
   readonly readyState: number;

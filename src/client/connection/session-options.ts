@@ -20,6 +20,11 @@ export interface SessionOptions {
    */
   readonly detachedSessionTtlMs?: number | 'none';
   /**
+   * Opens a session also on a server that drains. Such a session can list, view, wait for and control programs and read files; the
+   * server refuses new programs, changes of files and connections.
+   */
+  readonly whileDraining?: boolean;
+  /**
    * Decides whether processes of `client.backend` may reach a host that no pattern of their
    * `networkProxy` allows. The server asks only where `networkProxy` has `policyDecisionTimeoutMs`. Without a
    * handler the host is denied.

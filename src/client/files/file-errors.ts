@@ -32,12 +32,26 @@ export function errnoOf(error: unknown): number | null {
   return error instanceof ClientError ? errnoIn(messageWithoutHint(error)) : null;
 }
 
+/** Whether a file could not be written because the disk, or the share of the user, is full: on the server or on this machine. */
+export function isDiskFull(error: unknown): boolean {
+  const errno = errnoOf(error);
+  if (errno !== null) return DISK_FULL_ERRNOS.has(errno);
+  const { code, cause } = error as NodeJS.ErrnoException;
+  return [code, (cause as NodeJS.ErrnoException | undefined)?.code].some((each) =>
+    DISK_FULL_CODES.has(each ?? ''),
+  );
+}
+
+/** Of Linux, as servers report them. */
+const DISK_FULL_ERRNOS: ReadonlySet<number> = new Set([28, 122]);
+const DISK_FULL_CODES: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+
 class FileOperationError extends ClientError {
   constructor(action: string, path: PathLike, error: ClientError) {
     super(error.kind, `cannot ${action} ${shownPath(path)}: ${messageWithoutHint(error)}`, {
       code: error.code ?? undefined,
       data: error.data,
-      hint: error.hint ?? HINTS.get(error.kind),
+      hint: error.hint ?? (isDiskFull(error) ? 'free some space there' : HINTS.get(error.kind)),
       retryable: error.retryable,
       cause: error,
     });

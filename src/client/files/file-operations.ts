@@ -8,7 +8,12 @@ import type { WalkTreeOptions } from './walk-tree.ts';
 const FILE_OPTIONS: OptionNames<FileOptions> = { ...CALL_OPTIONS, sandbox: true };
 const SYMLINK_OPTIONS: OptionNames<SymlinkOptions> = { ...FILE_OPTIONS, followSymlinks: true };
 
-const WRITE_OPTIONS: OptionNames<WriteOptions> = { ...FILE_OPTIONS, parents: true, atomic: true };
+const WRITE_OPTIONS: OptionNames<WriteOptions> = {
+  ...FILE_OPTIONS,
+  parents: true,
+  atomic: true,
+  ifSha256: true,
+};
 const REMOVE_OPTIONS: OptionNames<RemoveOptions> = { ...SYMLINK_OPTIONS, recursive: true, force: true };
 const WATCH_OPTIONS: OptionNames<WatchOptions> = {
   ...FILE_OPTIONS,

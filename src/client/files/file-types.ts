@@ -63,6 +63,11 @@ export interface WriteOptions extends FileOptions {
    * place.
    */
   readonly atomic?: boolean;
+  /**
+   * Replaces the file, atomically, only if it still has this SHA-256. Otherwise fails with the kind `conflict`. For files of up to 16 MiB,
+   * on executors with the capability `fsIfSha256`.
+   */
+  readonly ifSha256?: string | undefined;
 }
 
 export interface RemoveOptions extends SymlinkOptions {

@@ -3,6 +3,7 @@ import type {
   ExecutorFileSystem,
   FileOptions,
   NewAttributes,
+  ReplaceOptions,
   SearchOptions,
   SearchResult,
   SymlinkOptions,
@@ -90,15 +91,22 @@ export class Files {
 
   /** Writes a file and creates it if it does not exist. */
   async write(path: PathLike, content: FileSource, options: WriteOptions = {}): Promise<void> {
-    const { parents = true, atomic, ...rest } = options;
+    const { parents = true, ifSha256, ...rest } = options;
+    const atomic = options.atomic ?? (ifSha256 === undefined ? undefined : true);
     const bytes = typeof content === 'string' || content instanceof Uint8Array ? bytesOf(content) : null;
-    const isWhole = bytes !== null && atomic !== true && bytes.length <= WRITE_WHOLE_MAX_BYTES;
+    const isInPlace = atomic !== true && ifSha256 === undefined;
+    const isWhole = bytes !== null && isInPlace && bytes.length <= WRITE_WHOLE_MAX_BYTES;
     await this.#on('write', path, options, async (uri) => {
       expectFileSource(content);
       const write = isWhole
         ? () => this.fileSystem.writeFile(uri, bytes, rest)
         : () =>
-            this.#replace(uri, bytes === null ? (content as Iterable<Uint8Array>) : [bytes], rest, atomic);
+            this.#replace(
+              uri,
+              bytes === null ? (content as Iterable<Uint8Array>) : [bytes],
+              { ...rest, ifSha256 },
+              atomic,
+            );
       try {
         await write();
       } catch (error) {
@@ -348,7 +356,7 @@ export class Files {
   async #replace(
     uri: string,
     content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-    options: FileOptions,
+    options: ReplaceOptions,
     atomic: boolean | undefined,
   ): Promise<void> {
     try {

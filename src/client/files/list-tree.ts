@@ -69,7 +69,7 @@ export async function* listTree(
 }
 
 /** One directory of several, with its entries or why it could not be read. */
-export interface ListedDirectory {
+interface ListedDirectory {
   readonly uri: string;
   readonly entries: readonly TreeEntry[];
   readonly error: ClientError | null;

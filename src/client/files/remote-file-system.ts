@@ -205,7 +205,11 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     this.#require('fileWriteStreaming', 'write files in blocks');
     if (atomic) this.#require('fsAtomicReplace', 'replace files atomically');
     if (options.attributes !== undefined) this.#require('fsAttributes', 'create files with attributes');
-    const { attributes, resumeKey, durable, signal, timeoutMs } = options;
+    const { attributes, resumeKey, durable, ifSha256, signal, timeoutMs } = options;
+    if (ifSha256 !== undefined) {
+      this.#require('fsIfSha256', 'compare a file before it replaces it');
+      if (!atomic) throw new ClientError('invalidInput', '`ifSha256` needs an atomic replacement');
+    }
     const isResumable = resumeKey !== undefined && this.#client.capabilities.fsResume === true;
     const isQuick = durable === false && this.#client.capabilities.fsAttributes === true;
     const canCompare = atomic && this.#client.capabilities.fsCloseHash === true;
@@ -215,6 +219,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
       ...(isResumable && { resumeKey }),
       ...(isCompared && { hash: true }),
       ...(isQuick && { durable }),
+      ...(ifSha256 !== undefined && { ifSha256 }),
     };
     const file = new RemoteFile(this.#client, path, atomic ? 'atomicReplace' : 'replace', {
       signal,

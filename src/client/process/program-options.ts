@@ -132,7 +132,7 @@ export interface ProgramHost {
 }
 
 /** Inherits the whole environment, as a program that was started by hand on the server does. */
-export const INHERIT_ALL: EnvPolicy = {
+const INHERIT_ALL: EnvPolicy = {
   inherit: 'all',
   ignoreDefaultExcludes: true,
   exclude: [],

@@ -17,6 +17,8 @@ import { startError } from './start-errors.ts';
 export class RemoteBackend implements ExecBackend {
   readonly #host: ClientHost;
   readonly #processHost: ProcessHost;
+  /** Processes whose start was given up. The promise resolves when the process is terminated or was never started. */
+  readonly #unwanted = new Map<Promise<void>, RemoteProcess>();
 
   constructor(host: ClientHost) {
     this.#host = host;
@@ -52,6 +54,17 @@ export class RemoteBackend implements ExecBackend {
     }
   }
 
+  /**
+   * Resolves when no process runs whose start was given up; null when there is none. Terminates also those whose start is not answered
+   * yet: after the client has closed, no answer can arrive.
+   */
+  endUnwanted(): Promise<unknown> | null {
+    if (this.#unwanted.size === 0) return null;
+    return Promise.all(
+      [...this.#unwanted].flatMap(([ended, process]) => [ended, process.terminate().catch(() => {})]),
+    );
+  }
+
   async #startOn(
     link: Link,
     params: StartParams,
@@ -75,19 +88,12 @@ export class RemoteBackend implements ExecBackend {
       hasStdin: params.tty || params.pipeStdin === true,
     });
     routes.register(process, attachment, hooks);
-    let wanted = true;
     const starting = this.#send(link, process, request);
-    starting.then(
-      () => {
-        if (!wanted) void this.#terminateUnwanted(process);
-      },
-      () => {},
-    );
     try {
       await limit.race(starting);
       return process;
     } catch (error) {
-      wanted = false;
+      this.#giveUp(process, starting);
       throw error;
     }
   }
@@ -98,7 +104,7 @@ export class RemoteBackend implements ExecBackend {
       process.started(sandboxType, ref);
     } catch (error) {
       if (error instanceof LinkEndedError) {
-        void this.#terminateUnwanted(process);
+        this.#giveUp(process, Promise.resolve());
         throw lostCall('process/start', error.end);
       }
       // Events of another process with the same id may have arrived in the meantime.
@@ -108,10 +114,17 @@ export class RemoteBackend implements ExecBackend {
     }
   }
 
-  /** Terminates a process that may not exist. Tries until the server has answered or the client has ended. */
-  async #terminateUnwanted(process: RemoteProcess): Promise<void> {
-    process.abandon();
-    await process.terminate().catch(() => {});
-    this.#host.routes.unregister(process);
+  /**
+   * Terminates a process that may not exist once its start is answered, unless the server has refused it. Tries until the server has
+   * answered or the client has ended.
+   */
+  #giveUp(process: RemoteProcess, starting: Promise<void>): void {
+    const end = async () => {
+      process.abandon();
+      await process.terminate().catch(() => {});
+      this.#host.routes.unregister(process);
+    };
+    const ended: Promise<void> = starting.then(end, () => {}).then(() => void this.#unwanted.delete(ended));
+    this.#unwanted.set(ended, process);
   }
 }

@@ -12,7 +12,7 @@ import {
 } from '../connection/option-checks.ts';
 import { type Attached, readProcessPage } from '../connection/sharing-messages.ts';
 import { ClientError } from '../errors.ts';
-import { LIST_MAX_PAGES } from '../limits.ts';
+import { listPages } from '../list-pages.ts';
 import type { AttachOptions, ListOptions, ProcessInfo, SharedProcesses } from '../sharing.ts';
 import { requestAttach, windowOf } from './attach-requests.ts';
 import { Attachment } from './attachment.ts';
@@ -117,22 +117,11 @@ export class RemoteProcesses implements SharedProcesses {
     // A server without sharing has only the processes of the session.
     const shared = this.#host.capabilities.processSharing ? { scope: scope ?? 'owner' } : {};
     const params = { ...shared, ...(ports && { ports }) };
-    const found: ProcessInfo[] = [];
-    let after: number | undefined;
-    for (let pages = 0; pages < LIST_MAX_PAGES; pages++) {
-      const result = await this.#host.call(
-        'process/list',
-        { ...params, ...(after !== undefined && { after }) },
-        deadline.remaining,
-      );
+    return listPages<ProcessInfo, number>('processes', async (after) => {
+      const result = await this.#host.call('process/list', { ...params, ...after }, deadline.remaining);
       const { processes, next } = readProcessPage(result);
-      found.push(...processes);
-      if (next === undefined) return found;
-      if (after !== undefined && next <= after)
-        throw new ClientError('protocol', 'invalid message from the server: the list of processes goes back');
-      after = next;
-    }
-    throw new ClientError('protocol', `the list of processes did not end after ${LIST_MAX_PAGES} pages`);
+      return { items: processes, next };
+    });
   }
 
   async #get(refOrName: string, deadline: Deadline): Promise<ProcessInfo> {

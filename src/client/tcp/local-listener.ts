@@ -26,7 +26,8 @@ export class LocalListener {
   readonly #sockets = new Set<Socket>();
   /** Aborts the connections that wait for a stream. */
   readonly #closing = new AbortController();
-  readonly #closed: Promise<void>;
+  /** Resolves when it no longer listens and its last connection has ended. */
+  readonly closed: Promise<void>;
   #openStreams = 0;
 
   private constructor(options: LocalListenerOptions) {
@@ -39,7 +40,7 @@ export class LocalListener {
         new ClientError('overloaded', `${MAX_TCP_STREAMS} connections are open, the maximum of a port`),
       );
     });
-    this.#closed = new Promise((resolve) => this.#server.once('close', resolve));
+    this.closed = new Promise((resolve) => this.#server.once('close', resolve));
   }
 
   /** Starts to listen. Rejects with ClientError, whose cause is the error of the system. */
@@ -82,7 +83,7 @@ export class LocalListener {
     this.#closing.abort();
     this.#server.close();
     for (const socket of this.#sockets) resetSocket(socket);
-    await this.#closed;
+    await this.closed;
   }
 
   async #accept(socket: Socket): Promise<void> {

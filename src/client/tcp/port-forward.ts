@@ -35,6 +35,7 @@ export class PortForward implements AsyncDisposable {
     this.#unsubscribe = client.onStateChange((state) => {
       if (hasEnded(state)) void this.close();
     });
+    void listener.closed.then(() => this.#unsubscribe());
   }
 
   /** Starts to listen. Rejects with ClientError. */

@@ -14,6 +14,7 @@ import {
   textOfNativePath,
 } from '../native-path.ts';
 import { readAt, writeAt } from './positional-io.ts';
+import { replaceIfUnchanged } from './replace-if-unchanged.ts';
 import { ReplacementFile } from './replacement-part.ts';
 import { setOpenAttributes } from './set-attributes.ts';
 import { sweepTemporaries, temporaryName } from './temporary-files.ts';
@@ -25,11 +26,12 @@ import { sweepTemporaries, temporaryName } from './temporary-files.ts';
  * Links are followed: the target of a link is replaced, or created if it does not exist. The new file has the mode of the old one,
  * and its owner and group as far as this process may set them. It is a new inode, so hard links to the old file keep the old
  * content. ACLs and extended attributes are not copied. `attributes` replace the mode, and only the owner can read the temporary
- * file if they do. Without `durable` nothing is flushed to the disk, so that a power failure may lose the new content.
+ * file if they do. Without `durable` nothing is flushed to the disk, so that a power failure may lose the new content. With `ifSha256`
+ * the close fails unless the old file has this content then.
  */
 export async function openAtomicReplacement(
   path: NativePath,
-  { attributes = {}, resumeKey, durable = true }: Omit<OpenOptions, 'followSymlinks'> = {},
+  { attributes = {}, resumeKey, durable = true, ifSha256 }: Omit<OpenOptions, 'followSymlinks'> = {},
 ): Promise<OpenFile> {
   try {
     const resolved = await followLinks(path);
@@ -41,14 +43,15 @@ export async function openAtomicReplacement(
     await sweepTemporaries(directory);
     const target = childPath(directory, lastName(resolved));
     const part = resumeKey === undefined ? null : await ReplacementFile.open(target, resumeKey);
+    const common = { attributes, durable, ifSha256, target, directory };
     if (part !== null) {
       if (old !== null) await changeOwner(part.handle, old);
       const { handle, path: temporary } = part;
-      return new AtomicReplacement({ handle, attributes, durable, temporary, target, directory, part });
+      return new AtomicReplacement({ ...common, handle, temporary, part });
     }
     const temporary = childPath(directory, await temporaryName(lastName(resolved)));
     const handle = await createTemporary(temporary, old, attributes);
-    return new AtomicReplacement({ handle, attributes, durable, temporary, target, directory, part: null });
+    return new AtomicReplacement({ ...common, handle, temporary, part: null });
   } catch (error) {
     throw toFileError(error);
   }
@@ -58,6 +61,7 @@ interface Replacement {
   readonly handle: FileHandle;
   readonly attributes: NewAttributes;
   readonly durable: boolean;
+  readonly ifSha256: string | undefined;
   readonly temporary: NativePath;
   readonly target: NativePath;
   readonly directory: NativePath;
@@ -68,16 +72,18 @@ class AtomicReplacement implements OpenFile {
   readonly #handle: FileHandle;
   readonly #attributes: NewAttributes;
   readonly #durable: boolean;
+  readonly #ifSha256: string | undefined;
   readonly #temporary: NativePath;
   readonly #target: NativePath;
   readonly #directory: NativePath;
   readonly #part: ReplacementFile | null;
   #failure: unknown = null;
 
-  constructor({ handle, attributes, durable, temporary, target, directory, part }: Replacement) {
+  constructor({ handle, attributes, durable, ifSha256, temporary, target, directory, part }: Replacement) {
     this.#handle = handle;
     this.#attributes = attributes;
     this.#durable = durable;
+    this.#ifSha256 = ifSha256;
     this.#temporary = temporary;
     this.#target = target;
     this.#directory = directory;
@@ -109,7 +115,9 @@ class AtomicReplacement implements OpenFile {
       await setOpenAttributes(this.#handle, this.#attributes);
       if (this.#durable) await this.#handle.sync();
       await this.#handle.close();
-      await rename(systemPath(this.#temporary), systemPath(this.#target));
+      const replace = () => rename(systemPath(this.#temporary), systemPath(this.#target));
+      if (this.#ifSha256 === undefined) await replace();
+      else await replaceIfUnchanged(this.#target, this.#ifSha256, replace);
       this.#part?.release();
     } catch (error) {
       await this.discard();

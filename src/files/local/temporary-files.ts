@@ -47,7 +47,7 @@ export async function removeStaleTemporaries(directory: NativePath): Promise<voi
     if (creator === null && !isPartName(name)) continue;
     const path = systemPath(childPath(directory, name));
     try {
-      const stale = creator === null ? isIdle(path, PART_MAX_IDLE_MS) : isStale(creator, path);
+      const stale = creator === null ? isUnchanged(path, PART_MAX_IDLE_MS) : isStale(creator, path);
       if (await stale) await unlink(path);
     } catch {
       // Another process removed it, or this process lacks the permission.
@@ -84,6 +84,12 @@ function creatorOf(name: string): Creator | null {
 async function isStale(creator: Creator, path: string | Buffer): Promise<boolean> {
   if (creator.origin === (await thisProcess()).origin) return !(await isAlive(creator));
   return await isIdle(path, TEMPORARY_MAX_IDLE_MS);
+}
+
+/** Like {@link isIdle}. A client may set the modification time of its file before it renames the file. */
+async function isUnchanged(path: string | Buffer, maxIdleMs: number): Promise<boolean> {
+  const { mtimeMs, ctimeMs } = await lstat(path);
+  return Date.now() - Math.max(mtimeMs, ctimeMs) > maxIdleMs;
 }
 
 async function isIdle(path: string | Buffer, maxIdleMs: number): Promise<boolean> {

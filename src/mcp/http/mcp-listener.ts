@@ -220,7 +220,7 @@ const NO_TOKEN = 'this server needs a token; send it in the header "Authorizatio
 const LIMITED_TOKEN =
   'the token does not allow MCP: it needs the scopes exec and files, or with --read-only the scopes read-only and observe, and no limit to a directory\n';
 
-/** Who shares the calls that run at a time: the session of the 2025 protocol, else everybody with tokens of one owner. */
+/** The client that the limit of concurrent calls applies to: a session of the 2025 protocol, else all tokens of one owner. */
 function clientOf({ headers }: IncomingMessage, owner: string): string {
   return JSON.stringify([owner, headers['mcp-session-id'] ?? null]);
 }

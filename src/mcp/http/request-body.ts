@@ -14,7 +14,7 @@ export class RefusedRequest extends Error {
 }
 
 /** The body of a request as JSON. */
-export interface ParsedBody {
+interface ParsedBody {
   readonly value: unknown;
   /** Must be called when the request has been answered. */
   release(): void;

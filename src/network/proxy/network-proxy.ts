@@ -2,6 +2,7 @@ import { once, setMaxListeners } from 'node:events';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import type { Owner } from '../../base/fair-shares.ts';
 import type { NetworkProxySettings } from '../../protocol/network.ts';
+import { closeServers } from '../close-servers.ts';
 import { NetworkError } from '../errors.ts';
 import { Admission, type PolicyPeer } from './admission.ts';
 import { Credentials } from './credentials.ts';
@@ -130,11 +131,7 @@ export class NetworkProxy {
   async close(): Promise<void> {
     for (const remove of this.#removePorts) remove();
     this.#closing.abort();
-    const closed = this.#servers
-      .filter((server) => server.listening)
-      .map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-    for (const socket of this.#sockets) socket.destroy();
-    await Promise.all(closed);
+    await closeServers(this.#servers, this.#sockets);
   }
 }
 

@@ -1,4 +1,4 @@
-import { MAX_CHUNK_BYTES } from '../limits.ts';
+import { OUTPUT_READ_BYTES } from '../limits.ts';
 import type { TerminalSize } from '../terminal-size.ts';
 import { isDrawable } from './drawable.ts';
 import type { DrawnScreen, DrawScreen, ScreenStart, TerminalInput } from './drawn-screen.ts';
@@ -207,4 +207,4 @@ function isZero(bytes: Buffer): boolean {
   return bytes.equals(ZEROS.subarray(0, bytes.length));
 }
 
-const ZEROS = Buffer.alloc(MAX_CHUNK_BYTES);
+const ZEROS = Buffer.alloc(OUTPUT_READ_BYTES);

@@ -104,7 +104,7 @@ export function moveTo(row: number, col: number): string {
 }
 
 /** The sequence that changes the pen; empty when it does not change. */
-export function setPen(from: Attributes, to: Attributes): string {
+function setPen(from: Attributes, to: Attributes): string {
   return from === to ? '' : `\x1b[0${to}m`;
 }
 

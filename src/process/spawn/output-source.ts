@@ -62,7 +62,8 @@ class DescriptorSource implements OutputSource {
   #pausing: { cancel(): void } | null = null;
   #widened = false;
   /** What was readable at the exit and has not been delivered yet. */
-  #readableAtExit: { bytesLeft: number; readonly done: () => void } | null = null;
+  #readableAtExit: { bytesLeft: number; readonly done: () => void; readonly whilePaused: boolean } | null =
+    null;
   #socket: Socket | null = null;
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
@@ -100,14 +101,14 @@ class DescriptorSource implements OutputSource {
     this.#endPause();
   }
 
-  drainReadable(done: () => void): void {
+  drainReadable(done: () => void, whilePaused = false): void {
     if (this.#state === 'ended') {
       done();
       return;
     }
     // A terminal holds less than a full buffer, and FIONREAD reports only a part of it.
     const bytesLeft = this.name === 'pty' ? OUTPUT_READ_BYTES : this.#calls.readable(this.#fd);
-    this.#readableAtExit = { bytesLeft, done };
+    this.#readableAtExit = { bytesLeft, done, whilePaused };
     this.#drainAfterExit();
   }
 
@@ -206,7 +207,8 @@ class DescriptorSource implements OutputSource {
     const drain = this.#readableAtExit;
     if (drain === null) return;
     while (drain.bytesLeft > 0) {
-      if (this.#paused || this.#state !== 'streaming' || this.#socket?.destroyed !== false) return;
+      if (this.#paused && !drain.whilePaused) return;
+      if (this.#state !== 'streaming' || this.#socket?.destroyed !== false) return;
       const size = this.#gather(this.#calls.readNow(this.#fd, READ_BUFFER, 0));
       if (size === 0) break;
       drain.bytesLeft -= size;

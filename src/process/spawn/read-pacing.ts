@@ -1,8 +1,8 @@
 import {
   FLOOD_GAP_MS,
   FLOOD_SMALL_READS,
-  FULL_READS_PER_TURN,
-  OUTPUT_READ_BYTES,
+  FULL_READ_BYTES,
+  FULL_READS_PER_TURN_BYTES,
   SLOW_DELIVERY_MS,
   SMALL_READ_BYTES,
 } from '../limits.ts';
@@ -18,7 +18,8 @@ type Pace = 'continue' | 'yield' | 'pause';
 export class ReadPacing {
   readonly #now: () => number;
   #smallReads = 0;
-  #fullReads = 0;
+  /** Bytes of the full reads in a row. */
+  #fullReadBytes = 0;
   #lastAt = 0;
 
   constructor(now: () => number) {
@@ -33,8 +34,8 @@ export class ReadPacing {
   /** Decides how to continue after a read of this many bytes. The delivery of a recorded program takes long. */
   afterRead(bytes: number, beganAt = this.#now()): Pace {
     if (bytes > SMALL_READ_BYTES && this.#now() - beganAt > SLOW_DELIVERY_MS) return 'yield';
-    if (bytes === OUTPUT_READ_BYTES) return this.#afterFullRead();
-    this.#fullReads = 0;
+    if (bytes >= FULL_READ_BYTES) return this.#afterFullRead(bytes);
+    this.#fullReadBytes = 0;
     if (bytes > SMALL_READ_BYTES) return 'continue';
     const now = this.#now();
     this.#smallReads = now - this.#lastAt < FLOOD_GAP_MS ? this.#smallReads + 1 : 0;
@@ -47,9 +48,10 @@ export class ReadPacing {
     this.#smallReads = 0;
   }
 
-  #afterFullRead(): Pace {
-    if (++this.#fullReads < FULL_READS_PER_TURN) return 'continue';
-    this.#fullReads = 0;
+  #afterFullRead(bytes: number): Pace {
+    this.#fullReadBytes += bytes;
+    if (this.#fullReadBytes < FULL_READS_PER_TURN_BYTES) return 'continue';
+    this.#fullReadBytes = 0;
     return 'yield';
   }
 }

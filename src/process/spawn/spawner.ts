@@ -66,9 +66,9 @@ export interface OutputSource {
   /**
    * Delivers what is readable now and then calls `done`, possibly within this call. Output that arrives later is not waited for, so a
    * writer that never stops delays `done` by a bounded amount. While paused, or when paused meanwhile, it continues with the next
-   * `resume`. Called once, when the child has exited.
+   * `resume`, unless `whilePaused` is true. Called once, when the child has exited.
    */
-  drainReadable(done: () => void): void;
+  drainReadable(done: () => void, whilePaused?: boolean): void;
   /** Stops reading permanently and frees the descriptor; calls `onEnd` if that has not happened. */
   destroy(): void;
 }

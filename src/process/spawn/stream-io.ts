@@ -47,14 +47,15 @@ export class StreamSource implements OutputSource {
   expectReply(): void {}
 
   /** The stream does not show how much is readable. A turn of the event loop without a chunk shows that nothing is left. */
-  drainReadable(done: () => void): void {
+  drainReadable(done: () => void, whilePaused = false): void {
     const limit = this.#deliveredBytes + DRAINED_STREAM_BYTES;
     const readOneTurn = () => {
       this.#continueDrain = () => {};
       const before = this.#deliveredBytes;
+      if (whilePaused) this.#take(limit);
       afterNextPoll(() => {
         if (this.#ended || this.#deliveredBytes >= limit) done();
-        else if (this.#paused) this.#continueDrain = readOneTurn;
+        else if (this.#paused && !whilePaused) this.#continueDrain = readOneTurn;
         else if (this.#deliveredBytes === before) done();
         else readOneTurn();
       });
@@ -67,8 +68,9 @@ export class StreamSource implements OutputSource {
     this.#stream.destroy();
   }
 
-  #take(): void {
-    while (!this.#paused) {
+  /** While paused it takes nothing, except in a drain up to `drainLimit`. */
+  #take(drainLimit = 0): void {
+    while (!this.#paused || this.#deliveredBytes < drainLimit) {
       const bytes: Buffer | null = this.#stream.read();
       if (bytes === null) return;
       this.#deliveredBytes += bytes.length;

@@ -23,6 +23,8 @@ export interface RemoteEnvironmentConfig {
   readonly tls?: TlsOptions;
   /** Default: logs to stderr like the server. */
   readonly log?: Logger;
+  /** Called after each connection to the rendezvous: clients can reach the environment from then on. */
+  onConnected?(): void;
 }
 
 /**

@@ -73,6 +73,11 @@ export function requireAccess(access: Access, method: Method, params: unknown): 
   }
 }
 
+/** Whether a method changes files or reaches the network, so that it needs a server that goes on. Starts of programs are refused elsewhere. */
+export function isNewWork(method: Method, params: unknown): boolean {
+  return ['files.write', 'net'].includes(needOf(method, params));
+}
+
 /** Opening a handle for writing needs the right to write. */
 function needOf(method: Method, params: unknown): Need {
   if (method !== 'fs/open') return METHODS[method].needs;

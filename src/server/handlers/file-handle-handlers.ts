@@ -52,7 +52,12 @@ export function fileHandleHandlers({ files, config }: HandlerServices): Pick<Han
       if (hash && mode !== 'atomicReplace') {
         throw invalidRequest('fs/open accepts hash only with the mode atomicReplace');
       }
-      const options = { followSymlinks: true, attributes, resumeKey, durable: params.durable ?? true };
+      const ifSha256 = params.ifSha256 ?? undefined;
+      if (ifSha256 !== undefined && mode !== 'atomicReplace') {
+        throw invalidRequest('fs/open accepts ifSha256 only with the mode atomicReplace');
+      }
+      const durable = params.durable ?? true;
+      const options = { followSymlinks: true, attributes, resumeKey, durable, ifSha256 };
       let part: ReplacementPart | undefined;
       const fileSystem = files.under(params, access);
       if (!targets.has(handleId)) targets.set(handleId, target);

@@ -1,6 +1,7 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
+import { OUTPUT_READ_BYTES } from '../../process/limits.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
 import type { RetentionLimits } from '../../process/retained-stream.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
@@ -38,7 +39,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   const { processId, name, lifetime, windowBytes, dialect } = start;
   processes.requireUnattached(processId);
   const limits = limitsOf(start, config);
-  const retention = retentionOf(config, start.outputBytesCap);
+  const retention = retentionOf(config, start.outputBytesCap, session.takesBytes(OUTPUT_READ_BYTES));
   const heldBytes = start.holdOutput ? requireHeldBytes(retention) : null;
   const shared = directory.enter(session, {
     processId,

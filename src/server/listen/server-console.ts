@@ -2,6 +2,7 @@ import { type Answer, fail } from '../../console/answers.ts';
 import { Console } from '../../console/console.ts';
 import { packagePageFolder } from '../../console/page-files.ts';
 import { consoleOrigin, signInUrl } from '../../console/paths.ts';
+import { textOfNativePath } from '../../files/native-path.ts';
 import type { Logger } from '../../observability/log.ts';
 import { VERSION } from '../../observability/version.ts';
 import type { Transport } from '../../transport/transport.ts';
@@ -57,12 +58,14 @@ export function createServerConsole(options: ServerConsoleOptions): ServerConsol
         default: true,
       },
     ],
-    scopesOf: ({ access: { exec, observe, files, net, metrics } }) => ({
+    scopesOf: ({ access: { exec, observe, viewOwn = false, files, net, metrics, below } }) => ({
       exec,
       observe,
+      processes: exec || observe || viewOwn,
       files,
       net,
       metrics,
+      below: below && textOfNativePath(below),
     }),
     isReadOnly: ({ access }) => !access.exec && access.files !== 'write',
     expiryOf: ({ expiresAtMs }) => expiresAtMs,

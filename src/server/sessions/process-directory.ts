@@ -90,7 +90,10 @@ export class ProcessDirectory {
    */
   enter(session: StartingSession, entering: EnteringProcess): SharedProcess {
     if (this.#draining) {
-      throw new ProcessError('shuttingDown', 'the server is draining; no program can be started');
+      throw new ProcessError(
+        'shuttingDown',
+        'the server is draining: it starts no programs and will end soon; try again later',
+      );
     }
     const { owner } = session;
     const { processId, name, lifetime } = entering;

@@ -7,7 +7,7 @@ import {
   SessionLimits,
 } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
-import { invalidRequest, printable, sessionAttached } from '../../protocol/errors.ts';
+import { invalidRequest, printable, type RpcError, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
 import { LOCAL_OWNER, sameOwner } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
@@ -60,23 +60,20 @@ export class SessionRegistry {
     return this.#detachedProcesses.total;
   }
 
-  /** Refuses new sessions and programs from now on. Sessions can be resumed, and their programs continue. */
+  /** Refuses new work from now on. Sessions can be resumed, and their programs continue. */
   drain(): void {
     this.#draining = true;
     this.directory.drain();
   }
 
   /**
-   * Creates a session. `client` identifies its token or address, `owner` whom its processes belong to. At the maximum number of sessions one that is detached and has no
-   * running process ends. Throws RpcError when there is none that may end, and while the server drains or shuts down.
+   * Creates a session. `client` identifies its token or address, `owner` whom its processes belong to. At the maximum number of sessions
+   * one that is detached and has no running process ends. Throws RpcError when there is none that may end, while the server shuts down,
+   * and while it drains unless `whileDraining`.
    */
-  create(accessKey = FULL_ACCESS_KEY, client = '', owner = LOCAL_OWNER): Session {
+  create(accessKey = FULL_ACCESS_KEY, client = '', owner = LOCAL_OWNER, whileDraining = false): Session {
     this.#refuseWhenClosing();
-    if (this.#draining) {
-      throw invalidRequest(
-        'the server is draining: it accepts no new sessions and will end soon; try again later',
-      );
-    }
+    if (this.#draining && !whileDraining) throw refusedByDraining('it accepts no new sessions');
     const evicted = this.#byClient.evictedFor(client);
     if (evicted !== null) this.end(evicted);
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
@@ -95,6 +92,7 @@ export class SessionRegistry {
       limits,
       owner,
     );
+    session.refusesNewWork = this.#draining;
     this.#sessions.set(session.id, session);
     this.#byClient.add(session);
     return session;
@@ -176,6 +174,11 @@ export class SessionRegistry {
   #refuseWhenClosing(): void {
     if (this.#closing) throw invalidRequest('the server is shutting down');
   }
+}
+
+/** The error for what a server that drains no longer does. */
+export function refusedByDraining(rule: string): RpcError {
+  return invalidRequest(`the server is draining: ${rule} and will end soon; try again later`);
 }
 
 function sessionLimits(config: ExecServerConfig): ResourceLimits | null {

@@ -50,6 +50,8 @@ export class Session implements HomeSession {
   sharing = false;
   /** Whether the client asked for `server/draining`. */
   drainNotice = false;
+  /** Whether the session began while the server drains: its client looks at programs, controls them and collects results. */
+  refusesNewWork = false;
   /** How long the session outlives its connection; `Infinity` is until the server ends. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */

@@ -11,13 +11,12 @@ import {
   ATTACHMENTS_PER_PROCESS,
   CATCH_UP_PAGE_BYTES,
   ENDING_PROCESSES_PER_SESSION,
-  HELD_WINDOW_MAX_BYTES,
   SHOWN_ATTACHED_CLIENTS,
 } from '../limits.ts';
 import { AttachmentAnnouncer } from './attachment-announcer.ts';
+import { DriverFlow } from './driver-flow.ts';
 import { type ClosedEvent, type EventSource, EventStream, type ExitEvent } from './event-stream.ts';
 import { type Follower, type FollowerSink, type Role, shownName } from './follower.ts';
-import { OutputWindow } from './output-window.ts';
 import { OutputBroadcast, processNotifier } from './process-events.ts';
 import type { Directory, HomeSession, SharedProcessIdentity } from './process-identity.ts';
 
@@ -59,14 +58,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   #home: Follower | null;
   /** The attached connection that drives. */
   #driver: Follower | null = null;
-  /** What the client of the driver has not used yet; null where it sets no limit. */
-  #window: OutputWindow | null = null;
-  #windowOf: Follower | null = null;
-  /**
-   * What the session has not used yet, over all its connections, so that it can be held. Nothing is held while an attached connection
-   * drives. Null when nothing is held for the session either.
-   */
-  #held: OutputWindow | null = null;
+  /** What the driver and the session have not used yet. */
+  readonly #flow: DriverFlow;
   /** Whether the process closed while its session had no connection. The session has not resumed since then. */
   #closedWhileAway = false;
   #process: ManagedProcess | null = null;
@@ -95,8 +88,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#origin = { session, processId };
     this.#home = { processId, sink: session, stream, windowBytes: null, ...unnotified, ended: () => {} };
     if (session.attached) this.#home.windowBytes = windowBytes;
-    this.#held = heldBytes === null ? null : new OutputWindow(heldBytes);
-    this.#restartWindow();
+    this.#flow = new DriverFlow(heldBytes);
+    this.#restartFlow();
   }
 
   get lifetime(): 'session' | 'detached' {
@@ -114,8 +107,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   }
 
   /**
-   * Makes the process outlive its session. `manager` has the detached processes of the owner. Throws ProcessError when the process has
-   * closed, and at a limit; then nothing has changed.
+   * Makes the process outlive its session. From now on it does not wait for the session, which may be gone. `manager` has the detached
+   * processes of the owner. Throws ProcessError when the process has closed, and at a limit; then nothing has changed.
    */
   makeDetached(manager: ProcessManager, retainMs: number): void {
     const moved = { processId: this.ref, retainMs };
@@ -123,6 +116,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
     this.#lifetime = 'detached';
     this.#manager = manager;
     this.#key = this.ref;
+    this.#flow.stopHolding();
+    this.#updatePaused();
   }
 
   /** Null before the start and when the process is forgotten. */
@@ -141,7 +136,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   get unfinished(): boolean {
     if (this.end === null) return true;
     if (this.driver !== null) return this.#isBehind(this.driver);
-    return this.#home !== null && this.#closedWhileAway && this.#held?.empty === false;
+    return this.#home !== null && this.#closedWhileAway && this.#flow.holdsOutput;
   }
 
   get outputAtMs(): number {
@@ -226,7 +221,7 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
   detach(follower: Follower): void {
     if (follower === this.#home) {
       this.#home = null;
-      this.#held = null;
+      this.#flow.stopHolding();
       this.#updateDelivery();
       this.#updatePaused();
       if (this.#attached.size > 0) this.#announcer.changed();
@@ -264,9 +259,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
 
   /** The client of a follower has used the events up to this one. Counts while it drives. */
   consumed(follower: Follower, seq: number): void {
-    if (follower !== this.#windowOf) return;
-    this.#window?.consumed(seq);
-    this.#held?.consumed(seq);
+    if (follower !== this.#flow.driver) return;
+    this.#flow.consumed(seq);
     this.#updatePaused();
   }
 
@@ -275,17 +269,16 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
    * session that does not report what it uses. It may have resumed the session of another one.
    */
   requested(follower: Follower, afterSeq: number): void {
-    if (this.#held === null || follower !== this.#home || follower.windowBytes !== null) return;
-    if (afterSeq === Number.POSITIVE_INFINITY) this.#held = null;
-    else this.#held.consumed(afterSeq);
+    if (follower !== this.#home || follower.windowBytes !== null) return;
+    this.#flow.requested(afterSeq);
     this.#updatePaused();
   }
 
   /** The client of a follower reports what it uses from now on, or no longer: null. Counts while it drives. */
   setWindow(follower: Follower, windowBytes: number | null): void {
     follower.windowBytes = windowBytes;
-    if (follower === this.#home && windowBytes === null) this.#held = null;
-    if (follower === this.#windowOf) this.#restartWindow();
+    if (follower === this.#home && windowBytes === null) this.#flow.stopHolding();
+    if (follower === this.#flow.driver) this.#restartFlow();
     else this.#updatePaused();
   }
 
@@ -394,25 +387,8 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
         if (follower.processId !== this.ref) follower.stream.output(seq, stream, bytes);
       }
     }
-    this.#window?.output(seq, bytes.length);
-    this.#hold(seq, bytes.length);
-    if (this.#isWindowFull) this.#updatePaused();
-  }
-
-  /** The session uses what it reports. What an attached driver is sent is not held: only the session can resume. */
-  #hold(seq: number, bytes: number): void {
-    this.#held?.output(seq, bytes);
-    if (this.#driver !== null) this.#held?.consumed(seq);
-  }
-
-  /**
-   * Whether the program must wait for a report. A session whose window is larger than what can be held reports too rarely for that; the
-   * program waits for its window only.
-   */
-  get #isWindowFull(): boolean {
-    if (this.#window?.full) return true;
-    const holds = (this.#windowOf?.windowBytes ?? 0) <= HELD_WINDOW_MAX_BYTES;
-    return holds && (this.#held?.full ?? false);
+    this.#flow.output(seq, bytes.length, this.#driver !== null);
+    if (this.#flow.isFull) this.#updatePaused();
   }
 
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void {
@@ -469,23 +445,22 @@ export class SharedProcess implements ProcessListener, ProcessObserver, EventSou
       stream.lossless = follower === (this.#driver ?? this.#home);
       if (stream.lossless) stream.resume();
     }
-    if (this.driver === this.#windowOf) this.#updatePaused();
-    else this.#restartWindow();
+    if (this.driver === this.#flow.driver) this.#updatePaused();
+    else this.#restartFlow();
   }
 
   #updatePaused(): void {
     this.#process?.setPaused(this.paused);
-    this.#process?.setHeld(this.#isWindowFull);
+    this.#process?.setHeld(this.#flow.isFull);
   }
 
   /** The driver has used nothing yet of what comes from now on, and all that came before. */
-  #restartWindow(): void {
+  #restartFlow(): void {
     // Nothing is held for a client that has taken over, or for the session after it. Only the session can resume.
-    const wasAttached = this.#windowOf !== null && this.#windowOf !== this.#home;
-    if (this.#driver !== null || wasAttached) this.#held?.consumed(this.nextSeq - 1);
-    this.#windowOf = this.driver;
-    const windowBytes = this.#windowOf?.windowBytes ?? null;
-    this.#window = windowBytes === null ? null : new OutputWindow(windowBytes);
+    const before = this.#flow.driver;
+    const wasAttached = before !== null && before !== this.#home;
+    if (this.#driver !== null || wasAttached) this.#flow.forget(this.nextSeq - 1);
+    this.#flow.restart(this.driver);
     this.#updatePaused();
   }
 }

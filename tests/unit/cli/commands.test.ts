@@ -1,9 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { COMMANDS, findCommand } from '../../../src/cli/commands.ts';
 import { parseFlags } from '../../../src/cli/flags.ts';
 import { commandHelp, programHelp } from '../../../src/cli/help.ts';
+import { Workspace } from './run-cli.ts';
+
+const workspace = new Workspace();
+afterAll(() => workspace.close());
 
 const MAN_PAGE = fileURLToPath(new URL('../../../man/exec-server.1', import.meta.url));
 
@@ -30,6 +34,11 @@ describe.each(COMMANDS)('$name', (command) => {
     const lines = help.split('\n').filter((line) => !line.startsWith('  exec-server '));
     for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
     expect(help).toMatch(/^ {2}(?:-h, )?--help\b/m);
+  });
+
+  test.each(['-h', '--help'])('prints its help with %s', async (flag) => {
+    const { code, stdout } = await workspace.runHere([command.name, flag]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`Usage: exec-server ${command.name}`)]);
   });
 
   test('has examples of itself whose flags exist', async () => {

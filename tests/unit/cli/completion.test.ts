@@ -36,6 +36,8 @@ test.each<[string[], string[]]>([
   [['serve', '-p', ''], ['some-PORT']],
   [['relay', 'token', '--role', 'h'], ['harness']],
   [['relay', '--listen', 'token', 't'], ['token']],
+  [['kill', '-s', 'HU'], ['HUP']],
+  [['kill', '--signal=TER'], ['--signal=TERM']],
 ])('%j completes to %j', async (words, expected) => {
   expect(await complete(...words)).toEqual({ words: expected, paths: 'none' });
 });
@@ -43,6 +45,7 @@ test.each<[string[], string[]]>([
 test.each<[string[], string]>([
   [['serve', '--tls-cert', ''], 'files'],
   [['serve', '--tls-cert=x'], 'files'],
+  [['run', '--sandbox', './'], 'files'],
   [['serve', '-c', ''], 'files'],
   [['token', 'signed', '--path', ''], 'directories'],
   [['audit', 'verify', ''], 'files'],
@@ -58,4 +61,11 @@ test('the first word completes to every command', async () => {
   const { words } = await complete('');
   expect(words).toContain('serve');
   expect(words).not.toContain('__complete');
+});
+
+test('the modes of a sandbox complete beside files', async () => {
+  expect(await complete('run', '--sandbox', '')).toEqual({
+    words: ['read-only', 'workspace-write'],
+    paths: 'files',
+  });
 });

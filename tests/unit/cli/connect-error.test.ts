@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { connectError } from '../../../src/cli/environments/target.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 
-const server = { address: 'ws://gpu.example:4000', hasToken: true };
+const server = { address: 'ws://gpu.example:4000', tokenFrom: null, tokenAdvice: 'use --token-file' };
 
 test('a connection that times out names the server and the seconds, and no option of the library', () => {
   const error = new ClientError('connectTimeout', 'connecting took longer than 10000 ms', {
@@ -13,4 +13,28 @@ test('a connection that times out names the server and the seconds, and no optio
     message:
       'connecting to ws://gpu.example:4000 took longer than 10 s; check the address, the network and the firewall',
   });
+});
+
+test.each([
+  ['/home/me/token', 'the token in /home/me/token is wrong, expired or revoked; put a new one there'],
+  ['EXEC_SERVER_TOKEN', 'the token in EXEC_SERVER_TOKEN is wrong, expired or revoked; put a new one there'],
+  [null, 'it needs a token: use --token-file'],
+])('a refused token is named by its source: %s', (tokenFrom, advice) => {
+  const error = new ClientError('connectFailed', 'refused the connection with HTTP 401', {
+    data: { status: 401 },
+  });
+  expect(connectError(error, { ...server, tokenFrom }).message).toBe(
+    `refused the connection with HTTP 401; ${advice}`,
+  );
+});
+
+test.each([
+  ['ssh://me@build.example', 'ssh me@build.example exec-server version'],
+  ['ssh://build:2222', 'ssh -p 2222 build exec-server version'],
+  ['ssh://me@[::1]:2222/', 'ssh -p 2222 me@::1 exec-server version'],
+])('a failure of ssh suggests a command that shows it: %s', (address, command) => {
+  const error = new ClientError('connectFailed', 'closed: ssh has ended (exit code 255): Permission denied.');
+  expect(connectError(error, { ...server, address }).message).toBe(
+    `ssh has failed (exit code 255): Permission denied; try '${command}'`,
+  );
 });

@@ -67,3 +67,8 @@ test('a gap of one stream does not cut a line of another', () => {
 test('a gap at the end is reported', () => {
   expect(lastLines(1, [output(1, 'stdout', 'a\nb\n'), lost(2, 9)])).toEqual(['stdout: b\n', 'lost 2-9']);
 });
+
+test('takes as many lines as a server retains', () => {
+  const lines = lastLines(300_000, [output(1, 'stdout', '\n'.repeat(400_000))]);
+  expect(lines.length).toBe(300_000);
+});

@@ -344,17 +344,21 @@ test('a forwarder accepts the flags of codex, and refuses the direct transport',
     expect.stringContaining('the direct transport cannot forward'),
   ]);
   const rest = await Promise.all(
-    [['--remote-transport', 'direct'], ['--aws-sigv4'], ['--aws-region', 'x']].map((flags) =>
-      workspace.run([...base, ...flags]),
-    ),
+    [
+      ['--remote-transport', 'direct'],
+      ['--aws-sigv4'],
+      ['--aws-region', 'x'],
+      ['--aws-profile', 'x'],
+      ['--aws-service', 'x'],
+    ].map((flags) => workspace.runHere([...base, ...flags])),
   );
   expect(rest.map(({ code, stderr }) => [code, stderr.split('\n')[0]])).toEqual([
     [2, 'exec-server connect: the direct transport cannot forward; use --remote-transport noise'],
     [1, 'exec-server: --aws-sigv4 is only for the direct transport, which cannot forward; leave it out'],
-    [
+    ...['--aws-region', '--aws-profile', '--aws-service'].map((flag) => [
       2,
-      'exec-server connect: --aws-region is only for the direct transport, which cannot forward; leave it out',
-    ],
+      `exec-server connect: ${flag} is only for the direct transport, which cannot forward; leave it out`,
+    ]),
   ]);
   // Without a credential it ends after the flags were read.
   const flags = [

@@ -13,8 +13,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { tmpdir, userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openOwnFile, privateFolder, readOwnFile } from '../../../src/cli/private-server/private-folder.ts';
 
@@ -24,26 +24,77 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-// Where the system has a runtime directory, it is the one to use.
-describe.skipIf(existsSync(`/run/user/${process.geteuid!()}`))('without a runtime directory', () => {
+/** The folders of logins, in the home directory of the test. */
+function loginFolders(...present: ('runtime' | 'managed' | 'lingering')[]) {
+  const at = (name: string) => join(home, 'system', name);
+  const folders = { runtime: at('user'), managed: at('users'), lingering: at('linger') };
+  const runtime = join(folders.runtime, `${process.geteuid!()}`);
+  mkdirSync(folders.lingering, { recursive: true });
+  if (present.includes('runtime')) mkdirSync(runtime, { recursive: true });
+  if (present.includes('managed')) mkdirSync(folders.managed);
+  if (present.includes('lingering')) writeFileSync(join(folders.lingering, userInfo().username), '');
+  return { folders, runtime };
+}
+
+/** The state directory of the home, with the name of this machine as other machines that share it do not have it. */
+const IN_STATE = /^\/\.local\/state\/exec-server\/run-[0-9a-f]{8}$/;
+
+describe('without a runtime directory', () => {
   test('the folder is in the state directory of the user', () => {
-    const folder = privateFolder({ HOME: home, XDG_RUNTIME_DIR: join(home, 'missing') });
-    expect(folder.path).toBe(join(home, '.local/state/exec-server/run'));
+    const { folders } = loginFolders();
+    const folder = privateFolder({ HOME: home, XDG_RUNTIME_DIR: join(home, 'missing') }, folders);
+    expect(folder.path.slice(home.length)).toMatch(IN_STATE);
     expect(statSync(folder.path).mode & 0o777).toBe(0o700);
     const state = join(home, 'state');
-    expect(privateFolder({ HOME: home, XDG_STATE_HOME: state }).path).toBe(join(state, 'exec-server/run'));
+    const other = privateFolder({ HOME: home, XDG_STATE_HOME: state }, folders);
+    expect(dirname(other.path)).toBe(join(state, 'exec-server'));
   });
 
   test('a state directory that cannot be used is passed over', () => {
     writeFileSync(join(home, 'file'), '');
     const env = { HOME: home, XDG_STATE_HOME: join(home, 'file') };
-    expect(privateFolder(env).path).toBe(join(home, '.local/state/exec-server/run'));
+    expect(privateFolder(env, loginFolders().folders).path.slice(home.length)).toMatch(IN_STATE);
   });
 
   test('a home whose path is too long for a socket is reported', () => {
+    const { folders } = loginFolders();
     const long = join(home, 'x'.repeat(80));
     mkdirSync(long);
-    expect(() => privateFolder({ HOME: long })).toThrow('set XDG_RUNTIME_DIR to a shorter one');
+    expect(() => privateFolder({ HOME: long }, folders)).toThrow('set XDG_RUNTIME_DIR to a shorter one');
+  });
+});
+
+describe('with the runtime directory of a login', () => {
+  test('the folder is in it where it stays: no systemd removes it, or the user lingers', () => {
+    const { folders, runtime } = loginFolders('runtime');
+    expect(privateFolder({ HOME: home }, folders).path).toBe(join(runtime, 'exec-server'));
+    loginFolders('managed', 'lingering');
+    expect(privateFolder({ HOME: home, XDG_RUNTIME_DIR: runtime }, folders).path).toBe(
+      join(runtime, 'exec-server'),
+    );
+  });
+
+  test('the folder is in the state directory where systemd removes it with the last login', () => {
+    const { folders, runtime } = loginFolders('runtime', 'managed');
+    const paths = [{}, { XDG_RUNTIME_DIR: runtime }, { XDG_RUNTIME_DIR: `${runtime}/` }].map(
+      (env) => privateFolder({ HOME: home, ...env }, folders).path,
+    );
+    expect(new Set(paths).size).toBe(1);
+    expect(paths[0]!.slice(home.length)).toMatch(IN_STATE);
+  });
+
+  test('the folder is in it where the state directory is of no use', () => {
+    const { folders, runtime } = loginFolders('runtime', 'managed');
+    const long = join(home, 'x'.repeat(80));
+    mkdirSync(long);
+    expect(privateFolder({ HOME: long }, folders).path).toBe(join(runtime, 'exec-server'));
+  });
+
+  test('another runtime directory is used as it is', () => {
+    const { folders } = loginFolders('runtime', 'managed');
+    const own = join(home, 'own');
+    mkdirSync(own);
+    expect(privateFolder({ HOME: home, XDG_RUNTIME_DIR: own }, folders).path).toBe(join(own, 'exec-server'));
   });
 });
 

@@ -1,12 +1,13 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type Host, runCommand } from '../../../src/cli/commands.ts';
 import { reportFailure, SERVER_FAILURES } from '../../../src/cli/failures.ts';
+import { removeFolder } from '../../support/remove-folder.ts';
 
 /** The built program, which is what users run. */
 export const CLI = fileURLToPath(new URL('../../../dist/bin/exec-server.cjs', import.meta.url));
@@ -99,7 +100,7 @@ export class Workspace {
 
   close(): void {
     for (const child of this.#children) if (child.exitCode === null) child.kill('SIGKILL');
-    rmSync(this.path, { recursive: true, maxRetries: 5 });
+    removeFolder(this.path);
   }
 }
 

@@ -68,6 +68,7 @@ class FakeHost implements Host {
       closed: this.#closed,
       close,
       drain: this.drain,
+      drainStatus: () => null,
       reload,
       accept: vi.fn(),
       isIdle: () => false,

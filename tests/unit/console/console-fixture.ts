@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { Console, type ConsoleOptions } from '../../../src/console/console.ts';
 import { ConsoleServer } from '../../../src/console/console-server.ts';
 import { createLogger } from '../../../src/observability/log.ts';
@@ -15,16 +15,13 @@ export const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
 mkdirSync(join(folder, 'assets'));
 writeFileSync(
   join(folder, 'index.html'),
-  '<title>Console</title><script src="/console/assets/console-1.js"></script>',
+  '<html data-served-by="SERVED_BY"><title>Console</title><script src="/console/assets/console-1.js"></script>',
 );
 writeFileSync(join(folder, 'assets', 'console-1.js'), 'main();'.repeat(100));
 writeFileSync(join(folder, 'secret.txt'), 'secret');
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
-afterAll(() => rmSync(folder, { recursive: true }));
+// Several test files share this module and the folder, so hooks of one of them cannot remove it.
+process.once('exit', () => rmSync(folder, { recursive: true }));
 
 /** Answers each message with the same text. */
 export function echo(transport: Transport): Promise<void> {
@@ -54,7 +51,15 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
         { name: 'one', label: 'One', address: 'ws://one', directory: null, default: true },
         { name: 'two', label: 'Two', address: 'ws://two', directory: null, default: false },
       ],
-      scopesOf: () => ({ exec: true, observe: true, files: 'write', net: true, metrics: false }),
+      scopesOf: () => ({
+        exec: true,
+        observe: true,
+        processes: true,
+        files: 'write',
+        net: true,
+        metrics: false,
+        below: null,
+      }),
       isReadOnly: () => false,
       expiryOf: () => null,
       isGranted: ({ revoked }) => !revoked,
@@ -70,7 +75,7 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
   );
   const server = new ConsoleServer(console, 0, log);
   const origin = await server.listen();
-  cleanups.push(() => server.close());
+  onTestFinished(() => server.close());
   const grant = { revoked: false };
   const signedIn = () => ConsoleBrowser.open(`${origin}/console/#code=${console.issueCode(grant)}`);
   return { console, clock, origin, closedLinks, grant, signedIn, stranger: new ConsoleBrowser(origin) };

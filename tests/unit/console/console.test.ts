@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { MAX_CODES } from '../../../src/console/limits.ts';
 import { signInUrl } from '../../../src/console/paths.ts';
 import { createLogger } from '../../../src/observability/log.ts';
-import { ConsoleBrowser } from '../../support/console-browser.ts';
+import { ConsoleBrowser, closeCode } from '../../support/console-browser.ts';
 import { folder, start } from './console-fixture.ts';
 
 /** The path of the page's script below /console/. */
@@ -102,6 +102,13 @@ describe('the page', () => {
     expect((await stranger.get(path)).status).toBe(404);
   });
 
+  test('says whether a server serves it or the command console, which print links in different ways', async () => {
+    const { stranger } = await start();
+    const ofServer = await start({ authorize: async () => ({ revoked: false }) });
+    expect((await stranger.get('')).text).toContain('data-served-by="command"');
+    expect((await ofServer.stranger.get('')).text).toContain('data-served-by="server"');
+  });
+
   test('redirects /console to /console/', async () => {
     const { origin } = await start();
     const answer = await fetch(`${origin}/console`, { redirect: 'manual' });
@@ -152,6 +159,19 @@ describe('signing in', () => {
       status: 401,
       json: { error: 'badCode' },
     });
+  });
+
+  test('ends the earlier session of the browser, and a wrong code does not', async () => {
+    const { console, grant, signedIn } = await start();
+    const browser = await signedIn();
+    const earlier = { cookie: browser.cookie!, 'x-console-key': browser.key! };
+    const code = closeCode(await browser.connect(await browser.ticket()));
+    expect((await browser.signIn('wrong')).status).toBe(401);
+    expect((await browser.get('session')).status).toBe(200);
+    expect((await browser.signIn(console.issueCode(grant))).status).toBe(200);
+    expect(await code).toBe(4403);
+    expect((await browser.get('session', earlier)).json).toMatchObject({ error: 'kicked' });
+    expect((await browser.get('session')).status).toBe(200);
   });
 
   test.each([[''], ['x'], [7], [null], [{}]])('is refused with the code %j', async (code) => {

@@ -24,11 +24,18 @@ import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
 let calls: CachedCalls;
+/** Whether the kernel has an answer for the folder itself. */
+let isFolderKnown: () => boolean;
 
 beforeEach(async () => {
   // Not /tmp: while a sandbox of another test mounts over a directory, the cache has no answer for paths below it.
   folder = mkdtempSync('/var/tmp/cached-calls-');
   const { openPath, openFile, readSmall, read } = await loadCachedCalls();
+  isFolderKnown = () => {
+    const fd = openPath(folder, 'followed');
+    if (typeof fd === 'number') closeSync(fd);
+    return fd !== null;
+  };
   calls = {
     openPath: (...args) => openWithRetry(() => openPath(...args)),
     openFile: (...args) => openWithRetry(() => openFile(...args)),
@@ -37,14 +44,25 @@ beforeEach(async () => {
   };
 });
 
-/** The kernel may report that it would block while another process mounts something. */
+/**
+ * The kernel reports that it would block while another process mounts something, and while a sandbox of another test has a mount on a
+ * directory above. Then it has no answer for the folder of the test either.
+ */
 function openWithRetry(open: () => ReturnType<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
+  const deadline = performance.now() + MOUNTS_TIMEOUT_MS;
   for (let attempt = 0; attempt < 1_000; attempt++) {
     const fd = open();
     if (fd !== null) return fd;
+    if (isFolderKnown()) continue;
+    if (performance.now() > deadline) break;
+    Atomics.wait(SLEEPER, 0, 0, 5);
+    attempt = 0;
   }
   return null;
 }
+
+const MOUNTS_TIMEOUT_MS = 30_000;
+const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
 
 afterEach(() => {
   rmSync(folder, { recursive: true, force: true });

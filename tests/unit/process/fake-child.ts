@@ -42,8 +42,9 @@ export class FakeSource implements OutputSource {
     this.answersExpected++;
   }
 
-  drainReadable(done: () => void): void {
+  drainReadable(done: () => void, whilePaused = false): void {
     this.#drained = done;
+    while (whilePaused && this.#waiting[0] instanceof Buffer) this.#onChunk(this.#waiting.shift() as Buffer);
     this.#reportDrained();
   }
 

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from '../../../src/process/limits.ts';
+import { MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS, OUTPUT_READ_BYTES } from '../../../src/process/limits.ts';
 import { ManagedProcess } from '../../../src/process/managed-process.ts';
 import type { ReadRequest } from '../../../src/process/read-page.ts';
 import type { RetentionLimits } from '../../../src/process/retained-stream.ts';
@@ -86,7 +86,7 @@ describe('exited and closed', () => {
 
   test('splits large output into chunks of the retained size, with a minimum', () => {
     const { child, events } = start();
-    child.stdout.write(Buffer.alloc(MAX_CHUNK_BYTES * 2 + 1));
+    child.stdout.write(Buffer.alloc(OUTPUT_READ_BYTES * 2 + 1));
     expect(events).toHaveLength(3);
   });
 

@@ -93,6 +93,30 @@ describe('a held process', () => {
     expect(streams).toEqual(['stdout', 'stderr']);
   });
 
+  test('exits without waiting for the client when a signal has ended it', () => {
+    const { child, process, events } = start();
+    process.setHeld(true);
+    child.stdout.write('one');
+    process.signal(15);
+    child.exit(143);
+    expect(events).toEqual(['1 stdout one', '2 exited 143']);
+    child.stdout.write('by a descendant');
+    child.endStreams();
+    expect(events).toHaveLength(2);
+    process.setHeld(false);
+    expect(events.slice(2)).toEqual(['3 stdout by a descendant', '4 closed']);
+  });
+
+  test('whose connection is full exits when the connection takes its output, also after a signal', () => {
+    const { child, process, events } = start({ paused: true });
+    child.stdout.write('one');
+    process.signal(15);
+    child.finish(143);
+    expect(events).toEqual([]);
+    process.setPaused(false);
+    expect(events).toEqual(['1 stdout one', '2 exited 143', '3 closed']);
+  });
+
   test('is read to its end when it is killed', async () => {
     const { child, process, events } = start();
     process.setHeld(true);

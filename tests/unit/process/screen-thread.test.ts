@@ -106,7 +106,8 @@ it('keeps the modes of output that takes too long to draw, and continues from th
     },
     bytesFrom: (offset: number) => log.bytesFrom('pty', offset),
   };
-  const thread = new ScreenThread(500);
+  // On a busy machine the thread takes a part of this to start.
+  const thread = new ScreenThread(2_000);
   const tracker: ScreenTracker = new ScreenTracker(
     START.size,
     output,

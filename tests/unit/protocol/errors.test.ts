@@ -9,6 +9,7 @@ import {
   RpcError,
   sessionAttached,
 } from '../../../src/protocol/errors.ts';
+import { ANY_CHARACTER } from '../../support/any-character.ts';
 
 test.each([
   [invalidRequest('x'), -32600],
@@ -43,7 +44,7 @@ test.each([
 test('printed text is short, has no control or format characters and never splits a character', () => {
   fc.assert(
     fc.property(
-      fc.string({ unit: 'binary', maxLength: 60 }),
+      fc.string({ unit: ANY_CHARACTER, maxLength: 60 }),
       fc.integer({ min: 1, max: 20 }),
       (text, max) => {
         const printed = printable(text, max);

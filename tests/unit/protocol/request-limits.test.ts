@@ -265,6 +265,6 @@ test('what clients and other servers send reaches the URL parser only through pa
     // Addresses that the kernel reports.
     'process/tree/listening-ports.ts',
     // The server's own address.
-    'server/serve.ts',
+    'server/exec-server.ts',
   ]);
 });

@@ -182,6 +182,14 @@ test.each([
   expect(await store.find(id)).toBeNull();
 });
 
+test('records on after its directory was removed', async () => {
+  const { store, directory, ids } = openStore(2 ** 20);
+  await record(store, 'me', 10);
+  rmSync(directory, { recursive: true });
+  const id = await record(store, 'me', 10);
+  expect(ids()).toEqual([id]);
+});
+
 test('finds the default directory', () => {
   expect(defaultDirectory({ XDG_STATE_HOME: '/state' })).toBe('/state/exec-server/recordings');
   expect(defaultDirectory({ XDG_STATE_HOME: 'relative' })).toMatch(

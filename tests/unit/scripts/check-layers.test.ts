@@ -185,7 +185,7 @@ const violations: readonly { name: string; files: Record<string, string>; report
     ],
   },
   {
-    name: 'folders nobody has ruled on, and ways out of src',
+    name: 'folders without a rule, and imports from outside src',
     files: {
       'src/utils/a.ts': '',
       'src/helpers.ts': '',

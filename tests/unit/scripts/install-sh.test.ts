@@ -1,15 +1,28 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer as createSecureServer } from 'node:https';
+import type { AddressInfo, Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { repositoryHome } from '../../../scripts/repository-links.mjs';
 
-const SCRIPT = join(import.meta.dirname, '../../../scripts/install.sh');
+const ROOT = join(import.meta.dirname, '../../..');
+const SCRIPT = join(ROOT, 'scripts/install.sh');
 const NAME = `exec-server-linux-${process.arch}`;
 /** Stands in for the executable: install.sh runs it for its version. */
 const PROGRAM = '#!/bin/sh\necho exec-server 9.9.9\n';
@@ -28,9 +41,13 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Runs install.sh with the smallest shell there is, and reports its output and exit code. */
-async function install(...args: string[]) {
-  const env = { PATH: `${process.env.PATH}`, HOME: home };
-  return await promisify(execFile)('dash', [SCRIPT, ...args], { env }).then(
+function install(...args: string[]) {
+  return dash(SCRIPT, ...args);
+}
+
+async function dash(...args: string[]) {
+  const env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, HOME: home };
+  return await promisify(execFile)('dash', args, { env }).then(
     ({ stdout }) => ({ stdout, stderr: '', code: 0 }),
     ({ stdout, stderr, code }: { stdout: string; stderr: string; code: number }) => ({
       stdout,
@@ -39,6 +56,10 @@ async function install(...args: string[]) {
     }),
   );
 }
+
+const fixture = (name: string) => join(import.meta.dirname, '../../fixtures', name);
+
+const portOf = (server: Server) => (server.address() as AddressInfo).port;
 
 const written = () => readdirSync(home, { recursive: true, encoding: 'utf8' }).sort();
 
@@ -51,6 +72,19 @@ describe('install.sh', () => {
     ]);
     expect(stdout).toContain(`export PATH="${home}/.local/bin:$PATH"`);
     expect(written()).toEqual(['.local', '.local/bin', '.local/bin/exec-server']);
+  });
+
+  test('takes the executable beside it, and the latest release when there is none', async () => {
+    const beside = join(release, 'install.sh');
+    copyFileSync(SCRIPT, beside);
+    expect(await dash(beside)).toMatchObject({ code: 0 });
+
+    mkdirSync(join(folder, 'bin'));
+    writeFileSync(join(folder, 'bin/curl'), '#!/bin/sh\nexit 6\n', { mode: 0o755 });
+    const url = `${repositoryHome()}/releases/latest/download/SHA256SUMS`;
+    const downloaded = { code: 1, stderr: `install.sh: cannot download ${url}\n` };
+    expect(await install()).toMatchObject(downloaded);
+    expect(await dash('-c', readFileSync(SCRIPT, 'utf8'))).toMatchObject(downloaded);
   });
 
   test('downloads from a URL and replaces an earlier version', async () => {
@@ -71,6 +105,52 @@ describe('install.sh', () => {
     }
     expect(readFileSync(join(prefix, 'bin/exec-server'), 'utf8')).toBe(PROGRAM);
   });
+
+  test.for(['curl', 'wget'])(
+    'follows no redirect from https to http with %s',
+    async (downloader, { skip }) => {
+      const tools = join(folder, 'tools');
+      mkdirSync(tools);
+      const names = 'chmod dirname grep ls mkdir mktemp mv rm sha256sum tail uname';
+      for (const name of [downloader, ...names.split(' ')]) {
+        const paths = process.env.PATH!.split(':').map((part) => join(part, name));
+        const path = paths.find(existsSync) ?? skip(`${name} is not installed`);
+        symlinkSync(path, join(tools, name));
+      }
+      writeFileSync(join(folder, 'wgetrc'), `ca_certificate = ${fixture('localhost-cert.pem')}\n`);
+      const env = {
+        ...{ PATH: tools, HOME: home, WGETRC: join(folder, 'wgetrc') },
+        CURL_CA_BUNDLE: fixture('localhost-cert.pem'),
+      };
+      const plain = createServer(({ url }, response) => response.end(readFileSync(join(release, url!))));
+      const credentials = {
+        cert: readFileSync(fixture('localhost-cert.pem')),
+        key: readFileSync(fixture('localhost-key.pem')),
+      };
+      const secure = createSecureServer(credentials, ({ url }, response) => {
+        const [, kind, name] = url!.split('/');
+        if (kind === 'files') return response.end(readFileSync(join(release, name!)));
+        const target = kind === 'http' ? `http://127.0.0.1:${portOf(plain)}` : '/files';
+        return response.writeHead(302, { location: `${target}/${name}` }).end();
+      });
+      for (const server of [plain, secure]) await once(server.listen(0, '127.0.0.1'), 'listening');
+      try {
+        const from = (kind: string) => `--from=https://localhost:${portOf(secure)}/${kind}`;
+        await expect(promisify(execFile)('/bin/sh', [SCRIPT, from('http')], { env })).rejects.toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining(
+            `cannot download https://localhost:${portOf(secure)}/http/SHA256SUMS`,
+          ),
+        });
+        expect(written()).toEqual(['.local', '.local/bin']);
+        await promisify(execFile)('/bin/sh', [SCRIPT, from('https')], { env });
+        expect(written()).toContain('.local/bin/exec-server');
+      } finally {
+        plain.close();
+        secure.close();
+      }
+    },
+  );
 
   test.each<[string, () => void, string]>([
     ['another content', () => writeFileSync(join(release, NAME), `${PROGRAM}#`), 'SHA-256'],

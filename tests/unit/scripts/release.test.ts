@@ -19,18 +19,23 @@ beforeEach(() => {
   write('package.json', JSON.stringify({ name: 'x', version: '1.0.0', repository, scripts }));
   write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n## 1.0.0\n\n### Added\n\n- All.\n');
   git('init', '--quiet');
-  git('add', '.');
-  git('-c', 'user.name=x', '-c', 'user.email=x@example.com', 'commit', '--quiet', '-m', 'x');
+  commit();
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
 const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });
 
+function commit() {
+  git('add', '.');
+  git('-c', 'user.name=x', '-c', 'user.email=x@example.com', 'commit', '--quiet', '-m', 'x');
+}
+
 function release(...args: string[]) {
   const { status, stderr } = spawnSync(process.execPath, [join(folder, 'scripts/release.mjs'), ...args], {
     cwd: folder,
     encoding: 'utf8',
+    env: { ...process.env, PATH: `${join(folder, '.git/bin')}:${process.env.PATH}` },
   });
   return { status, stderr };
 }
@@ -58,4 +63,21 @@ test('prepares no release without changes, of a version that exists, or of no ve
   expect(release('prepare', '1.0.0').stderr).toContain('already has a section');
   expect(release('prepare', 'next').stderr).toContain('is not a version');
   expect(readFileSync(join(folder, 'CHANGELOG.md'), 'utf8')).toBe(before);
+});
+
+test.each([
+  ['1.1.0', 'latest'],
+  ['1.1.0-rc.1', 'next'],
+])('publishes %s with the tag %s', (version, tag) => {
+  // Stands in for npm, which would publish: prints its arguments.
+  mkdirSync(join(folder, '.git/bin'));
+  writeFileSync(join(folder, '.git/bin/npm'), '#!/bin/sh\necho "npm $*"\n', { mode: 0o755 });
+  write('scripts/prepare.mjs', '');
+  write('package.json', JSON.stringify({ version, repository: { url: 'x' } }));
+  write('CHANGELOG.md', `# Changelog\n\n## [Unreleased]\n\n## ${version}\n\n### Added\n\n- All.\n`);
+  commit();
+  git('tag', `v${version}`);
+  const { status, stderr } = release('publish');
+  expect(status).toBe(0);
+  expect(stderr).toContain(`npm publish --provenance --access public --tag ${tag} --ignore-scripts\n`);
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Transport } from '../../../src/transport/transport.ts';
 import { type WebSocketServerOptions, WebSocketUpgrader } from '../../../src/transport/websocket.ts';
@@ -18,11 +18,6 @@ export const QUIET: WebSocketServerOptions = {
   pingIntervalMs: 0,
   peerSilenceTimeoutMs: 0,
 };
-const cleanups: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
 
 /**
  * A server on a free port. `accepted` yields the transports of its clients in order. Without `areNewPeers` the
@@ -46,7 +41,7 @@ export async function listen(options: Partial<WebSocketServerOptions> = {}, areN
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  cleanups.push(() => server.close());
+  onTestFinished(() => void server.close());
   const accepted = (): Promise<Transport> => {
     const transport = arrived.shift();
     return transport === undefined
@@ -60,7 +55,7 @@ export async function listen(options: Partial<WebSocketServerOptions> = {}, areN
 export async function pair(options: Partial<WebSocketServerOptions> = {}) {
   const server = await listen(options);
   const client = new WebSocket(server.url, { autoPong: false });
-  cleanups.push(() => client.terminate());
+  onTestFinished(() => client.terminate());
   await once(client, 'open');
   const transport = await server.accepted();
   return { client, transport, events: RecordedEvents.of(transport), socket: server.sockets[0]! };
@@ -69,7 +64,7 @@ export async function pair(options: Partial<WebSocketServerOptions> = {}) {
 /** A client that writes websocket frames by hand. */
 export async function rawClient(server: { port: number }): Promise<Socket> {
   const socket = connect(server.port, '127.0.0.1');
-  cleanups.push(() => socket.destroy());
+  onTestFinished(() => void socket.destroy());
   socket.on('error', () => {});
   socket.write(
     'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileEntry } from '../../../../src/client/browser.ts';
-import { printable } from '../../base/format.ts';
+import { printableName } from '../../base/format.ts';
 import { go, hrefOf, route } from '../../base/route.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { useFolder } from './folder-entries.ts';
@@ -83,7 +83,7 @@ function Node({
         aria-selected={selected === path}
         tabIndex={selected === path || depth === 0 ? 0 : -1}
         style={{ paddingLeft: `${8 + depth * 14}px` }}
-        title={printable(path)}
+        title={printableName(path)}
         onClick={() => go({ view: 'files', item: path })}
         onKeyDown={(event) => {
           if (event.key === 'Enter') go({ view: 'files', item: path });
@@ -106,7 +106,7 @@ function Node({
           <span class="twist" />
         )}
         <Icon name={isFolder ? 'folder' : 'file'} size={15} />
-        <span class="ellipsis">{printable(baseName(path))}</span>
+        <span class="ellipsis">{printableName(baseName(path))}</span>
       </div>
       {isOpen && error !== null && <p class="tree-note">{error}</p>}
       {isOpen &&

@@ -1,17 +1,19 @@
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileInfo } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
+import { describeError, formatBytes, formatTime, printableName } from '../../base/format.ts';
 import { go, guardLeaving, hrefOf, leaveUnguarded, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
+import { type Draft, keepDraft, takeDraft } from '../../drafts/drafts.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
+import { ConflictDialog } from './conflict-dialog.tsx';
 import { baseName, parentOf } from './paths.ts';
 import { describeEndings, editTextFile, formatTextFile, parseTextFile, type TextFile } from './text-file.ts';
-import { download, reportChange } from './transfers.ts';
+import { download, downloadText, reportChange, shownName } from './transfers.ts';
+import { type Conflict, saveFile, versionOf } from './versions.ts';
 
 const MAX_SHOWN_BYTES = 1_000_000;
 
@@ -37,20 +39,42 @@ export function FileView({
   const [content, setContent] = useState<Content | null>(null);
   const [draft, setDraft] = useState<TextFile | null>(null);
   const [leave, setLeave] = useState<(() => void) | null>(null);
+  const [isSaving, setSaving] = useState(false);
   const editor = useRef<HTMLTextAreaElement>(null);
   const [error, setError] = useState<string | null>(null);
-  const [hasConflict, setConflict] = useState(false);
+  const [conflict, setConflict] = useState<Conflict | null>(null);
   const [isDeleting, setDeleting] = useState(false);
   const [progress, setProgress] = useState<number | null>(null);
   const isSmall = size <= MAX_SHOWN_BYTES && info.kind === 'file';
 
+  const environment = workspace.connection.name;
+  /** The draft as it is now. It is kept when the session or the page ends. */
+  const unsaved = useRef<Draft | null>(null);
+  const isShown = useRef(true);
+
   const load = async () => {
     setError(null);
     try {
-      if (isSmall) setContent(await readContent(client, path));
+      if (!isSmall) return;
+      const loaded = await readContent(client, path);
+      if (!isShown.current) return;
+      setContent(loaded);
+      if (workspace.mayWriteFiles && loaded.file !== null) restoreDraft(loaded.file);
     } catch (failure) {
       setError(`The file cannot be read. ${describeError(failure)}`);
     }
+  };
+  /** Goes on with the edit of an earlier session. It stays an edit of the version that it began with. */
+  const restoreDraft = (file: TextFile) => {
+    const kept = takeDraft(environment, path);
+    if (kept === null || kept.file.text === file.text) return;
+    unsaved.current = kept;
+    setContent({ file, version: kept.version });
+    setDraft(kept.file);
+  };
+  const discard = () => {
+    unsaved.current = null;
+    setDraft(null);
   };
   const updateInfo = async () => {
     // The header may stay old where the file is gone again.
@@ -62,6 +86,18 @@ export function FileView({
   }, [client, path]);
   const isEditing = draft !== null;
   const isChanged = isEditing && draft.text !== content?.file?.text;
+  unsaved.current = isChanged ? { environment, path, file: draft, version: content!.version } : null;
+  useEffect(() => {
+    const keep = () => {
+      if (unsaved.current !== null) keepDraft(unsaved.current);
+    };
+    addEventListener('pagehide', keep);
+    return () => {
+      isShown.current = false;
+      removeEventListener('pagehide', keep);
+      keep();
+    };
+  }, []);
   useLayoutEffect(() => {
     if (!isEditing) return;
     editor.current!.setSelectionRange(0, 0);
@@ -79,21 +115,29 @@ export function FileView({
   }, [isChanged]);
 
   const saveDraft = async (force: boolean) => {
+    if (isSaving) return;
     setError(null);
+    setSaving(true);
+    const saved = draft!;
     try {
       // Another writer may have changed the file since it was opened.
-      if (!force && (await versionOf(client, path)) !== content!.version) {
-        setConflict(true);
-        return;
-      }
-      await client.files.write(path, formatTextFile(draft!), { parents: false, atomic: true });
-      setConflict(false);
-      setContent({ file: draft, version: await versionOf(client, path) });
+      const expected = force ? null : content!.version;
+      const result = await saveFile(client, path, formatTextFile(saved), expected);
+      setConflict('conflict' in result ? result.conflict : null);
+      if ('conflict' in result) return;
+      setContent({ file: saved, version: result.version });
+      // The tree and the folder may not have a file that was deleted.
+      if (force) reportChange();
       await updateInfo();
-      setDraft(null);
-      toast(`${baseName(path)} saved`);
+      // Text that was typed meanwhile stays in the editor.
+      setDraft((now) => (now === saved ? null : now));
+      toast(`${shownName(baseName(path))} saved`);
     } catch (failure) {
+      // The dialog would hide the message.
+      setConflict(null);
       setError(`The file was not saved. ${describeError(failure)}`);
+    } finally {
+      setSaving(false);
     }
   };
   const remove = async () => {
@@ -109,7 +153,8 @@ export function FileView({
     setError(null);
     setProgress(0);
     try {
-      await download(client, path, baseName(path), size, setProgress);
+      const file = { name: baseName(path), size, command: 'exec-server cp' };
+      await download(client.files.readStream(path), file, setProgress);
     } catch (failure) {
       setError(`The file was not downloaded. ${describeError(failure)}`);
     }
@@ -128,7 +173,7 @@ export function FileView({
         >
           <Icon name="back" size={16} />
         </a>
-        <h2 class="ellipsis">{printable(baseName(path))}</h2>
+        <h2 class="ellipsis">{printableName(baseName(path))}</h2>
         <span class="dim file-facts" title={formatTime(info.modifiedAt)}>
           {formatBytes(size)} · {formatTime(info.modifiedAt)}
           {endings !== null && ` · ${endings}`}
@@ -136,13 +181,22 @@ export function FileView({
         <span class="spring" />
         {isEditing ? (
           <>
-            <button type="button" class="text-button small" onClick={() => setDraft(null)}>
+            <button type="button" class="text-button small" onClick={discard}>
               Discard
             </button>
             <button
               type="button"
+              class="button small"
+              aria-label="Download your text"
+              title="Download your text"
+              onClick={() => downloadText(draft, path)}
+            >
+              <Icon name="download" size={14} />
+            </button>
+            <button
+              type="button"
               class="button small primary"
-              disabled={!isChanged}
+              disabled={!isChanged || isSaving}
               title="Ctrl+S"
               onClick={() => void saveDraft(false)}
             >
@@ -198,7 +252,7 @@ export function FileView({
       {isEditing ? (
         <textarea
           class="editor mono"
-          aria-label={`Content of ${baseName(path)}`}
+          aria-label={`Content of ${printableName(baseName(path))}`}
           ref={editor}
           spellcheck={false}
           value={draft.text}
@@ -215,43 +269,27 @@ export function FileView({
       ) : (
         (!isSmall || content !== null) && <NotShown info={info} isSmall={isSmall} />
       )}
-      {hasConflict && (
-        <Dialog title="The file has changed" onClose={() => setConflict(false)}>
-          <p>
-            <b>{printable(baseName(path))}</b> was changed on the machine after you opened it. Saving replaces
-            that change with your text.
-          </p>
-          <div class="dialog-actions">
-            <button
-              type="button"
-              class="button"
-              title="Discards your text"
-              onClick={() => {
-                setConflict(false);
-                setDraft(null);
-                void load().then(updateInfo);
-              }}
-            >
-              Load theirs
-            </button>
-            <span class="spring" />
-            <button type="button" class="button" autofocus onClick={() => setConflict(false)}>
-              Keep editing
-            </button>
-            <button type="button" class="button danger" onClick={() => void saveDraft(true)}>
-              Replace
-            </button>
-          </div>
-        </Dialog>
+      {conflict !== null && (
+        <ConflictDialog
+          conflict={conflict}
+          path={path}
+          onLoad={() => {
+            setConflict(null);
+            discard();
+            void load().then(updateInfo);
+          }}
+          onSave={() => void saveDraft(true)}
+          onClose={() => setConflict(null)}
+        />
       )}
       {isDeleting && (
         <ConfirmDialog
-          title={`Delete ${printable(baseName(path))}?`}
+          title={`Delete ${shownName(baseName(path))}?`}
           action="Delete"
           onConfirm={() => void remove()}
           onClose={() => setDeleting(false)}
         >
-          <p class="mono dim break">{printable(path)}</p>
+          <p class="mono dim break">{printableName(path)}</p>
         </ConfirmDialog>
       )}
       {leave !== null && (
@@ -260,13 +298,13 @@ export function FileView({
           action="Discard"
           cancel="Keep editing"
           onConfirm={() => {
-            setDraft(null);
+            discard();
             leaveUnguarded(leave);
           }}
           onClose={() => setLeave(null)}
         >
           <p>
-            Your changes to <b>{printable(baseName(path))}</b> are not saved.
+            Your changes to <b>{printableName(baseName(path))}</b> are not saved.
           </p>
         </ConfirmDialog>
       )}
@@ -318,11 +356,4 @@ async function readContent(client: ExecServerClient, path: string): Promise<Cont
     // It is not UTF-8.
     return { file: null, version };
   }
-}
-
-/** Changes when the content of the file does: its hash, or else its time and size. */
-async function versionOf(client: ExecServerClient, path: string): Promise<string> {
-  if (client.capabilities.fsHash) return (await client.files.hash(path)).sha256;
-  const { modifiedAt, size } = await client.files.stat(path);
-  return `${modifiedAt.getTime()} ${size}`;
 }

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { ExecServerClient, FileEntry, PathAttributes } from '../../../../src/client/browser.ts';
-import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
+import { describeError, formatBytes, formatTime, printableName } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -11,7 +11,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { toast } from '../../ui/toasts.tsx';
 import { useAttributes, useFolder } from './folder-entries.ts';
 import { joinPath, nameProblem, parentOf } from './paths.ts';
-import { reportChange, upload } from './transfers.ts';
+import { checkUploads, droppedFiles, reportChange, shownName, upload } from './transfers.ts';
 
 const MAX_ENTRIES = 2000;
 
@@ -27,48 +27,63 @@ export function FolderView({
 }): JSX.Element {
   const { entries, error } = useFolder(client, path);
   const attributes = useAttributes(client, path, entries);
-  const [replacing, setReplacing] = useState<readonly File[] | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [replacing, setReplacing] = useState<{ files: readonly File[]; taken: readonly string[] } | null>(
+    null,
+  );
+  const [problems, setProblems] = useState<readonly string[]>([]);
   const [progress, setProgress] = useState<{ name: string; bytes: number; size: number } | null>(null);
   const [isDropping, setDropping] = useState(false);
   const [isNaming, setNaming] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
-  const exists = ({ name }: File) => entries?.some((entry) => entry.name === name) === true;
-  const send = (files: readonly File[]) => {
-    if (files.some(exists)) setReplacing(files);
-    else void sendAll(files);
+  const send = async (chosen: readonly File[], ownProblems: readonly string[] = []) => {
+    setProblems(ownProblems);
+    try {
+      const { files, taken, problems: refused } = await checkUploads(client, path, chosen);
+      setProblems([...ownProblems, ...refused]);
+      if (taken.length > 0) setReplacing({ files, taken });
+      else await sendAll(files);
+    } catch (failure) {
+      setProblems([...ownProblems, `Nothing was uploaded. ${describeError(failure)}`]);
+    }
   };
   const sendAll = async (files: readonly File[]) => {
-    setProblem(null);
+    const uploaded: File[] = [];
     for (const file of files) {
       try {
         setProgress({ name: file.name, bytes: 0, size: file.size });
         await upload(client, path, file, (bytes) => setProgress({ name: file.name, bytes, size: file.size }));
-        toast(`${file.name} uploaded`);
+        uploaded.push(file);
       } catch (failure) {
-        setProblem(`${file.name} was not uploaded. ${describeError(failure)}`);
+        const problem = `${shownName(file.name)} was not uploaded. ${describeError(failure)}`;
+        setProblems((before) => [...before, problem]);
       }
     }
     setProgress(null);
+    if (uploaded.length === 1) toast(`${shownName(uploaded[0]!.name)} uploaded`);
+    else if (uploaded.length > 1) toast(`${uploaded.length.toLocaleString()} files uploaded`);
     reportChange();
   };
   const mayWrite = workspace.mayWriteFiles;
+  const acceptDrag = (event: DragEvent) => {
+    if (!mayWrite || !event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    setDropping(true);
+  };
   const shown = entries?.slice(0, MAX_ENTRIES) ?? [];
 
   return (
     <div
       class={isDropping ? 'file-pane dropping' : 'file-pane'}
-      onDragOver={(event) => {
-        if (!mayWrite || !event.dataTransfer?.types.includes('Files')) return;
-        event.preventDefault();
-        setDropping(true);
-      }}
+      onDragEnter={acceptDrag}
+      onDragOver={acceptDrag}
       onDragLeave={() => setDropping(false)}
       onDrop={(event) => {
         event.preventDefault();
         setDropping(false);
-        if (mayWrite) send([...(event.dataTransfer?.files ?? [])]);
+        if (!mayWrite || event.dataTransfer === null) return;
+        const { files, problems } = droppedFiles(event.dataTransfer);
+        void send(files, problems);
       }}
     >
       <div class="file-bar">
@@ -116,7 +131,7 @@ export function FolderView({
               tabIndex={-1}
               aria-label="Files to upload"
               onChange={(event) => {
-                send([...(event.currentTarget.files ?? [])]);
+                void send([...(event.currentTarget.files ?? [])]);
                 event.currentTarget.value = '';
               }}
             />
@@ -132,7 +147,7 @@ export function FolderView({
         </div>
       )}
       {error !== null && <ErrorNotice text={error} />}
-      {problem !== null && <ErrorNotice text={problem} onClose={() => setProblem(null)} />}
+      {problems.length > 0 && <ErrorNotice text={summaryOf(problems)} onClose={() => setProblems([])} />}
       {entries !== null && entries.length === 0 ? (
         <Empty icon="folder" title="This folder is empty">
           {mayWrite && <p>Drop files here, or choose Upload.</p>}
@@ -143,7 +158,7 @@ export function FolderView({
             <li key={entry.path}>
               <a href={hrefOf({ ...route.value, view: 'files', item: entry.path })}>
                 <Icon name={entry.kind === 'directory' ? 'folder' : 'file'} size={16} />
-                <span class="ellipsis">{printable(entry.name)}</span>
+                <span class="ellipsis">{printableName(entry.name)}</span>
                 {entry.isSymlink && <span class="chip">link</span>}
                 {entry.kind === 'other' && <span class="chip">special</span>}
                 <EntryFacts entry={entry} attributes={attributes.get(entry.path)} />
@@ -159,24 +174,36 @@ export function FolderView({
       )}
       {replacing !== null && (
         <ConfirmDialog
-          title={replacing.length === 1 ? `Replace ${replacing[0]!.name}?` : 'Replace files?'}
+          title={
+            replacing.files.length === 1 ? `Replace ${shownName(replacing.taken[0]!)}?` : 'Replace files?'
+          }
           action="Replace"
-          onConfirm={() => void sendAll(replacing)}
+          onConfirm={() => void sendAll(replacing.files)}
           onClose={() => setReplacing(null)}
         >
-          <p>
-            This folder already contains{' '}
-            {replacing
-              .filter(exists)
-              .map(({ name }) => name)
-              .join(', ')}
-            .
-          </p>
+          <p>This folder already contains {listOf(replacing.taken)}.</p>
         </ConfirmDialog>
       )}
       {isNaming && <NewFolder client={client} path={path} onClose={() => setNaming(false)} />}
     </div>
   );
+}
+
+const MAX_NAMES = 5;
+
+/** The first names of a list that may be long. */
+function listOf(names: readonly string[]): string {
+  const shown = names.slice(0, MAX_NAMES).map(shownName).join(', ');
+  const more = names.length - MAX_NAMES;
+  return more > 0 ? `${shown} and ${more.toLocaleString()} more` : shown;
+}
+
+const MAX_PROBLEMS = 5;
+
+function summaryOf(problems: readonly string[]): string {
+  const more = problems.length - MAX_PROBLEMS;
+  const last = more > 0 ? [`${more.toLocaleString()} more were not uploaded.`] : [];
+  return [...problems.slice(0, MAX_PROBLEMS), ...last].join(' ');
 }
 
 function EntryFacts({

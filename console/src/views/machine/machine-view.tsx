@@ -87,7 +87,7 @@ function Facts({ title, rows }: { title: string; rows: readonly ReportRow[] }): 
   );
 }
 
-/** What `exec-server doctor` finds. What works is shown on demand. */
+/** The checks of `exec-server doctor` that take no time. What works is shown on demand. */
 function Checks({ checks }: { checks: readonly MachineCheck[] }): JSX.Element {
   const [all, setAll] = useState(false);
   const problems = checks.filter(({ state }) => state !== 'ok');

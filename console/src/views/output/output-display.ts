@@ -1,6 +1,6 @@
-import { printable } from '../../base/format.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay } from '../../connection/process-session.ts';
+import { LineText, OutputDecoder } from './output-text.ts';
 
 export interface OutputLine {
   readonly stream: 'stdout' | 'stderr' | 'gap';
@@ -9,9 +9,13 @@ export interface OutputLine {
 }
 
 const MAX_LINES = 20_000;
-const MAX_LINE_LENGTH = 4000;
 /** What may arrive between two frames before the program waits. */
 const MAX_UNSHOWN_BYTES = 512 * 1024;
+
+interface OpenLine {
+  readonly content: LineText;
+  line: OutputLine;
+}
 
 /** The output of a process without a terminal, as lines. It keeps the latest ones. */
 export class OutputDisplay implements ProcessDisplay {
@@ -20,9 +24,9 @@ export class OutputDisplay implements ProcessDisplay {
   readonly lines: OutputLine[] = [];
   #dropped = 0;
   #count = 0;
-  readonly #decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  readonly #decoders = { stdout: new OutputDecoder(), stderr: new OutputDecoder() };
   /** The unfinished last line of each stream. */
-  readonly #open: { stdout: OutputLine | null; stderr: OutputLine | null } = { stdout: null, stderr: null };
+  readonly #open: { stdout: OpenLine | null; stderr: OpenLine | null } = { stdout: null, stderr: null };
   readonly #waiting: (() => void)[] = [];
   #unshown = 0;
   #scheduled = false;
@@ -36,8 +40,7 @@ export class OutputDisplay implements ProcessDisplay {
 
   output(bytes: Uint8Array, stream: 'stdout' | 'stderr' | 'pty'): Promise<void> | void {
     const name = stream === 'stderr' ? 'stderr' : 'stdout';
-    const text = withoutEscapes(this.#decoders[name].decode(bytes, { stream: true }));
-    const parts = text.split('\n');
+    const parts = this.#decoders[name].decode(bytes).split('\n');
     for (const [index, part] of parts.entries()) {
       const isLast = index === parts.length - 1;
       if (part !== '' || !isLast) this.#append(name, part);
@@ -54,6 +57,8 @@ export class OutputDisplay implements ProcessDisplay {
   gap(text: string): void {
     this.#open.stdout = null;
     this.#open.stderr = null;
+    this.#decoders.stdout.skip();
+    this.#decoders.stderr.skip();
     this.#add({ stream: 'gap', text, number: ++this.#count });
     this.#changed();
   }
@@ -65,13 +70,18 @@ export class OutputDisplay implements ProcessDisplay {
   #append(stream: 'stdout' | 'stderr', part: string): void {
     const open = this.#open[stream];
     if (open === null) {
-      this.#open[stream] = this.#add({ stream, text: shown(part), number: ++this.#count });
+      const content = new LineText();
+      content.append(part);
+      const line = this.#add({ stream, text: content.text, number: ++this.#count });
+      this.#open[stream] = { content, line };
       return;
     }
-    const longer = { ...open, text: shown(open.text + part) };
-    const index = this.lines.lastIndexOf(open);
-    if (index >= 0) this.lines[index] = longer;
-    this.#open[stream] = longer;
+    open.content.append(part);
+    const { text } = open.content;
+    if (text === open.line.text) return;
+    const index = this.lines.lastIndexOf(open.line);
+    open.line = { ...open.line, text };
+    if (index >= 0) this.lines[index] = open.line;
   }
 
   #add(line: OutputLine): OutputLine {
@@ -100,19 +110,4 @@ export class OutputDisplay implements ProcessDisplay {
     requestAnimationFrame(done);
     setTimeout(done, 50);
   }
-}
-
-function shown(text: string): string {
-  // A carriage return starts the line again, as progress displays do.
-  const last = text.replace(/\r$/, '').split('\r').at(-1)!;
-  return last.length > MAX_LINE_LENGTH ? `${last.slice(0, MAX_LINE_LENGTH)}…` : last;
-}
-
-/** Removes escape sequences: colours, titles, hyperlinks. Carriage returns stay for {@link shown}. */
-function withoutEscapes(text: string): string {
-  const plain = text.replaceAll(
-    /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g,
-    '',
-  );
-  return plain.split('\r').map(printable).join('\r');
 }

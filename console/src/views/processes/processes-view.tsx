@@ -15,7 +15,7 @@ type Shown = 'all' | 'running' | 'ended';
 
 /** All processes of the environment, and a line to start another one. */
 export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Element {
-  const { processes, ports, error } = useStore(workspace.list.state);
+  const { processes, ports, error, isRefused } = useStore(workspace.list.state);
   const everyone = useStore(workspace.list.everyone);
   const client = useStore(workspace.connection.client);
   const [filter, setFilter] = useState('');
@@ -44,6 +44,15 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
     return () => removeEventListener('keydown', keys);
   }, []);
 
+  if (isRefused) {
+    return (
+      <section class="view" aria-label="Processes">
+        <Empty icon="processes" title="No access to processes">
+          <p>This link may not see processes. Sign in with a token that has the scope exec or observe.</p>
+        </Empty>
+      </section>
+    );
+  }
   return (
     <section class="view" aria-labelledby="view-title">
       <header class="view-head">

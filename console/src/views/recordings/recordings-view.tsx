@@ -1,15 +1,15 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { ExecServerClient, RecordingInfo } from '../../../../src/client/browser.ts';
+import { ClientError, type ExecServerClient, type RecordingInfo } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes, formatTime, printable } from '../../base/format.ts';
 import { hrefOf, route } from '../../base/route.ts';
 import { useStore } from '../../base/store.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { save } from '../files/transfers.ts';
+import { download } from '../files/transfers.ts';
 import { PlayerView } from './player-view.tsx';
-import { listRecordings, readRecording } from './recordings.ts';
+import { listRecordings } from './recordings.ts';
 
 const INTERVAL_MS = 3000;
 
@@ -24,8 +24,9 @@ export function RecordingsView({
   const client = useStore(workspace.connection.client);
   const [recordings, setRecordings] = useState<readonly RecordingInfo[] | null>(null);
   const [error, setError] = useState<string | null>(null);
+  const [isRefused, setRefused] = useState(!workspace.maySeeProcesses);
   useEffect(() => {
-    if (client === null) return;
+    if (client === null || isRefused) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let current = true;
     const load = async () => {
@@ -35,6 +36,11 @@ export function RecordingsView({
         if (current) setError(null);
       } catch (failure) {
         if (current && client.state === 'connected') setError(describeError(failure));
+        // The server records each refusal, so the page does not ask again.
+        if (current && failure instanceof ClientError && failure.kind === 'permissionDenied') {
+          setRefused(true);
+          return;
+        }
       }
       if (current && item === null) timer = setTimeout(() => void load(), INTERVAL_MS);
     };
@@ -44,6 +50,15 @@ export function RecordingsView({
       clearTimeout(timer);
     };
   }, [client, item]);
+  if (isRefused) {
+    return (
+      <section class="view" aria-label="Recordings">
+        <Empty icon="recordings" title="No access to recordings">
+          <p>This link may not see recordings. Sign in with a token that has the scope exec or observe.</p>
+        </Empty>
+      </section>
+    );
+  }
   const selected = recordings?.find(({ recordingId }) => recordingId === item) ?? null;
   return (
     <section class="view" aria-labelledby="view-title">
@@ -94,12 +109,16 @@ function Row({
   onError: (text: string) => void;
 }): JSX.Element {
   const { recordingId, state, bytes, command, name, startedAt } = recording;
+  const [isLoading, setLoading] = useState(false);
   const get = async () => {
+    setLoading(true);
     try {
-      save(new Blob([await readRecording(client!, recordingId)]), `${recordingId}.cast`);
+      const file = { name: `${recordingId}.cast`, size: bytes, command: 'exec-server export' };
+      await download(client!.recordings.read(recordingId), file, () => {});
     } catch (failure) {
       onError(describeError(failure));
     }
+    setLoading(false);
   };
   return (
     <li class="recording">
@@ -120,7 +139,7 @@ function Row({
         class="icon-button small"
         aria-label={`Download the recording of ${command}`}
         title="Download (asciicast v3)"
-        disabled={client === null}
+        disabled={client === null || isLoading}
         onClick={() => void get()}
       >
         <Icon name="download" size={16} />

@@ -2,28 +2,41 @@ import type { ExecServerClient, RecordingInfo } from '../../../../src/client/bro
 import { isDrawable } from '../../../../src/process/screen/drawable.ts';
 
 /** A player in a browser keeps the whole recording in memory. */
-const MAX_PLAYED_BYTES = 64 * 1024 * 1024;
+export const MAX_PLAYED_BYTES = 64 * 1024 * 1024;
 
 /** Lists recordings, the latest first. */
 export async function listRecordings(client: ExecServerClient): Promise<readonly RecordingInfo[]> {
   return (await client.recordings.list()).toReversed();
 }
 
-/** Reads a recording in the format asciicast v3, up to what a player can hold. The text ends with a complete line. */
-export async function readRecording(client: ExecServerClient, recordingId: string): Promise<string> {
+/** What a player plays. */
+interface PlayedRecording {
+  /** In the format asciicast v3. The text ends with a complete line. */
+  readonly text: string;
+  /** Whether the end of the recording is missing. */
+  readonly isCut: boolean;
+}
+
+/** Reads a recording in the format asciicast v3, up to what a player can hold. Throws for a terminal that cannot be drawn. */
+export async function readRecording(
+  blocks: AsyncIterable<Uint8Array>,
+  maxBytes = MAX_PLAYED_BYTES,
+): Promise<PlayedRecording> {
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  for await (const block of client.recordings.read(recordingId)) {
+  let isCut = false;
+  for await (const block of blocks) {
+    isCut = bytes + block.length > maxBytes;
+    if (isCut) break;
     text += decoder.decode(block, { stream: true });
     bytes += block.length;
-    if (bytes > MAX_PLAYED_BYTES) break;
   }
   const recording = text.slice(0, text.lastIndexOf('\n') + 1);
   for (const size of terminalSizes(recording)) {
     if (!isDrawable(size)) throw new Error(`its terminal of ${size.cols}x${size.rows} is too large to show`);
   }
-  return recording;
+  return { text: recording, isCut };
 }
 
 /** The first size of the terminal and all later ones. */

@@ -19,7 +19,7 @@ export function KeyBar({
   const arrow = (letter: string) =>
     send(display.terminal.modes.applicationCursorKeysMode ? `\x1bO${letter}` : `\x1b[${letter}`);
   const keys: readonly (readonly [label: string, name: string, action: () => void])[] = [
-    ['Esc', 'Escape', () => send('\x1b')],
+    ['Esc', 'Esc', () => send('\x1b')],
     ['Tab', 'Tab', () => send('\t')],
     ['^C', 'Ctrl C', () => send('\x03')],
     ['←', 'Left', () => arrow('D')],

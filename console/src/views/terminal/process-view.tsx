@@ -111,7 +111,7 @@ function Tabs({
     go({ view: 'processes', item: next?.ref ?? null });
   };
   return (
-    <div class="tabs">
+    <nav class="tabs" aria-label="Open processes">
       <a
         class="icon-button"
         href={hrefOf({ ...route.value, item: null })}
@@ -120,12 +120,12 @@ function Tabs({
       >
         <Icon name="back" />
       </a>
-      <div class="tab-list" role="tablist" aria-label="Open processes">
+      <ul class="tab-list">
         {tabs.map((tab) => (
           <Tab key={tab.ref} tab={tab} isCurrent={tab === current} onClose={() => close(tab)} />
         ))}
-      </div>
-    </div>
+      </ul>
+    </nav>
   );
 }
 
@@ -138,7 +138,7 @@ function Tab({
   isCurrent: boolean;
   onClose: () => void;
 }): JSX.Element {
-  const element = useRef<HTMLDivElement>(null);
+  const element = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isCurrent) element.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [isCurrent]);
@@ -146,15 +146,19 @@ function Tab({
   const label = info === null ? tab.ref : (info.name ?? formatCommand(info.argv));
   const kind = info === null ? 'done' : statusOf(info).kind;
   return (
-    <div ref={element} class={isCurrent ? 'tab current' : 'tab'}>
-      <a role="tab" aria-selected={isCurrent} href={hrefOf({ ...route.value, item: tab.ref })} title={label}>
+    <li ref={element} class={isCurrent ? 'tab current' : 'tab'}>
+      <a
+        aria-current={isCurrent ? 'page' : undefined}
+        href={hrefOf({ ...route.value, item: tab.ref })}
+        title={label}
+      >
         <span class={`dot ${kind}`} />
         <span class="ellipsis">{label}</span>
       </a>
       <button type="button" class="icon-button tiny" aria-label={`Close tab ${label}`} onClick={onClose}>
         <Icon name="close" size={13} />
       </button>
-    </div>
+    </li>
   );
 }
 

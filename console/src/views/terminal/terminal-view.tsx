@@ -201,7 +201,7 @@ function FontSize(): JSX.Element {
       <button
         type="button"
         class="icon-button small"
-        aria-label="Smaller letters"
+        aria-label="A−, smaller letters"
         title="Smaller letters"
         disabled={fontSize <= 9}
         onClick={() => setPreference('fontSize', fontSize - 1)}
@@ -211,7 +211,7 @@ function FontSize(): JSX.Element {
       <button
         type="button"
         class="icon-button small"
-        aria-label="Larger letters"
+        aria-label="A+, larger letters"
         title="Larger letters"
         disabled={fontSize >= 24}
         onClick={() => setPreference('fontSize', fontSize + 1)}

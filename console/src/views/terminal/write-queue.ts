@@ -58,7 +58,7 @@ export class WriteQueue {
     return new Promise((resolve) => this.#waiting.add(resolve));
   }
 
-  /** Writes at once, also on a hidden page. Resolves when the terminal has parsed it, or does not parse any more. */
+  /** Writes immediately, even on a hidden page. Resolves when the terminal has parsed the text, or has stopped parsing. */
   parse(text: string): Promise<void> {
     if (this.#isStuck) return Promise.resolve();
     return new Promise((resolve) => {
@@ -106,7 +106,7 @@ export class WriteQueue {
     for (const bytes of held) this.#terminal.write(bytes);
   }
 
-  /** The terminal parses nothing any more after an error in its parser. Then nobody waits for it, least of all the program. */
+  /** An error in its parser stops the terminal from parsing. This timer then ends all waits, so that the program can continue. */
   #watch(): void {
     const parsed = this.#parsed;
     clearTimeout(this.#watchTimer);

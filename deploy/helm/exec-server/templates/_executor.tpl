@@ -1,15 +1,15 @@
 {{/* The pod of an executor, without its workspace volume if that comes from a claim. */}}
 {{- define "exec-server.executorPod" -}}
 {{- $values := .Values -}}
-{{- $name := include "exec-server.name" . -}}
+{{- $drainSeconds := int64 .Values.executors.drainSeconds -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-terminationGracePeriodSeconds: {{ add $values.executors.drainSeconds 30 }}
+terminationGracePeriodSeconds: {{ add $drainSeconds 30 }}
 {{- with $values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- with $values.executors.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- with $values.executors.nodeSelector }}
 nodeSelector: {{ toYaml . | nindent 2 }}
@@ -29,14 +29,14 @@ containers:
     imagePullPolicy: {{ $values.image.pullPolicy }}
     {{- $isNamed := and (eq $values.access "relay") (eq $values.executors.kind "statefulSet") }}
     {{- if $isNamed }}
-    # The credential of a StatefulSet's pod is in the file with its name, which no variable of a pod can refer to. $$ is a $ for the shell.
+    # The key of a Secret in a variable cannot depend on the pod, so the token of a StatefulSet's pod is a file. $$ is a $ for the shell.
     command:
       - /usr/bin/tini
       - -s
       - --
       - sh
       - -c
-      - EXEC_SERVER_API_KEY=$$(cat "/run/secrets/exec-server/$ENVIRONMENT") exec exec-server "$@"
+      - EXEC_SERVER_API_KEY=$$(cat /run/secrets/exec-server/token) && export EXEC_SERVER_API_KEY && exec exec-server "$@"
       - exec-server
     {{- end }}
     args:
@@ -53,7 +53,7 @@ containers:
       {{- end }}
       - --metrics-listen=0.0.0.0:9464
       - --pid-file=/tmp/exec-server.pid
-      - --drain-timeout={{ $values.executors.drainSeconds }}s
+      - --drain-timeout={{ $drainSeconds }}s
       - --log-level=info
       {{- with $values.executors.args }}
       {{- toYaml . | nindent 6 }}
@@ -87,7 +87,7 @@ containers:
     lifecycle:
       preStop:
         exec:
-          command: [exec-server, drain, --pid-file, /tmp/exec-server.pid, --timeout, {{ $values.executors.drainSeconds }}s]
+          command: [exec-server, drain, --pid-file, /tmp/exec-server.pid, --timeout, {{ $drainSeconds }}s]
     resources: {{ toYaml $values.executors.resources | nindent 6 }}
     securityContext:
       {{- include "exec-server.containerSecurity" . | nindent 6 }}
@@ -99,7 +99,12 @@ containers:
       - { name: state, mountPath: /var/lib/exec-server }
       - { name: tmp, mountPath: /tmp }
       {{- if include "exec-server.credentials" . }}
+      {{- if $isNamed }}
+      # One key of the Secret: the programs of an executor must not find the tokens of other executors.
+      - { name: credentials, mountPath: /run/secrets/exec-server/token, subPathExpr: $(ENVIRONMENT), readOnly: true }
+      {{- else }}
       - { name: credentials, mountPath: /run/secrets/exec-server, readOnly: true }
+      {{- end }}
       {{- end }}
 volumes:
   - name: state
@@ -113,7 +118,7 @@ volumes:
 {{- with include "exec-server.credentials" . }}
   - name: credentials
     secret:
-      secretName: {{ . }}
+      secretName: {{ . | quote }}
       defaultMode: 0440
   {{- end }}
 {{- end }}
@@ -134,7 +139,7 @@ volumes:
   spec:
     accessModes: [ReadWriteOnce]
     {{- with .Values.executors.workspace.storageClassName }}
-    storageClassName: {{ . }}
+    storageClassName: {{ . | quote }}
     {{- end }}
     resources:
       requests:
@@ -153,13 +158,7 @@ volumes:
 
 {{- define "exec-server.executorIngress" -}}
 {{- if eq .Values.access "service" }}
-- from: {{ toYaml .Values.service.clients | nindent 4 }}
-  ports:
-    - { protocol: TCP, port: {{ .Values.service.port }} }
+{{- include "exec-server.ingressRule" (dict "clients" .Values.service.clients "port" .Values.service.port) }}
 {{- end }}
-{{- with .Values.metrics.clients }}
-- from: {{ toYaml . | nindent 4 }}
-  ports:
-    - { protocol: TCP, port: 9464 }
-{{- end }}
+{{- include "exec-server.ingressRule" (dict "clients" .Values.metrics.clients "port" 9464) }}
 {{- end }}

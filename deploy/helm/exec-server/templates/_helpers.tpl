@@ -15,7 +15,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "exec-server.selector" -}}
 app.kubernetes.io/name: exec-server
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -33,9 +33,21 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
+{{/* A rule of a NetworkPolicy that lets clients connect to a port. Without clients there is no rule: one with an empty list lets everything connect. */}}
+{{- define "exec-server.ingressRule" -}}
+{{- with .clients }}
+- from: {{ toYaml . | nindent 4 }}
+  ports:
+    - { protocol: TCP, port: {{ $.port }} }
+{{- end }}
+{{- end }}
+
 {{/* The values that belong together; a wrong combination is refused here and not by a pod that does not start. */}}
 {{- define "exec-server.check" -}}
 {{- $values := .Values -}}
+{{- $name := include "exec-server.name" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}{{ fail (printf "the release name %s must start with a letter and have only letters, digits and hyphens, because Services get it" $name) }}{{ end -}}
+{{- if not (has (kindOf $values.executors.drainSeconds) (list "int64" "float64")) }}{{ fail "executors.drainSeconds must be a number, such as 600" }}{{ end -}}
 {{- if not (has $values.access (list "relay" "service")) }}{{ fail "access must be relay or service" }}{{ end -}}
 {{- if not (has $values.executors.kind (list "statefulSet" "template")) }}{{ fail "executors.kind must be statefulSet or template" }}{{ end -}}
 {{- if and (eq $values.access "service") (not $values.service.tokenSecret) }}{{ fail "access: service needs service.tokenSecret, a Secret with the key token" }}{{ end -}}

@@ -4,7 +4,7 @@ import type { Call } from '../call.ts';
 import { filesOf, type OpenPath } from './open-file.ts';
 
 /** A directory below the first one. */
-export interface LevelDirectory<T> {
+interface LevelDirectory<T> {
   readonly uri: string;
   /** Relative to the first directory: empty, or ends with a slash. */
   readonly path: string;
@@ -13,7 +13,7 @@ export interface LevelDirectory<T> {
 }
 
 /** What is in a directory, or why it cannot be read. */
-export interface LevelListing<T> {
+interface LevelListing<T> {
   readonly directory: LevelDirectory<T>;
   readonly entries: readonly TreeEntry[];
   readonly error: ClientError | null;

@@ -9,7 +9,7 @@ import { listLevels, nameOf } from './list-levels.ts';
 import { filesOf, type OpenPath } from './open-file.ts';
 
 /** What a search for names has found. Paths are relative to its directory. */
-export interface FoundNames {
+interface FoundNames {
   readonly paths: readonly { readonly path: string; readonly isDirectory: boolean }[];
   /** Why it is not complete. */
   readonly truncated: 'results' | 'time' | 'size' | null;

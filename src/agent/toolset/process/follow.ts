@@ -4,10 +4,10 @@ import { OPEN_OUTPUT_QUIET_MS } from '../../limits.ts';
 import type { Call } from '../call.ts';
 
 /** Why following a process has ended. `stopped`: the listener has ended it. */
-export type FollowEnd = 'closed' | 'exited' | 'timeUp' | 'cancelled' | 'failed' | 'stopped';
+type FollowEnd = 'closed' | 'exited' | 'timeUp' | 'cancelled' | 'failed' | 'stopped';
 
 /** How a process is followed. */
-export interface FollowOptions {
+interface FollowOptions {
   readonly waitMs: number;
   /** Takes an event. Returns true to end. */
   readonly onEvent: (event: ProcessEvent) => boolean;

@@ -16,7 +16,7 @@ export const MAX_TOKENS = integer(
 );
 
 /** What an answer says about a process. */
-export interface ProcessFacts {
+interface ProcessFacts {
   readonly ref: string;
   readonly name: string | null;
   /** Null while the program runs. */

@@ -5,7 +5,7 @@ import { plainText } from './plain-text.ts';
 import { shownText } from './visible.ts';
 
 /** Output as a text for a model. */
-export interface ModelOutput {
+interface ModelOutput {
   readonly text: string;
   /** Bytes that the text lacks between its beginning and its end. */
   readonly omittedBytes: number;

@@ -7,7 +7,7 @@ const SUBSTITUTE = 0x1a;
 const STRING_TERMINATOR = 0x9c;
 
 /** A sequence in a text. `final` is the last character of a control sequence (CSI), with its parameters; empty for other sequences. */
-export interface EscapeSequence {
+interface EscapeSequence {
   /** The index behind the sequence. */
   readonly end: number;
   readonly final: string;

@@ -6,7 +6,7 @@ export type EditResult =
   | { readonly problem: 'severalMatches'; readonly count: number; readonly lines: readonly number[] };
 
 /** The line of the file that is most like the first line of the text that was not found. */
-export interface NearestLine {
+interface NearestLine {
   readonly line: number;
   readonly text: string;
   /** Whether both differ in white space only. */

@@ -5,6 +5,7 @@ import { ClientError } from '../../errors.ts';
 import { FILE_BLOCK_BYTES } from '../../limits.ts';
 import { emptyPath, type PathLike } from '../../paths.ts';
 import { systemReason } from '../../system-error.ts';
+import { isDiskFull } from '../file-errors.ts';
 
 /** A file or directory of this machine. Names need not be UTF-8, so the path is bytes. */
 export interface LocalPath {
@@ -111,7 +112,7 @@ export async function onLocal<T>(action: string, path: LocalPath, work: () => Pr
       `cannot ${action} ${path.text} of this machine: ${systemReason(error)}`,
       {
         cause: error,
-        hint: (error as NodeJS.ErrnoException).code === 'ENOSPC' ? 'free some space' : undefined,
+        hint: isDiskFull(error) ? 'free some space' : undefined,
       },
     );
   }

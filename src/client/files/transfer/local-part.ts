@@ -1,16 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, readdir, rename, unlink } from 'node:fs/promises';
-import { PART_MAX_IDLE_MS } from '../../limits.ts';
+import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import {
-  childOf,
-  type LocalPath,
-  localBlocks,
-  nameOfPath,
-  onLocal,
-  openLocal,
-  parentOf,
-} from './local-files.ts';
+  PART_MAX_IDLE_MS,
+  SWEEP_CACHE_DIRECTORIES,
+  SWEEP_INTERVAL_MS,
+  TEMPORARY_MAX_IDLE_MS,
+} from '../../limits.ts';
+import { childOf, type LocalPath, localBlocks, nameOfPath, onLocal, parentOf } from './local-files.ts';
 import type { UnfinishedFile } from './sides.ts';
 
 /**
@@ -22,10 +19,13 @@ export class LocalPart {
   readonly path: LocalPath;
   /** Its size when it was opened. */
   readonly size: number;
+  /** The file that it becomes, which errors name. */
+  readonly #target: LocalPath;
 
-  private constructor(file: FileHandle, path: LocalPath, size: number) {
+  private constructor(file: FileHandle, path: LocalPath, target: LocalPath, size: number) {
     this.file = file;
     this.path = path;
+    this.#target = target;
     this.size = size;
   }
 
@@ -34,19 +34,19 @@ export class LocalPart {
     const claimed = key === 'none' ? null : await claim(target, key);
     if (claimed !== null) return claimed;
     const own = newPath(target, key);
-    return (await LocalPart.openOwn(own, constants.O_CREAT | constants.O_EXCL))!;
+    return (await LocalPart.openOwn(own, target, constants.O_CREAT | constants.O_EXCL))!;
   }
 
   /** Opens a file under a name that this process has made. Null where it is not an own regular file. */
-  static async openOwn(path: LocalPath, flags = 0): Promise<LocalPart | null> {
+  static async openOwn(path: LocalPath, target: LocalPath, flags = 0): Promise<LocalPart | null> {
     inUse.add(path.text);
     let file: FileHandle | null = null;
     let part: LocalPart | null = null;
     try {
-      file = await openLocal('create', path, OPEN_PART | flags, 0o600);
+      file = await onLocal('create', target, () => open(path.bytes, OPEN_PART | flags, 0o600));
       const stats = await file.stat();
       const isNew = (flags & constants.O_EXCL) !== 0;
-      if (isNew || isOwn(stats)) part = new LocalPart(file, path, stats.size);
+      if (isNew || isOwn(stats)) part = new LocalPart(file, path, target, stats.size);
       return part;
     } finally {
       if (part === null) {
@@ -66,7 +66,7 @@ export class LocalPart {
    * while one is written.
    */
   async write(offset: number, content: AsyncIterable<Uint8Array>): Promise<void> {
-    if (offset < this.size) await onLocal('write', this.path, () => this.file.truncate(offset));
+    if (offset < this.size) await onLocal('write', this.#target, () => this.file.truncate(offset));
     let position = offset;
     let writing: Promise<void> = Promise.resolve();
     try {
@@ -88,7 +88,7 @@ export class LocalPart {
   async #writeBlock(block: Uint8Array, position: number): Promise<void> {
     // One write may take only a part of the block when the disk gets full.
     for (let done = 0; done < block.length; ) {
-      const { bytesWritten } = await onLocal('write', this.path, () =>
+      const { bytesWritten } = await onLocal('write', this.#target, () =>
         this.file.write(block, done, block.length - done, position + done),
       );
       done += bytesWritten;
@@ -114,13 +114,34 @@ export class LocalPart {
   }
 }
 
-/** A hidden name that begins like that of a path. */
-export function hiddenName(path: LocalPath, suffix: string): Buffer {
+/**
+ * Runs `use` with the path of a temporary file beside `target`, which `use` creates and renames. Removes the file if that fails, and
+ * those that killed processes have left in the directory.
+ */
+export async function withTemporary(
+  target: LocalPath,
+  use: (temporary: LocalPath) => Promise<void>,
+): Promise<void> {
+  await sweep(parentOf(target));
+  const temporary = newPath(target, 'none');
+  inUse.add(temporary.text);
+  try {
+    await use(temporary);
+  } catch (error) {
+    await unlink(temporary.bytes).catch(() => {});
+    throw error;
+  } finally {
+    inUse.delete(temporary.text);
+  }
+}
+
+/** A hidden name that begins like that of a path. Its name is short, because the other one may be as long as names can be. */
+function hiddenName(path: LocalPath, suffix: string): Buffer {
   const stem = nameOfPath(path).subarray(0, STEM_BYTES);
   return Buffer.concat([Buffer.from('.'), stem, Buffer.from(`.${suffix}`)]);
 }
 
-/** Parts that this process is writing. */
+/** Parts and temporary files that this process is writing. */
 const inUse = new Set<string>();
 const STEM_BYTES = 64;
 const OPEN_PART = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -141,40 +162,71 @@ function newPath(target: LocalPath, key: string): LocalPath {
  * other contents of the same target, and old parts of any target.
  */
 async function claim(target: LocalPath, key: string): Promise<LocalPart | null> {
-  const directory = parentOf(target);
   const start = startOfName(target, `${key}.`);
   // The beginning of a longer name may be that of another file.
   const ofTarget = nameOfPath(target).length <= STEM_BYTES ? startOfName(target, '') : null;
-  const names = await readdir(directory.bytes, 'latin1').catch(() => []);
   let claimed: LocalPart | null = null;
-  for (const name of names) {
-    const parsed = PART_NAME.exec(name);
-    if (parsed === null) continue;
-    const path = childOf(directory, Buffer.from(name, 'latin1'));
-    if (inUse.has(path.text) || isAlive(Number(parsed[1]))) continue;
-    const stats = await lstat(path.bytes).catch(() => null);
-    if (stats === null || !isOwn(stats)) continue;
-    if (claimed === null && name.startsWith(start)) {
+  for await (const { name, path, stats, isOld } of leftParts(parentOf(target))) {
+    if (claimed === null && name.startsWith(start) && isOwn(stats)) {
       const own = newPath(target, key);
       claimed = await rename(path.bytes, own.bytes)
-        .then(() => LocalPart.openOwn(own))
+        .then(() => LocalPart.openOwn(own, target))
         .catch(() => null);
-    } else if (
-      (ofTarget !== null && name.startsWith(ofTarget)) ||
-      Date.now() - stats.mtimeMs > PART_MAX_IDLE_MS
-    ) {
+    } else if ((ofTarget !== null && name.startsWith(ofTarget)) || isOld) {
       await unlink(path.bytes).catch(() => {});
     }
   }
   return claimed;
 }
 
-/** The names of parts can be predicted. Another user who planted the file could change the content later. */
-function isOwn(stats: Stats): boolean {
-  return stats.isFile() && stats.nlink === 1 && stats.uid === (process.geteuid?.() ?? stats.uid);
+/** Removes old parts from a directory, with a minimum interval because reading a large directory takes long. */
+async function sweep(directory: LocalPath): Promise<void> {
+  const now = performance.now();
+  const last = sweptAt.get(directory.text);
+  if (last !== undefined && now - last < SWEEP_INTERVAL_MS) return;
+  if (sweptAt.size >= SWEEP_CACHE_DIRECTORIES) sweptAt.clear();
+  sweptAt.set(directory.text, now);
+  for await (const { path, isOld } of leftParts(directory)) {
+    if (isOld) await unlink(path.bytes).catch(() => {});
+  }
 }
 
-const PART_NAME = /^\..*\.exec-server-(?:[0-9a-f]{32}|none)\.(\d+)-\d+\.part$/s;
+const sweptAt = new Map<string, number>();
+
+interface LeftPart {
+  /** In latin1. */
+  readonly name: string;
+  readonly path: LocalPath;
+  readonly stats: Stats;
+  /** Whether no transfer may continue it any more. */
+  readonly isOld: boolean;
+}
+
+/** The parts and temporary files in a directory that ended processes of this user have left. */
+async function* leftParts(directory: LocalPath): AsyncGenerator<LeftPart, void> {
+  const names = await readdir(directory.bytes, 'latin1').catch(() => []);
+  for (const name of names) {
+    const parsed = PART_NAME.exec(name);
+    if (parsed === null) continue;
+    const path = childOf(directory, Buffer.from(name, 'latin1'));
+    if (inUse.has(path.text) || isAlive(Number(parsed[2]))) continue;
+    const stats = await lstat(path.bytes).catch(() => null);
+    if (stats === null || !isOfThisUser(stats)) continue;
+    const maxIdleMs = parsed[1] === 'none' ? TEMPORARY_MAX_IDLE_MS : PART_MAX_IDLE_MS;
+    yield { name, path, stats, isOld: Date.now() - stats.mtimeMs > maxIdleMs };
+  }
+}
+
+/** The names of parts can be predicted. Another user who planted the file could change the content later. */
+function isOwn(stats: Stats): boolean {
+  return stats.isFile() && stats.nlink === 1 && isOfThisUser(stats);
+}
+
+function isOfThisUser({ uid }: Stats): boolean {
+  return uid === (process.geteuid?.() ?? uid);
+}
+
+const PART_NAME = /^\..*\.exec-server-([0-9a-f]{32}|none)\.(\d+)-\d+\.part$/s;
 
 function isAlive(pid: number): boolean {
   if (pid === process.pid) return false;

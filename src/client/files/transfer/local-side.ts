@@ -5,6 +5,7 @@ import {
   lstat,
   lutimes,
   mkdir,
+  open,
   readlink,
   realpath,
   rename,
@@ -13,7 +14,6 @@ import {
   unlink,
   utimes,
 } from 'node:fs/promises';
-import { randomHex } from '../../../base/random-hex.ts';
 import type { NewAttributes } from '../../backend.ts';
 import { ClientError } from '../../errors.ts';
 import { escapeBytes, unescapeBytes } from '../escapes.ts';
@@ -27,7 +27,7 @@ import {
   openLocal,
   parentOf,
 } from './local-files.ts';
-import { hiddenName, LocalPart } from './local-part.ts';
+import { LocalPart, withTemporary } from './local-part.ts';
 import type { ContentFrom, SourceItem, TransferSink, TransferSource } from './sides.ts';
 
 /** A file or tree of this machine. */
@@ -153,21 +153,18 @@ export class LocalSink implements TransferSink {
 
   async putWhole(relative: string, bytes: Uint8Array, attributes: NewAttributes): Promise<void> {
     const target = await targetOf(below(this.#top, relative), relative === '');
-    const temporary = temporaryPath(target.real);
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-    const file = await openLocal('create', temporary, flags, firstMode(target.old, attributes));
-    try {
+    await withTemporary(target.real, async (temporary) => {
+      const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+      const mode = firstMode(target.old, attributes);
+      const file = await onLocal('create', target.real, () => open(temporary.bytes, flags, mode));
       try {
-        await onLocal('write', temporary, () => file.writeFile(bytes));
-        await finish(file, temporary, target.old, attributes, this.#durable);
+        await onLocal('write', target.real, () => file.writeFile(bytes));
+        await finish(file, target.real, target.old, attributes, this.#durable);
       } finally {
         await file.close();
       }
       await onLocal('replace', target.real, () => rename(temporary.bytes, target.real.bytes));
-    } catch (error) {
-      await unlink(temporary.bytes).catch(() => {});
-      throw error;
-    }
+    });
   }
 
   async putLarge(
@@ -181,7 +178,7 @@ export class LocalSink implements TransferSink {
     try {
       const { offset, content } = await contentFrom(resumeKey === undefined ? null : part.unfinished());
       await part.write(offset, content);
-      await finish(part.file, part.path, target.old, attributes, this.#durable);
+      await finish(part.file, target.real, target.old, attributes, this.#durable);
       await onLocal('replace', target.real, () => rename(part.path.bytes, target.real.bytes));
     } catch (error) {
       // A full disk must not stay full, and content that turned out to be wrong is of no use.
@@ -195,19 +192,13 @@ export class LocalSink implements TransferSink {
   async putLink(relative: string, target: string, { modifiedAtMs }: NewAttributes): Promise<void> {
     const path = below(this.#top, relative);
     refuseToReplace(path, await lstat(path.bytes).catch(() => null));
-    const temporary = temporaryPath(path);
-    await onLocal('create', temporary, () => symlink(Buffer.from(unescapeBytes(target)), temporary.bytes));
-    try {
+    await withTemporary(path, async (temporary) => {
+      await onLocal('create', path, () => symlink(Buffer.from(unescapeBytes(target)), temporary.bytes));
       if (modifiedAtMs !== undefined) {
-        await onLocal('create', temporary, () =>
-          lutimes(temporary.bytes, nowSeconds(), seconds(modifiedAtMs)),
-        );
+        await onLocal('create', path, () => lutimes(temporary.bytes, nowSeconds(), seconds(modifiedAtMs)));
       }
       await onLocal('replace', path, () => rename(temporary.bytes, path.bytes));
-    } catch (error) {
-      await unlink(temporary.bytes).catch(() => {});
-      throw error;
-    }
+    });
   }
 
   async setAttributes(relative: string, { mode, modifiedAtMs }: NewAttributes): Promise<void> {
@@ -309,11 +300,6 @@ function refuseToReplace(path: LocalPath, old: Stats | null): void {
 
 function isLink(): Error {
   return Object.assign(new Error('it is a symbolic link'), { code: 'ELOOP' });
-}
-
-/** A path beside another one. Its name is short, because the other one may be as long as names can be. */
-function temporaryPath(path: LocalPath): LocalPath {
-  return childOf(parentOf(path), hiddenName(path, `${randomHex().slice(0, 12)}.part`));
 }
 
 function firstMode(old: Stats | null, { mode }: NewAttributes): number {

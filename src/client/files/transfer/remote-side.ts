@@ -1,4 +1,3 @@
-import { randomHex } from '../../../base/random-hex.ts';
 import type { NewAttributes, ReplacementContent } from '../../backend.ts';
 import { ClientError } from '../../errors.ts';
 import { toNativePath } from '../../paths.ts';
@@ -9,6 +8,7 @@ import { parentUri } from '../files.ts';
 import { attributesOf, isEntryName, linksIn, listTree } from '../list-tree.ts';
 import { FileChecks } from './file-checks.ts';
 import { joined } from './local-side.ts';
+import { RemoteReplacer } from './remote-replacer.ts';
 import type { ContentFrom, FileCheck, SourceItem, TransferSink, TransferSource } from './sides.ts';
 import type { Transfer } from './transfer.ts';
 import { walkWithoutAttributes } from './walk-without-attributes.ts';
@@ -133,7 +133,7 @@ export class RemoteSink implements TransferSink {
   readonly #files: Files;
   readonly #uri: string;
   readonly #checks: FileChecks;
-  readonly #replacer: Replacer;
+  readonly #replacer: RemoteReplacer;
   /** The names of the links in directories that existed, percent-decoded; null where they cannot be listed. */
   readonly #links = new Map<string, ReadonlySet<string> | null>();
 
@@ -142,7 +142,7 @@ export class RemoteSink implements TransferSink {
     this.#files = files;
     this.#uri = uri;
     this.#checks = new FileChecks(files.fileSystem, transfer.call);
-    this.#replacer = new Replacer(transfer, files);
+    this.#replacer = new RemoteReplacer(transfer, files);
   }
 
   shown(relative: string): string {
@@ -309,97 +309,8 @@ export class RemoteSink implements TransferSink {
   }
 }
 
-/**
- * Replaces files on the executor in one step, as far as the executor can: by an atomic replacement, else by a temporary file that is
- * renamed, else in place.
- */
-class Replacer {
-  readonly #transfer: Transfer;
-  readonly #files: Files;
-  #way: 'attributes' | 'atomic' | 'rename' | 'inPlace' = 'attributes';
-
-  constructor(transfer: Transfer, files: Files) {
-    this.#transfer = transfer;
-    this.#files = files;
-  }
-
-  async replace(
-    uri: string,
-    content: () => ReplacementContent,
-    attributes: NewAttributes,
-    resumeKey: string | undefined,
-  ): Promise<void> {
-    const { call, durable, verifies } = this.#transfer;
-    const { fileSystem } = this.#files;
-    if (this.#way === 'attributes') {
-      try {
-        await fileSystem.replaceFile(uri, content(), {
-          ...call,
-          attributes,
-          resumeKey,
-          durable,
-          compareHash: verifies,
-        });
-        return;
-      } catch (error) {
-        if (failedWith(error, 'unsupported')) this.#way = 'atomic';
-        else if (!isRestricted(error)) throw error;
-        else this.#way = 'rename';
-      }
-    }
-    if (this.#way === 'atomic') {
-      try {
-        await fileSystem.replaceFile(uri, content(), call);
-        return;
-      } catch (error) {
-        if (!failedWith(error, 'unsupported')) throw error;
-        this.#way = (await this.#canRename(uri)) ? 'rename' : 'inPlace';
-      }
-    }
-    if (this.#way === 'inPlace') {
-      this.#transfer.notAtomic();
-      await fileSystem.replaceFile(uri, content(), { ...call, atomic: false });
-      return;
-    }
-    const temporary = temporaryUri(uri);
-    try {
-      await fileSystem.replaceFile(temporary, content(), { ...call, atomic: false });
-      await fileSystem.setAttributes(temporary, attributes, call).catch((error: unknown) => {
-        if (!failedWith(error, 'unsupported')) throw error;
-      });
-      await fileSystem.rename(temporary, uri, call);
-    } catch (error) {
-      const { signal: _, ...rest } = call;
-      await fileSystem.remove(temporary, { ...rest, force: true, recursive: false }).catch(() => {});
-      throw error;
-    }
-  }
-
-  /** Renaming a file that does not exist fails in one way or the other. */
-  async #canRename(uri: string): Promise<boolean> {
-    try {
-      await this.#files.fileSystem.rename(temporaryUri(uri), uri, this.#transfer.call);
-      return true;
-    } catch (error) {
-      return !failedWith(error, 'unsupported');
-    }
-  }
-}
-
-/** A token that is limited to a directory does not allow atomic replacements. */
-function isRestricted(error: unknown): boolean {
-  return (
-    failedWith(error, 'invalidInput') &&
-    (error as ClientError).message.includes('an atomic replacement always follows symbolic links')
-  );
-}
-
 function unescaped(name: string): string {
   return Buffer.from(unescapeBytes(name)).toString('latin1');
-}
-
-function temporaryUri(uri: string): string {
-  return `${uri}.${randomHex().slice(0, 12)}.part`;
 }
 
 function uriBelow(top: string, relative: string): string {

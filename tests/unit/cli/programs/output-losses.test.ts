@@ -19,7 +19,7 @@ test('counts what was lost after the command began', () => {
 test('lost output ends a command with 125, and the text has the exit code of the program', () => {
   const losses = new OutputLosses();
   const circumstances = {
-    place: { target: { name: 'local' }, tokenFile: null },
+    place: { target: { name: 'local', address: 'local' }, tokenFile: null },
     ...{ ref: 'x', outlives: false, timeout: '1s', isOnTerminal: false, json: true, failure: null, losses },
   };
   const result = (reason: string | null) =>

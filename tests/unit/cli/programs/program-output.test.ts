@@ -109,6 +109,16 @@ test('stdout and stderr in one file keep their order, and everything is written 
   expect(readFileSync(path, 'utf8').replaceAll(large, '-')).toBe('a-.Ab-.Bc-.Cend');
 });
 
+test('reports a directory, for which Node has a stream that drops everything', async () => {
+  const fd = openSync(tmpdir(), 'r');
+  onTestFinished(() => closeSync(fd));
+  const dropping = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const streams = new StandardStreams(Object.assign(dropping, { fd }), new PassThrough());
+  await streams.toStdout('lost');
+  await streams.readerGone;
+  expect(streams.failure?.message).toMatch(/^cannot write to stdout: /);
+});
+
 test('reports a file that cannot be written, and takes what follows', async () => {
   const { stream } = fileStream('r');
   const streams = new StandardStreams(stream, new PassThrough());

@@ -173,7 +173,7 @@ describe('a hostile listing', () => {
     ['listings that are none', (result) => ({ ...result, listings: [null] as never })],
     ['no list of what is missing', (result) => ({ ...result, unlisted: undefined as never })],
     [
-      'the same directory for ever',
+      'the same directory forever',
       (result) => ({ listings: [result.listings[0]!], unlisted: [result.listings[0]!.path] }),
     ],
   ])('with %s is a protocol error', async (_what, change) => {

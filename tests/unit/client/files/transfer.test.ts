@@ -107,15 +107,22 @@ test('fails when the file on a server that cannot hash has another size', async 
 
 test('renames a temporary file where the server refuses atomic replacements', async () => {
   makeTree(2);
+  const temporaries: unknown[] = [];
   const refusing = filesWith({
     replaceFile: async (path, content, options) => {
-      if (options?.atomic === false) return real.replaceFile(path, content, options);
+      if (options?.atomic === false) {
+        temporaries.push(path);
+        return real.replaceFile(path, content, options);
+      }
       throw new ClientError('invalidInput', 'an atomic replacement always follows symbolic links');
     },
   });
   const result = await refusing.upload(at('source'), at('up'));
   expect(result).toMatchObject({ files: 2, atomic: true, verified: 'sha256' });
   expect(readdirSync(at('up')).sort()).toEqual(['empty', 'file0', 'file1']);
+  // A name that a server knows, so that it removes what a killed upload leaves.
+  const name = expect.stringMatching(/\/up\/\.exec-server-[0-9a-f]{32}\.part$/);
+  expect(temporaries).toEqual([name, name]);
 });
 
 test('a temporary file that cannot be renamed is removed', async () => {
@@ -285,6 +292,19 @@ test('a download continues the part of an ended process only, and removes old pa
   });
   expect(readdirSync(at('down'))).toEqual(['file']);
   expect(readFileSync(at('down/file')).equals(content)).toBe(true);
+});
+
+test('a download removes what killed downloads have left in the directory', async () => {
+  const left = (pid: number) => `.file.exec-server-none.${pid}-1.part`;
+  mkdirSync(at('down'));
+  for (const pid of [999_999_999, process.ppid]) {
+    writeFileSync(at(`down/${left(pid)}`), 'half');
+    utimesSync(at(`down/${left(pid)}`), 1, 1);
+  }
+  writeFileSync(at(`down/${left(999_999_998)}`), 'may be of another container');
+  writeFileSync(at('remote'), 'content');
+  await filesWith({}).download(at('remote'), at('down/other'));
+  expect(readdirSync(at('down')).sort()).toEqual([left(process.ppid), left(999_999_998), 'other'].sort());
 });
 
 test('a source that is neither a file nor a directory is refused', async () => {

@@ -97,6 +97,32 @@ describe('start', () => {
     await client.close();
   });
 
+  test('is ended by a close that follows, when its answer was lost', async () => {
+    const server = new FakeServer();
+    server.answers['process/start'] = (_params, link) => {
+      link.break();
+      return SILENCE;
+    };
+    const client = await server.connect();
+    await expect(client.backend.start(startParams())).rejects.toEqual(kind('brokenPipe'));
+    await client.close();
+    expect(server.requests('process/terminate')[0]!.params).toEqual({ processId: 'p' });
+    expect(client.state).toBe('closed');
+  });
+
+  test('is ended by a close that follows, when the caller gave up and no answer has arrived', async () => {
+    const server = new FakeServer();
+    server.answers['process/start'] = () => SILENCE;
+    const client = await server.connect();
+    await expect(client.backend.start(startParams(), { timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
+    const closing = client.close();
+    await server.untilRequests('process/terminate', 1);
+    server.link.respond(server.requests('process/start')[0]!, { processId: 'p' });
+    // A server may ignore the end of a process that it has not started yet.
+    await server.untilRequests('process/terminate', 2);
+    await closing;
+  });
+
   test('waits during a recovery', async () => {
     const server = new FakeServer();
     const client = await server.connect();

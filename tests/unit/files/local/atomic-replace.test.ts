@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -12,6 +13,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,6 +21,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Errno, systemError } from '../../../../src/files/errors.ts';
 import type { OpenFile } from '../../../../src/files/file-system.ts';
+import { MAX_COMPARED_BYTES } from '../../../../src/files/limits.ts';
 import { openAtomicReplacement } from '../../../../src/files/local/atomic-replace.ts';
 import { writeAt } from '../../../../src/files/local/positional-io.ts';
 import { temporaryName } from '../../../../src/files/local/temporary-files.ts';
@@ -247,6 +250,59 @@ test('two replacements of one file do not disturb each other; the last close win
   expect(text(at('f'))).toBe('second');
   await first.close();
   expect([names(), text(at('f'))]).toEqual([['f'], 'first']);
+});
+
+describe('a replacement with a condition', () => {
+  const OLD = createHash('sha256').update('old').digest('hex');
+  const begin = async (content: string, ifSha256 = OLD) => {
+    const file = await openAtomicReplacement(nativePathOfText(at('f')), { ifSha256 });
+    await file.write(0, Buffer.from(content));
+    return file;
+  };
+
+  test('takes effect while the file has the expected content', async () => {
+    writeFileSync(at('f'), 'old');
+    await (await begin('new')).close();
+    expect([names(), text(at('f'))]).toEqual([['f'], 'new']);
+  });
+
+  test.each([
+    [
+      'has other content',
+      () => writeFileSync(at('f'), 'two'),
+      /^refused: the file has changed: its SHA-256 is /,
+    ],
+    ['is gone', () => rmSync(at('f')), /^refused: the file has changed: it is gone; nothing was replaced$/],
+    [
+      'is a link',
+      () => {
+        rmSync(at('f'));
+        symlinkSync('g', at('f'));
+      },
+      /^refused: the file has changed: it is gone/,
+    ],
+    [
+      'is too large to compare',
+      () => truncateSync(at('f'), MAX_COMPARED_BYTES + 1),
+      /^refused: the file has changed: it has more than 16777216 bytes/,
+    ],
+  ])('is dropped when the file %s', async (_, change, message) => {
+    writeFileSync(at('f'), 'old');
+    const file = await begin('new');
+    change();
+    const before = names().filter((name) => !name.endsWith('.tmp'));
+    expect(await errorOf(file.close())).toMatch(message);
+    expect(names()).toEqual(before);
+  });
+
+  test('is the only one of several that takes effect', async () => {
+    writeFileSync(at('f'), 'old');
+    const files = await Promise.all(Array.from({ length: 8 }, (_, index) => begin(`new ${index}`)));
+    const closed = await Promise.allSettled(files.map((file) => file.close()));
+    const winners = closed.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
+    expect(winners).toHaveLength(1);
+    expect([names(), text(at('f'))]).toEqual([['f'], `new ${winners[0]}`]);
+  });
 });
 
 test('the next replacement removes what a killed process left behind', async () => {

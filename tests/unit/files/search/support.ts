@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import {
   nativePathOfBytes,
   nativePathOfText,
@@ -42,7 +42,7 @@ export function lines(matches: readonly SearchMatch[], root: string): string[] {
 /** A fresh directory for one test with the given files; names are in bytes, one per character. */
 export function makeTree(files: Readonly<Record<string, string | Buffer>>): string {
   const root = mkdtempSync(join(tmpdir(), 'search-'));
-  roots.push(root);
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   for (const [name, content] of Object.entries(files)) {
     const path = nativePathOfBytes(`${root}/${name}`);
     mkdirSync(systemPath(parentPath(path)), { recursive: true });
@@ -50,9 +50,3 @@ export function makeTree(files: Readonly<Record<string, string | Buffer>>): stri
   }
   return root;
 }
-
-const roots: string[] = [];
-
-afterEach(() => {
-  for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
-});

@@ -3,16 +3,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import {
-  FULL_READS_PER_TURN,
+  FULL_READ_BYTES,
+  FULL_READS_PER_TURN_BYTES,
   FULL_TERMINAL_BYTES,
   MAX_WIDENED_PIPES,
   OUTPUT_READ_BYTES,
   TERMINAL_REFILL_POLLS,
 } from '../../../../src/process/limits.ts';
+import { SIGTERM } from '../../../../src/process/signals.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { pipeSource, type ReadCalls, terminalSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
 import { INPUT, NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../../support/children.ts';
+import { processState } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
@@ -126,6 +129,33 @@ describe.each(KINDS)('on a %s', (_, io) => {
     expect(drained).toBe(2 * transcript.child.outputs.length);
     expect(transcript.bytes(stream)).toBe(0);
     transcript.child.release();
+  });
+
+  test('a drain can read what is there while the source is paused', async () => {
+    const child = await spawner.spawn(shell('yes', io));
+    const exited = new Promise((resolve) => child.onExit(resolve));
+    const [source] = child.outputs as [OutputSource];
+    let chunks = 0;
+    const ended = new Promise<void>((resolve) => {
+      const onChunk = () => {
+        chunks++;
+        source.pause();
+      };
+      source.listen(onChunk, resolve);
+    });
+    source.resume();
+    let asleep = 0;
+    await waitFor('the child to be blocked', () => {
+      asleep = chunks === 1 && processState(child.pid) === 'S' ? asleep + 1 : 0;
+      return asleep > 30;
+    });
+    child.signalGroup(SIGTERM);
+    await exited;
+    await new Promise<void>((resolve) => source.drainReadable(resolve, true));
+    expect(chunks).toBeGreaterThan(1);
+    for (const each of child.outputs) each.destroy();
+    await ended;
+    child.release();
   });
 
   test('reads nothing after a resume that is followed by a pause in the same turn', async () => {
@@ -352,9 +382,9 @@ describe('the pipe of a program that floods it', () => {
       },
     );
     source.resume();
-    for (let full = 1; full <= FULL_READS_PER_TURN; full++) {
-      writeSync(writeEnd, Buffer.alloc(OUTPUT_READ_BYTES));
-      await waitFor('the bytes', () => received === full * OUTPUT_READ_BYTES);
+    for (let full = 1; full <= FULL_READS_PER_TURN_BYTES / FULL_READ_BYTES; full++) {
+      writeSync(writeEnd, Buffer.alloc(FULL_READ_BYTES));
+      await waitFor('the bytes', () => received === full * FULL_READ_BYTES);
     }
     return async () => {
       closeSync(writeEnd);

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import {
   FLOOD_GAP_MS,
   FLOOD_SMALL_READS,
-  FULL_READS_PER_TURN,
+  FULL_READ_BYTES,
+  FULL_READS_PER_TURN_BYTES,
   OUTPUT_READ_BYTES,
   SMALL_READ_BYTES,
 } from '../../../../src/process/limits.ts';
@@ -57,15 +58,17 @@ describe('small reads', () => {
 });
 
 describe('large reads', () => {
-  test('yield to other streams after a few full ones', () => {
-    const { pacing } = pacingAt();
-    for (let turn = 0; turn < 3; turn++) {
-      expect(times(FULL_READS_PER_TURN - 1, () => pacing.afterRead(OUTPUT_READ_BYTES))).not.toContain(
-        'yield',
-      );
-      expect(pacing.afterRead(OUTPUT_READ_BYTES)).toBe('yield');
-    }
-  });
+  test.each([FULL_READ_BYTES, OUTPUT_READ_BYTES])(
+    'yield to other streams after a few of %i bytes',
+    (bytes) => {
+      const { pacing } = pacingAt();
+      const before = FULL_READS_PER_TURN_BYTES / bytes - 1;
+      for (let turn = 0; turn < 3; turn++) {
+        expect(times(before, () => pacing.afterRead(bytes))).not.toContain('yield');
+        expect(pacing.afterRead(bytes)).toBe('yield');
+      }
+    },
+  );
 
   test('do not yield or pause when they empty the pipe', () => {
     const { pacing } = pacingAt();

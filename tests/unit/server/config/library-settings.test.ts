@@ -11,8 +11,9 @@ import {
   type ServerSettings,
 } from '../../../../src/server/config/config.ts';
 import { ConfigError, configOf } from '../../../../src/server/config/resolve.ts';
+import { ExecServer } from '../../../../src/server/exec-server.ts';
 import { createInMemoryServer } from '../../../../src/server/in-memory.ts';
-import { ExecServer, runServer, serve, serveStdio } from '../../../../src/server/serve.ts';
+import { runServer, serve, serveStdio } from '../../../../src/server/serve.ts';
 
 /** Every way to pass settings to the library. None of them starts anything with an invalid setting. */
 const ENTRIES: Readonly<Record<string, (settings: ServerSettings) => unknown>> = {

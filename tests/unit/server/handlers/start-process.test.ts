@@ -59,6 +59,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
   const session = {
     limits,
     lifecycleNotifications: false,
+    takesBytes: () => false,
     policyRequests: {},
     policyDecisions: { end: () => {} },
     processes: {

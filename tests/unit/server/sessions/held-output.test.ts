@@ -77,6 +77,17 @@ describe('a program whose output is held', () => {
     expect(child.stdout.paused).toBe(false);
   });
 
+  test('no longer waits when it is made to outlive the session, whose client may be gone', async () => {
+    const { owner, child, process } = await started();
+    child.stdout.write('a');
+    expect(child.stdout.paused).toBe(true);
+    await owner.processes.makeDetached('p', 1_000);
+    expect([child.stdout.paused, process.lifetime]).toEqual([false, 'detached']);
+    owner.disconnect();
+    child.stdout.write('b');
+    expect(child.stdout.paused).toBe(false);
+  });
+
   test('ends when it is terminated', async () => {
     const { owner, child, resume } = await started();
     owner.disconnect();

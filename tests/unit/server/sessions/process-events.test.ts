@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { NOTIFICATIONS } from '../../../../src/protocol/registry.ts';
 import { type Dialect, processNotifier } from '../../../../src/server/sessions/process-events.ts';
+import { ANY_CHARACTER } from '../../../support/any-character.ts';
 
 function createNotifier(dialect: Dialect, processId = 'p') {
   const sink = {
@@ -62,7 +63,7 @@ test('sends nothing while the session is detached', () => {
 });
 
 test('builds output frames that are valid JSON for any process id and bytes', () => {
-  const name = fc.string({ unit: 'binary', maxLength: 20 });
+  const name = fc.string({ unit: ANY_CHARACTER, maxLength: 20 });
   const bytes = fc.uint8Array({ maxLength: 50 });
   const stream = fc.constantFrom('stdout', 'stderr', 'pty' as const);
   fc.assert(

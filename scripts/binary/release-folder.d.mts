@@ -1,0 +1,1 @@
+export function replaceReleaseFolder(draft: string, target: string): void;

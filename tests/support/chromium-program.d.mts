@@ -1,0 +1,3 @@
+export const CHROMIUM: string | undefined;
+export const CHROMIUM_FLAGS: string[];
+export function chromiumMissing(): string | null;
