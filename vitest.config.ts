@@ -25,14 +25,12 @@ export const ALONE = [
   'e2e/capability-flags',
   'e2e/client-connect',
   'e2e/docs',
-  'e2e/event-loop',
   'e2e/file-endings',
   'e2e/file-order',
   'e2e/file-transfer',
   'e2e/floods',
   'e2e/flow',
   'e2e/recordings',
-  'e2e/relay-event-loop',
   'e2e/relay-faults',
   'e2e/required-skills',
   'e2e/sandbox-unavailable',
@@ -58,6 +56,9 @@ export const ALONE = [
   'unit/sandbox/linux/**/*',
   'unit/sandbox/self-test/**/*',
 ].map((name) => `tests/${name}.test.ts`);
+
+/** Tests that assert times. They need a quiet machine: `npm run test:event-loop` runs them, and `npm test` does not. */
+const MEASURED = ['tests/e2e/{event-loop,relay-event-loop}.test.ts'];
 
 /**
  * Unit tests that create tens of thousands of files. They do so in memory: ext4 skips recently deleted inodes one by one, and takes up to
@@ -95,7 +96,11 @@ export default defineConfig({
     projects: [
       builtProject('conformance', ['tests/conformance/**/*.test.ts']),
       builtProject('e2e-alone', ALONE, { exclude: ['tests/unit/**'] }),
-      builtProject('e2e-shared', ['tests/{e2e,interop}/**/*.test.ts'], { exclude: ALONE, isolate: false }),
+      builtProject('e2e-shared', ['tests/{e2e,interop}/**/*.test.ts'], {
+        exclude: [...ALONE, ...MEASURED],
+        isolate: false,
+      }),
+      builtProject('measured', MEASURED, { fileParallelism: false }),
       builtProject('unit-alone', ALONE, { exclude: ['tests/{e2e,interop,fuzz,soak}/**', ...MOCKED] }),
       builtProject('unit-files', MANY_FILES, {
         exclude: MOCKED,

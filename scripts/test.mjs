@@ -20,7 +20,10 @@ await Promise.all([
   part('tools', 'node', ['scripts/test-tools.mjs']),
 ]);
 if (failed.length === 0) {
-  await Promise.all([part('tests', 'node', ['node_modules/vitest/vitest.mjs', 'run']), runBesideTests()]);
+  await Promise.all([
+    part('tests', 'node', ['node_modules/vitest/vitest.mjs', 'run', '--project', '!measured']),
+    runBesideTests(),
+  ]);
 }
 if (failed.length > 0) {
   process.stderr.write(`\nnpm test: failed: ${failed.join(', ')}\n`);

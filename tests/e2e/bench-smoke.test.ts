@@ -212,5 +212,7 @@ async function bench(...options: (string | { readonly PATH: string })[]): Promis
     (printed) => ({ ...printed, code: 0 }),
     (error: { stdout: string; stderr: string; code: number }) => error,
   );
+  // Without a report the benchmark itself has failed, and stderr says why.
+  if (stdout === '') throw new Error(`bench/run.mjs ${flags.join(' ')} exited with ${code}:\n${stderr}`);
   return { rows: JSON.parse(stdout).rows, code, stderr };
 }

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { METHODS } from '../../src/protocol/registry.ts';
 import {
   FLOODS,
   MAX_FLOOD_BLOCK_MS,
   MAX_REQUEST_BLOCK_MS,
-  METHOD_REQUESTS,
   type Measured,
   measureFlood,
   measureRow,
@@ -32,10 +30,6 @@ afterAll(async () => {
   }
   await stage.close();
 }, STAGE_TIMEOUT_MS);
-
-test('the table of hostile requests covers every method', () => {
-  expect(Object.keys(METHOD_REQUESTS).sort()).toEqual(Object.keys(METHODS).sort());
-});
 
 describe(`no request blocks the event loop for more than ${MAX_REQUEST_BLOCK_MS} ms`, () => {
   test.each(ROWS.map((row) => [row.name, row] as const))('%s', async (name, row) => {
