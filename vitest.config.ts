@@ -28,7 +28,6 @@ export const ALONE = [
   'e2e/file-endings',
   'e2e/file-order',
   'e2e/file-transfer',
-  'e2e/floods',
   'e2e/flow',
   'e2e/recordings',
   'e2e/relay-faults',
@@ -40,6 +39,7 @@ export const ALONE = [
   'e2e/tools-failures',
   'e2e/tools-processes',
   'e2e/tracing',
+  'e2e/unfinished-messages',
   'fuzz/**/*',
   'interop/agents-api',
   'soak/**/*',
@@ -58,7 +58,7 @@ export const ALONE = [
 ].map((name) => `tests/${name}.test.ts`);
 
 /** Tests that assert times. They need a quiet machine: `npm run test:event-loop` runs them, and `npm test` does not. */
-const MEASURED = ['tests/e2e/{event-loop,relay-event-loop}.test.ts'];
+const MEASURED = ['tests/e2e/{event-loop,floods,relay-event-loop}.test.ts'];
 
 /**
  * Unit tests that create tens of thousands of files. They do so in memory: ext4 skips recently deleted inodes one by one, and takes up to
@@ -93,6 +93,8 @@ export default defineConfig({
     globalSetup: ['tests/support/empty-home.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // As long as `waitFor`: the default of a second is short beside other tests.
+    expect: { poll: { timeout: 40_000 } },
     projects: [
       builtProject('conformance', ['tests/conformance/**/*.test.ts']),
       builtProject('e2e-alone', ALONE, { exclude: ['tests/unit/**'] }),

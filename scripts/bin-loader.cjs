@@ -1,15 +1,14 @@
-// Runs the bundle from its V8 code cache if there is one for this Node binary, and from its source otherwise. Compiling is a third of
-// the start time. The build writes a cache beside the bundle; with another Node, the first server that a client uses writes one to the
-// user's cache folder. `module.enableCompileCache` would store only the functions that run while the bundle loads, which saves half as
-// much.
+// Runs the bundle of a command from its V8 code cache if there is one for this Node binary, and from its source otherwise. Compiling is a
+// third of the start time. The build writes a cache beside the bundle; with another Node, the first server that a client uses, and the
+// first command that uses a server, write one to the user's cache folder. `module.enableCompileCache` would store only the functions that
+// run while the bundle loads, which saves half as much.
 const { createHash } = require('node:crypto');
 const fs = require('node:fs');
-const { promises } = fs;
 const { join } = require('node:path');
 const { Script } = require('node:vm');
 
-/** How many caches are kept. Two are needed for each version of this program and of Node; each takes about a megabyte. */
-const MAX_CACHES = 8;
+/** How many caches are kept. Three are needed for each version of this program and of Node; each takes up to a megabyte. */
+const MAX_CACHES = 9;
 /** Far longer than writing a cache takes. */
 const DRAFT_MS = 60_000;
 /** Far more than a cache takes. */
@@ -17,8 +16,11 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 /** How long after the first session the cache is written: its first requests have been compiled then too. */
 const WRITE_DELAY_MS = 1000;
 
-/** The MCP server has a bundle of its own, with the SDK. */
-const bundleName = process.argv[2] === 'mcp' ? 'MCP_BUNDLE' : 'MAIN_BUNDLE';
+/** The commands of each bundle but `main`, and the names of the files. */
+const commands = BUNDLES;
+const names = BUNDLE_NAMES;
+const bundle = Object.keys(commands).find((name) => commands[name].includes(process.argv[2])) ?? 'main';
+const bundleName = names[bundle];
 const filename = join(__dirname, `${bundleName}.js`);
 const isEnabled = !process.env.NODE_DISABLE_COMPILE_CACHE;
 const cacheName = isEnabled ? `${bundleName}-${nodeIdentity()}.cache` : null;
@@ -103,44 +105,49 @@ function isPrivate(stat) {
   return stat !== undefined && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0;
 }
 
+/** A server writes it while it runs, a command when it exits: then the functions that the first session needs have been compiled. */
 function writeAfterFirstSession() {
-  const write = async () => {
+  const write = () => {
     try {
-      await promises.mkdir(userFolder, { recursive: true, mode: 0o700 });
-      if (!isPrivate(await promises.lstat(userFolder))) return;
-      await writeCache(userFolder, 0o600);
-      await removeOldCaches();
+      fs.mkdirSync(userFolder, { recursive: true, mode: 0o700 });
+      if (!isPrivate(fs.lstatSync(userFolder))) return;
+      writeCache(userFolder, 0o600);
+      removeOldCaches();
     } catch {
       // The folder or the disk cannot be written. The program works without a cache.
     }
   };
-  require('node:diagnostics_channel').subscribe('exec-server:first-session', () => {
-    setTimeout(write, WRITE_DELAY_MS).unref();
+  const later =
+    bundle === 'client' ? () => process.once('exit', write) : () => setTimeout(write, WRITE_DELAY_MS).unref();
+  const channel = require('node:diagnostics_channel').channel('exec-server:first-session');
+  channel.subscribe(function start() {
+    channel.unsubscribe(start);
+    later();
   });
 }
 
 /** The rename is atomic, so a concurrent start reads a whole file or none. */
-async function writeCache(folder, mode) {
+function writeCache(folder, mode) {
   const draft = join(folder, `${cacheName}.${process.pid}`);
   try {
-    await promises.writeFile(draft, script.createCachedData(), { mode, flag: 'wx' });
-    await promises.rename(draft, join(folder, cacheName));
+    fs.writeFileSync(draft, script.createCachedData(), { mode, flag: 'wx' });
+    fs.renameSync(draft, join(folder, cacheName));
   } catch (error) {
-    await promises.rm(draft, { force: true });
+    fs.rmSync(draft, { force: true });
     throw error;
   }
 }
 
 /** Removes all but the newest caches, and what a program that was killed while it wrote has left. */
-async function removeOldCaches() {
-  const files = (await promises.readdir(userFolder)).map((name) => join(userFolder, name));
-  const times = await Promise.all(
-    files.map(async (file) => ({ file, written: (await promises.lstat(file)).mtimeMs })),
-  );
-  times.sort((a, b) => b.written - a.written);
-  const caches = times.filter(({ file }) => file.endsWith('.cache'));
-  const drafts = times.filter(
+function removeOldCaches() {
+  const files = fs
+    .readdirSync(userFolder)
+    .map((name) => join(userFolder, name))
+    .map((file) => ({ file, written: fs.lstatSync(file).mtimeMs }));
+  files.sort((a, b) => b.written - a.written);
+  const caches = files.filter(({ file }) => file.endsWith('.cache'));
+  const drafts = files.filter(
     ({ file, written }) => !file.endsWith('.cache') && written < Date.now() - DRAFT_MS,
   );
-  for (const { file } of [...caches.slice(MAX_CACHES), ...drafts]) await promises.rm(file, { force: true });
+  for (const { file } of [...caches.slice(MAX_CACHES), ...drafts]) fs.rmSync(file, { force: true });
 }

@@ -20,7 +20,7 @@ import { parseArgs } from 'node:util';
 import { recordCodeCaches } from './binary/code-cache.mjs';
 import { replaceReleaseFolder } from './binary/release-folder.mjs';
 import { sbomOf } from './binary/sbom.mjs';
-import { bundleCli } from './bundle-cli.mjs';
+import { BUNDLES, bundleCli } from './bundle-cli.mjs';
 import { bundleProgram } from './bundle-program.mjs';
 import { ensureNode } from './nodes.mjs';
 import { packagesOf, writeNotices } from './notices.mjs';
@@ -99,8 +99,7 @@ async function buildAssets() {
     sources.push(...program.sources);
     add(name, program.text);
   };
-  add('bin/main.js', cli.main);
-  add('bin/mcp.js', cli.mcp);
+  for (const [name, text] of Object.entries(cli.texts)) add(`bin/${name}.js`, text);
   for (const thread of [
     'files/thread/worker.js',
     'files/thread/hash-worker.js',
@@ -130,7 +129,10 @@ async function buildExecutable(arch, assets) {
   copyFileSync(node, stripped);
   chmodSync(stripped, 0o755);
   strip(stripped, arch);
-  const main = readFileSync(join(root, 'scripts/binary/main.cjs'), 'utf8');
+  const main = readFileSync(join(root, 'scripts/binary/main.cjs'), 'utf8').replace(
+    'BUNDLES',
+    JSON.stringify(BUNDLES),
+  );
   const recorder = join(work, `recorder-${arch}`);
   const caches = await recordCodeCaches(arch, async (recorderCode) => {
     await assemble(stripped, recorder, main + recorderCode, withNative);

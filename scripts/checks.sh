@@ -6,11 +6,21 @@ fail() { # fail MESSAGE
   exit 1
 }
 
-check() { # check NAME PATTERN COMMAND…: the output of the command contains the pattern
+check() { # check NAME PATTERN COMMAND…: the command exits with 0, and its output contains the pattern
   name=$1
-  pattern=$2
-  shift 2
-  output=$("$@" 2>&1) || true
+  shift
+  exits "$name" 0 "$@"
+}
+
+exits() { # exits NAME CODE PATTERN COMMAND…: the command exits with this code, and its output contains the pattern
+  name=$1
+  expected=$2
+  pattern=$3
+  shift 3
+  code=0
+  output=$("$@" 2>&1) || code=$?
+  [ "$code" = "$expected" ] || fail "$name: exit code $code instead of $expected, with this output:
+$output"
   case $output in
     *"$pattern"*) printf 'ok %s\n' "$name" ;;
     *) fail "$name: expected \"$pattern\" in:

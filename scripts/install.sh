@@ -61,6 +61,10 @@ main() {
   fi
   command -v sha256sum >/dev/null || fail 'sha256sum is missing; install coreutils'
 
+  case $prefix in
+    # The line for PATH must work in every folder.
+    [!/]*) prefix=$(pwd)/$prefix ;;
+  esac
   mkdir -p -- "$prefix/bin" || fail "cannot create $prefix/bin"
   # In the same folder as the program, so that the last step is a rename.
   work=$(mktemp -d -- "$prefix/bin/.exec-server-XXXXXX") || fail "cannot write to $prefix/bin"
@@ -74,6 +78,8 @@ main() {
     fail "the SHA-256 of $name is not the one in SHA256SUMS; nothing was installed. Download it again"
   chmod 755 -- "$work/$name"
   version=$("$work/$name" --version) || fail "$name does not run on this system; it needs glibc 2.28 and libstdc++6"
+  # mv would put the file into a folder of that name.
+  [ ! -d "$prefix/bin/exec-server" ] || fail "$prefix/bin/exec-server is a folder; remove it, or pass another --prefix"
   mv -f -- "$work/$name" "$prefix/bin/exec-server"
 
   printf 'Installed %s: %s\n' "$version" "$prefix/bin/exec-server"

@@ -6,9 +6,10 @@ import { ensurePackage } from './package-cache.mjs';
 /** One version of every supported release line. The first is the oldest that `engines` in package.json allows. */
 export const NODE_VERSIONS = ['20.19.6', '22.23.3', '24.21.0', '26.10.0'];
 
-/** The versions other than that of this process, including the oldest of its own release line. */
+/** The versions of the other release lines. `npm run test:nodes` tests the oldest of this line too. */
 export function otherNodeVersions() {
-  return NODE_VERSIONS.filter((version) => version !== process.versions.node);
+  const lineOf = (version) => version.split('.')[0];
+  return NODE_VERSIONS.filter((version) => lineOf(version) !== lineOf(process.versions.node));
 }
 
 /**

@@ -1,6 +1,6 @@
 // Builds the image of deploy/Containerfile and uses it as docs/guides/containers.md describes. Needs root and these packages:
 //
-//   apt-get install --no-install-recommends podman buildah runc debootstrap redis-server
+//   apt-get install --no-install-recommends podman buildah catatonit runc debootstrap redis-server
 //   npm run test:image
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { checkRelay } from './image/check-relay.mjs';
 import { checkServer } from './image/check-server.mjs';
 import { Podman } from './image/podman.mjs';
 
-const PROGRAMS = ['podman', 'buildah', 'runc', 'debootstrap', 'redis-server'];
+const PROGRAMS = ['podman', 'buildah', 'catatonit', 'runc', 'debootstrap', 'redis-server'];
 
 const missing = PROGRAMS.filter((program) => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0);
 if (missing.length > 0 || process.getuid() !== 0) {

@@ -27,7 +27,11 @@ const NEW_USER = `useradd --uid ${USER} --home-dir ${HOME} --shell /bin/bash use
 const MAY_USE_SUDO = "echo 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user";
 
 requireTools();
-const ways = documentedWays().set('github', githubJob()).set('gitlab', gitlabJob());
+const ways = documentedWays()
+  .set('github', githubJob())
+  .set('github-version', githubJob({ version: manifest.version }))
+  .set('github-tgz', githubJob({ version: 'packed.tgz' }))
+  .set('gitlab', gitlabJob());
 const podman = new Podman();
 const servers = [];
 try {
@@ -41,16 +45,17 @@ try {
 
   await follow('npm', 'localhost/node', { environment: registry.environment, installed: 'node' });
   await follow('npx', 'localhost/node', { environment: registry.environment, installed: '.npm' });
-  for (const way of ['github', 'gitlab'])
+  for (const way of ['github', 'github-version', 'gitlab'])
     await follow(way, 'localhost/node', { environment: registry.environment });
+  const packed = `${join(clone, `exec-server-${manifest.version}.tgz`)}:${HOME}/packed.tgz:ro`;
+  await follow('github-tgz', 'localhost/node', { volumes: [packed] });
   await follow('executable', 'localhost/base', {
     environment: downloads.environment,
     volumes: [`${settings}:${downloads.mounted}:ro`],
     installed: '.local/bin',
   });
   await followWithExecutable('sandbox', clone, {
-    // The base has no list of packages.
-    setup: `${MAY_USE_SUDO} && apt-get -qq update`,
+    setup: MAY_USE_SUDO,
     flags: ['--security-opt', 'unmask=ALL'],
   });
   for (const way of ['service', 'system-service']) await followService(way, clone);
@@ -124,7 +129,8 @@ async function followImage(clone, buildArguments) {
     print(way, check(commands, stdout, stderr));
   };
   onThisMachine('image', 'bash', '-c');
-  onThisMachine('container', 'unshare', '--net', 'sh', '-c', 'ip link set lo up && exec bash -c "$0"');
+  for (const way of ['container', 'relay-container'])
+    onThisMachine(way, 'unshare', '--net', 'sh', '-c', 'ip link set lo up && exec bash -c "$0"');
 }
 
 /**

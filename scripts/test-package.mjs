@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -16,11 +17,14 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
 import { ensureNode } from './nodes.mjs';
 import { ensurePackage } from './package-cache.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+/** The first supported version of each release line. */
+const FIRST_VERSIONS = manifest.engines.node.match(/\d+\.\d+\.\d+/g);
 const scratch = mkdtempSync(join(tmpdir(), 'test-package-'));
 const home = join(scratch, 'home');
 /** The npm of a new user, with a cache of its own. */
@@ -37,7 +41,9 @@ try {
   await lint(tarball);
   const project = install(tarball);
   await useFromTypeScript(project);
+  for (const version of FIRST_VERSIONS) useOn(version, await ensureNode(version), project);
   useCommand(project);
+  installGlobally(tarball);
   measureNpx(tarball);
 } finally {
   rmSync(scratch, { recursive: true, force: true });
@@ -89,8 +95,8 @@ function install(tarball) {
 }
 
 /**
- * Compiles a program that imports every entry in the three kinds of projects, without skipLibCheck. Runs those for Node with the first
- * version of every line that `engines` names.
+ * Compiles a program that imports every entry in the three kinds of projects, without skipLibCheck. Runs each with the first version of
+ * every line that `engines` names; that for bundlers as a bundle.
  */
 async function useFromTypeScript(project) {
   const entries = Object.keys(manifest.exports).filter((name) => !name.includes('.json'));
@@ -109,7 +115,7 @@ async function useFromTypeScript(project) {
   const kinds = {
     nodenext: { file: 'program.mts', module: 'nodenext', output: 'program.mjs' },
     commonjs: { file: 'program.cts', module: 'node16', output: 'program.cjs' },
-    bundler: { file: 'program.ts', module: 'esnext', moduleResolution: 'bundler', output: null },
+    bundler: { file: 'program.ts', module: 'esnext', moduleResolution: 'bundler', output: 'bundle.cjs' },
   };
   for (const [kind, { file, output, ...options }] of Object.entries(kinds)) {
     const folder = join(project, kind);
@@ -118,13 +124,59 @@ async function useFromTypeScript(project) {
     const compilerOptions = { ...options, strict: true, target: 'es2023', types: ['node'], outDir: '.' };
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
     run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder]);
-    const versions = output === null ? [] : manifest.engines.node.match(/\d+\.\d+\.\d+/g);
-    for (const version of versions) {
+    if (kind === 'bundler') await bundle(join(folder, file), join(folder, output));
+    for (const version of FIRST_VERSIONS) {
       const { stderr } = run(await ensureNode(version), [join(folder, output)]);
       expect(stderr === '', `Node ${version} printed ${stderr}`);
     }
-    report(`ok TypeScript: ${[kind, ...versions].join(', ')}`);
+    report(`ok TypeScript: ${[kind, ...FIRST_VERSIONS].join(', ')}`);
   }
+}
+
+/** Bundles a program as docs/guides/embedding.md does. */
+async function bundle(entry, outfile) {
+  await build({
+    entryPoints: [entry],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    external: Object.keys(manifest.peerDependencies),
+    logOverride: { 'empty-import-meta': 'silent' },
+  });
+}
+
+/** Uses the library and the command of the installed package with another version of Node. */
+function useOn(version, node, project) {
+  const load = `.then(({ connect }) => console.log(typeof connect, process.versions.node))`;
+  const programs = {
+    require: ['-e', `Promise.resolve(require('exec-server'))${load}`],
+    import: ['--input-type=module', '-e', `import('exec-server')${load}`],
+  };
+  for (const [kind, args] of Object.entries(programs)) {
+    const { stdout, stderr } = run(node, args, { cwd: project });
+    expect(
+      stdout === `function ${version}\n` && stderr === '',
+      `Node ${version}, ${kind}: ${stdout}${stderr}`,
+    );
+  }
+  const homeOfVersion = join(scratch, `home-${version}`);
+  mkdirSync(homeOfVersion);
+  const bin = join(project, 'node_modules/exec-server', manifest.bin['exec-server']);
+  const options = { cwd: project, env: { ...env, HOME: homeOfVersion, XDG_RUNTIME_DIR: homeOfVersion } };
+  const { stdout, stderr } = run(node, [bin, 'run', '--', 'echo', 'hello'], options);
+  expect(stdout === 'hello\n' && stderr === '', `Node ${version}, run: ${stdout}${stderr}`);
+  const { pid, executable } = stopPrivateServer(homeOfVersion);
+  expect(executable === node, `the server ${pid} runs with ${executable}, not with Node ${version}`);
+  report(`ok Node ${version}: require, import, exec-server run`);
+}
+
+/** Ends the server that `exec-server run` has started for this user. */
+function stopPrivateServer(home) {
+  const { pid } = JSON.parse(readFileSync(join(home, 'exec-server/server.json'), 'utf8'));
+  const executable = readlinkSync(`/proc/${pid}/exe`);
+  process.kill(pid, 'SIGTERM');
+  return { pid, executable };
 }
 
 function useCommand(project) {
@@ -145,9 +197,21 @@ function useCommand(project) {
     /needs the package @redis\/client.*npm install/.test(refused.stderr),
     `the relay said: ${refused.stderr}`,
   );
-  const { pid } = JSON.parse(readFileSync(join(home, 'exec-server/server.json'), 'utf8'));
-  process.kill(pid, 'SIGTERM');
+  stopPrivateServer(home);
   report('ok exec-server run; a relay with --store names the package that it needs');
+}
+
+/** The installation of the README, with a prefix. */
+function installGlobally(tarball) {
+  const prefix = join(scratch, 'global');
+  // A prefix would have a configuration of its own, without the certificates that this machine may need.
+  const config = ['--globalconfig', run('npm', ['config', 'get', 'globalconfig']).stdout.trim()];
+  run('npm', ['install', '--global', '--prefix', prefix, ...config, '--no-audit', '--no-fund', tarball]);
+  const { stdout } = run(join(prefix, 'bin/exec-server'), ['version']);
+  expect(stdout.startsWith('exec-server '), `version printed ${stdout}`);
+  const page = join(prefix, 'share/man/man1/exec-server.1');
+  expect(existsSync(page), `npm has not installed ${page}`);
+  report('ok npm install --global, with the man page');
 }
 
 /** With an empty cache npx downloads all packages. */

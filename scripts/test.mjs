@@ -1,7 +1,7 @@
-// `npm test`: builds, checks and runs every test on this Node, and a core of them on the other supported versions.
+// `npm test`: builds, checks and runs every test on this Node, and a core of them on the other supported versions. Builds the documentation site too.
 //
-// Tests wait for timers and for other programs, and leave a part of two CPUs idle. The checks and the other versions of Node use it: they
-// run beside the tests, one after the other.
+// Tests wait for timers and for other programs, and leave a part of two CPUs idle. The checks, the site and the other versions of Node use
+// it: they run beside the tests, one after the other.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname } from 'node:path';
@@ -32,6 +32,7 @@ if (failed.length > 0) {
 
 async function runBesideTests() {
   await part('checks', 'npm', ['run', '-s', 'check:built'], 'when it ends');
+  await part('site', 'node', ['website/build.mjs', '--check'], 'when it ends');
   // Prints the output of each version when that has ended.
   await part('other versions of Node', 'node', ['scripts/test-nodes.mjs', '--core']);
 }

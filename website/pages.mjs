@@ -95,7 +95,7 @@ function linkTo(target, root) {
 }
 
 /**
- * The index for language models (llmstxt.org): each page with its title and its first sentence. Links are relative, because the site may be
+ * The index for language models (llmstxt.org): each page with its title and its first sentence, and the reference of the library. Links are relative, because the site may be
  * below a path (DOCS_BASE).
  */
 export function llmsText(folder, names, summary) {
@@ -104,7 +104,8 @@ export function llmsText(folder, names, summary) {
     const sentence = firstSentence(text);
     return `- [${titleOf(text, name)}](${name})${sentence && `: ${sentence}`}`;
   });
-  return `# exec-server\n\n> ${summary}\n\n## Pages\n\n${lines.join('\n')}\n`;
+  const library = '- [Library reference](api/index.md): Every export of the package, by entry.';
+  return `# exec-server\n\n> ${summary}\n\n## Pages\n\n${lines.join('\n')}\n\n## Library\n\n${library}\n`;
 }
 
 function titleOf(text, name) {

@@ -59,7 +59,8 @@ function EnvironmentShell({
   const client = useStore(workspace.connection.client);
   /** The workspace whose first connection has failed. */
   const [failed, setFailed] = useState<Workspace | null>(null);
-  const records = client?.capabilities.processRecording === true;
+  // Nearly all servers can record. A link that appeared later would move those after it.
+  const records = client === null || client.capabilities.processRecording === true;
 
   useEffect(() => {
     // The address may have changed since, and its event may still be on the way.

@@ -10,11 +10,11 @@ import { WebSocket } from 'ws';
 
 /** Appended to scripts/binary/main.cjs. */
 const RECORDER = `
-process.once('SIGPWR', () => {
-  writeFileSync(process.env.CODE_CACHE_FILE, script.createCachedData());
-  process.exit(0);
-});
+process.once('SIGPWR', () => process.exit(0));
+process.once('exit', () => writeFileSync(process.env.CODE_CACHE_FILE, script.createCachedData()));
 `;
+
+const SERVE = ['--listen', 'ws://127.0.0.1:0'];
 
 /** How long a start may take under qemu. */
 const TIMEOUT_MS = 120_000;
@@ -43,11 +43,26 @@ export async function recordCodeCaches(arch, build) {
   }
   const command = [...emulator, await build(RECORDER)];
   return new Map([
-    ['bin/main.js.cache', await record(command, ['--listen', 'ws://127.0.0.1:0'], useServer)],
+    ['bin/main.js.cache', await record(command, SERVE, useServer)],
+    ['bin/client.js.cache', await recordClient(command)],
     ['bin/mcp.js.cache', await record(command, ['mcp'], useMcpServer)],
   ]);
 }
 
+/** The code of a command that runs a program of a server. */
+async function recordClient(command) {
+  let cache;
+  await record(command, SERVE, async ({ stdout }) => {
+    const [url] = await once(createInterface(stdout), 'line');
+    cache = await record(command, ['run', '-E', url, '-n', '--', 'true'], async (child) => {
+      const [code] = await once(child, 'exit');
+      if (code !== 0) throw new Error(`run: exit code ${code}`);
+    });
+  });
+  return cache;
+}
+
+/** Starts the executable, and returns the cache that it writes when `use` has ended. */
 async function record([program, ...first], args, use) {
   const folder = mkdtempSync(join(tmpdir(), 'code-cache-'));
   const file = join(folder, 'cache');
@@ -58,7 +73,7 @@ async function record([program, ...first], args, use) {
     const exited = once(child, 'exit');
     await Promise.race([
       use(child),
-      exited.then(() => Promise.reject(new Error(`${args[0]}: the program ended`))),
+      exited.then(([code]) => code === 0 || Promise.reject(new Error(`${args[0]}: the program ended`))),
     ]);
     child.kill('SIGPWR');
     await exited;

@@ -24,20 +24,20 @@ succeeds 'kill' exec-server kill job
 check 'wait' '137' sh -c 'exec-server wait job || printf %s $?'
 succeeds 'rm' exec-server rm job
 exec-server run -d --name short -- sh -c 'echo attached; sleep 1; exit 7' >/dev/null
-check 'attach' 'attached' exec-server attach short
+exits 'attach: exit code' 7 'attached' exec-server attach short
 mkdir -p tree/a/b && seq 100000 >tree/a/b/numbers
 succeeds 'cp' exec-server cp -r tree local:/home/user/copy
 check 'cp: content' 'same' sh -c 'cmp tree/a/b/numbers copy/a/b/numbers && echo same'
 succeeds 'sync' exec-server sync tree local:/home/user/synced
 check 'sync: content' 'same' sh -c 'cmp tree/a/b/numbers synced/a/b/numbers && echo same'
-check 'run --record' 'recorded' exec-server run --record --name rec -- echo recorded
-check 'recordings' 'rec' exec-server recordings
-check 'export' 'recorded' exec-server export --txt rec
-check 'play' 'recorded' script -qec 'exec-server play rec' /dev/null
+check 'run --record' 'recorded' exec-server run --record --name tape -- echo recorded
+check 'recordings' 'tape' exec-server recordings
+check 'export' 'recorded' exec-server export --txt tape
+check 'play' 'recorded' script -qec 'exec-server play tape' /dev/null
 check 'doctor: sandboxes' 'Sandboxes are reliable' exec-server doctor
 mkdir -p project
 check 'run --sandbox' 'inside' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo inside | tee file"'
-check 'run --sandbox: refusal' 'Read-only' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo x > /home/user/outside"'
+exits 'run --sandbox: refusal' 2 'Read-only' sh -c 'cd project && exec-server run --sandbox workspace-write -- sh -c "echo x > /home/user/outside"'
 check 'mcp config' '"command": "exec-server"' exec-server mcp config claude
 
 # The MCP server writes and searches files through the sandboxed file helper.
@@ -96,13 +96,11 @@ exec 9>proxy-requests
 echo '{"id":1,"method":"initialize","params":{"clientName":"test"}}' >&9
 check 'proxy' 'sessionId' eventually '"id":1' proxy-answers
 exec 9>&-
-exec-server relay --secret-file secret --store redis://127.0.0.1:1 --node-url http://127.0.0.1:1 >relay-redis 2>&1 &
-relay=$!
-check 'relay: Redis is inside' 'store' eventually 'store' relay-redis
-kill "$relay"
 
-# The services have fixed ports, so they get a network of their own.
-bwrap --dev-bind / / --unshare-net --die-with-parent sh /opt/exec-server/use-service.sh
+# These have fixed ports, so they get a network of their own.
+for script in use-redis use-service; do
+  bwrap --dev-bind / / --unshare-net --die-with-parent sh "/opt/exec-server/$script.sh"
+done
 
 succeeds 'run -d: a program to wait for' exec-server run -d -- sleep 1
 check 'drain' 'has ended' exec-server drain

@@ -34,7 +34,8 @@ script.runInThisContext()(
 );
 
 function bundleOf(command) {
-  return command === 'mcp' ? 'bin/mcp.js' : 'bin/main.js';
+  const commands = BUNDLES;
+  return `bin/${Object.keys(commands).find((name) => commands[name].includes(command)) ?? 'main'}.js`;
 }
 
 /** Loads a program, with its V8 code cache if there is one. The programs are in ASCII: a byte of their text is a character. */

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { createClient } from '@redis/client';
-import { secretFile } from './check-server.mjs';
+import { isHealthy, secretFile } from './check-server.mjs';
 import { freePort, untilReady } from './commands.mjs';
 
 const SECRET = 'a secret of at least thirty-two bytes';
@@ -39,10 +39,13 @@ export async function checkRelay(podman, image, report) {
       await podman.start(name, flags, image, ['relay', '--secret-file', '/run/secrets/relay', ...where]);
       await untilReady(`${url}/readyz`, podman, name);
     });
-    await report(`${name}: health check`, () => podman.do('healthcheck', 'run', name));
+    await report(`${name}: health check`, () => isHealthy(podman, name));
+    const metrics = `127.0.0.1:${await freePort()}`;
     await report(`${name}: a client runs a program in an executor container`, async () => {
-      const flags = [...HARDENED, '--env', `EXEC_SERVER_API_KEY=${await token('executor')}`];
-      const command = ['serve', '--remote', url, '--environment-id', 'box', '--log-level', 'info'];
+      const key = ['--env', `EXEC_SERVER_API_KEY=${await token('executor')}`];
+      // The containers of this test share the ports of the machine.
+      const flags = [...HARDENED, ...key, '--env', `HEALTH_URL=http://${metrics}/readyz`];
+      const command = ['serve', '--remote', url, '--environment-id', 'box', '--metrics-listen', metrics];
       await podman.start(`${name}-executor`, flags, image, command);
       const { connectRemote } = await import('../../dist/relay/index.js');
       const { run } = await import('../../dist/client/index.js');
@@ -52,6 +55,7 @@ export async function checkRelay(podman, image, report) {
       await client.close();
       assert.equal(text.stdout, '10001\n');
     });
+    await report(`${name}: health check of the executor`, () => isHealthy(podman, `${name}-executor`));
     await report(`${name}: stops with exit code 0`, async () => {
       await podman.do('stop', '--time', '20', name);
       assert.equal(await podman.do('inspect', name, '--format', '{{.State.ExitCode}}'), '0');

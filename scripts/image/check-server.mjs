@@ -64,16 +64,22 @@ export async function checkServer(podman, image, report) {
       assert.equal(code, 1);
       assert.match(stdout, /✗ processes .*mount proc[\s\S]*-> .*podman run --security-opt unmask=ALL/);
     });
-    await report('server: health check', () => podman.do('healthcheck', 'run', name));
+    await report('server: health check', () => isHealthy(podman, name));
     await report('server: stops with grace', () => checkStop(podman, name, run));
   });
 
   await inServer(
     podman,
     image,
-    [...HARDENED, ...UNMASKED, ...token, ...volumes],
+    ['--init', ...HARDENED, ...UNMASKED, ...token, ...volumes],
     report,
     async (name, run) => {
+      await report('server: runs below the init of podman run --init', async () => {
+        const { stdout } = await run('--', 'sh', '-c', "tr '\\0' ' ' </proc/1/cmdline");
+        assert.match(stdout, /init -- \/usr\/bin\/tini -s -- exec-server serve /);
+        const { stderr } = await podman.try('logs', name);
+        assert.doesNotMatch(stderr, /tini/i);
+      });
       await report('server: volumes keep files', async () => {
         const { stdout } = await run('--', 'sh', '-c', 'cat /workspace/file ~/file /workspace/ended');
         assert.equal(stdout, 'kept\nkept\nended by SIGTERM\n');
@@ -86,6 +92,11 @@ export async function checkServer(podman, image, report) {
       await report('server: doctor finds sandboxes reliable', async () => {
         const { code, stdout } = await podman.try('exec', name, 'exec-server', 'doctor');
         assert.equal(code, 0, stdout);
+      });
+      await report('server: is unhealthy while it drains', () => checkUnhealthy(podman, name, run));
+      await report('server: stops below another init', async () => {
+        await podman.do('stop', '--time', '20', name);
+        assert.equal(await podman.do('inspect', name, '--format', '{{.State.ExitCode}}'), '0');
       });
     },
   );
@@ -132,6 +143,30 @@ async function checkStop(podman, name, run) {
   const lines = stderr.trim().split('\n');
   assert(lines.length > 0 && lines.every((line) => typeof JSON.parse(line).level === 'string'));
   return `exit code 0 after ${seconds.toFixed(1)} s`;
+}
+
+/** The health check of a container succeeds. */
+export async function isHealthy(podman, name) {
+  await podman.do('healthcheck', 'run', name);
+  assert.equal(await healthOf(podman, name), 'healthy');
+}
+
+/** Nothing but podman asks for the health here: without systemd it has no timers. */
+async function checkUnhealthy(podman, name, run) {
+  await isHealthy(podman, name);
+  await run('--detach', '--', 'sleep', '1000');
+  await podman.do('kill', '--signal', 'USR2', name);
+  // The image has three tries. Failures of the first seconds do not count.
+  for (const deadline = Date.now() + 60_000; (await healthOf(podman, name)) !== 'unhealthy'; ) {
+    assert(Date.now() < deadline, 'the container is healthy while the server drains');
+    await podman.try('healthcheck', 'run', name);
+  }
+  const { code } = await podman.try('healthcheck', 'run', name);
+  assert.equal(code, 1);
+}
+
+function healthOf(podman, name) {
+  return podman.do('inspect', name, '--format', '{{.State.Health.Status}}');
 }
 
 /** A file that the user of the image can read. */

@@ -9,15 +9,15 @@ const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BASH = 'bash --noprofile --norc -e -o pipefail -c';
 const TRY_IT = { command: 'exec-server run -- echo hello', expected: 'hello\n' };
 
-/** The commands of a job with the action of this repository: start, one step, stop. */
-export function githubJob() {
+/** The commands of a job with the action of this repository: start, one step, stop. `given` are inputs of the action. */
+export function githubJob(given = {}) {
   const { inputs, runs } = parse(readFileSync(join(root, 'action.yml'), 'utf8'));
   const stepsOf = (command) =>
     runs.steps.filter((step) => step.if.startsWith(`inputs.command == '${command}'`)).map(stepCommand);
   const stepCommand = ({ run, env = {} }) => {
     const variables = Object.entries(env).map(([name, expression]) => {
       const [, input] = /^\$\{\{ inputs\.([a-z]+) \}\}$/.exec(expression);
-      return `${name}=${quote(inputs[input].default)} `;
+      return `${name}=${quote(given[input] ?? inputs[input].default)} `;
     });
     return { command: `${variables.join('')}${BASH} ${quote(run)} && next_step`, expected: '' };
   };
@@ -34,6 +34,10 @@ next_step() {
     { command: runner, expected: '' },
     ...stepsOf('start'),
     TRY_IT,
+    {
+      command: 'grep -x "$EXEC_SERVER_URL" "$(sed -n s/^log=//p "$GITHUB_OUTPUT")"',
+      expected: 'ws://127.0.0.1:…\n',
+    },
     ...stepsOf('stop'),
   ]);
 }

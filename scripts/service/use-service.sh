@@ -19,7 +19,7 @@ verify() { # verify NAME: systemd accepts the installed units
 configured() { find .config -type f ! -name environments.toml 2>/dev/null | sort; }
 configured >before
 
-check 'service: refuses a machine without systemd' 'systemctl' exec-server service install --user
+exits 'service: refuses a machine without systemd' 1 'systemctl' exec-server service install --user
 [ ! -e "$HOME/.config/systemd" ] || fail 'service: it wrote units'
 
 bin=$(mktemp -d)
@@ -36,7 +36,7 @@ check 'service: status before the first connection' 'exec-server.service: inacti
 try=$(sed -n 's/^Try it: //p' installed)
 check 'service: the first connection starts the server' 'hello' sh -c "$try"
 check 'service: status' 'exec-server.service: active (running)' exec-server service status --user
-check 'service: refuses clients without the token' '401' exec-server run -E ws://127.0.0.1:4000 -- true
+exits 'service: refuses clients without the token' 125 '401' exec-server run -E ws://127.0.0.1:4000 -- true
 check 'service: programs do not have the token' 'none' \
   sh -c "${try% echo hello} sh -c 'env | grep -F \"\$0\" || echo none' \"\$(cat .config/exec-server/service-token)\""
 check 'service: drain' 'has ended' exec-server drain --service --user

@@ -53,6 +53,14 @@ export class AuditFile {
     return bytesWritten;
   }
 
+  /** Removes what was appended last. Throws when it cannot. */
+  async removeLast(bytes: number): Promise<void> {
+    const { size } = await this.#handle.stat();
+    if (size !== this.#size) throw new Error('another process changed the file');
+    await this.#handle.truncate(size - bytes);
+    this.#size = size - bytes;
+  }
+
   /** Flushes appended data to the disk, if the `fsync` option is set. */
   async flush(): Promise<void> {
     if (this.#fsync) await this.#handle.datasync();

@@ -37,6 +37,8 @@ export interface AuditRecord {
 export class AuditLog {
   readonly #options: AuditOptions;
   #file: AuditFile;
+  /** The file before a rotation, until the new one has the records that it has only in part. */
+  #replaced: { readonly file: AuditFile; readonly repeatedBytes: number } | null = null;
   #end: ChainEnd;
   #pending: Pending[] = [];
   #batch: Batch | null = null;
@@ -132,6 +134,7 @@ export class AuditLog {
       );
     if (this.#writeError !== null) await settle(this.#retryNow());
     else if (this.#flushing !== null) await settle(this.#flushing);
+    await settle(this.#closeReplaced(0));
     await settle(this.#file.close());
   }
 
@@ -154,21 +157,40 @@ export class AuditLog {
   async #switchTo(file: AuditFile): Promise<void> {
     const old = this.#file;
     this.#file = file;
-    // The new file repeats the records of a batch that the old file received only in part.
-    const unfinished = this.#batch?.waiting ?? [];
+    // The new file has the records of a batch that the old file received only in part.
+    const { waiting, written } = this.#batch ?? { waiting: [], written: 0 };
     this.#batch = null;
-    this.#pending.unshift(withoutCaller({ event: 'continued', ...serverFacts() }), ...unfinished);
-    await old.close().catch(() => {});
+    this.#pending.unshift(withoutCaller({ event: 'continued', ...serverFacts() }), ...waiting);
+    await this.#closeReplaced(0);
+    this.#replaced = { file: old, repeatedBytes: written };
     await this.#flush();
+  }
+
+  /** Closes the file before a rotation. Removes the end that the new file repeats, so that both make one chain. */
+  async #closeReplaced(repeatedBytes = this.#replaced?.repeatedBytes ?? 0): Promise<void> {
+    const file = this.#replaced?.file;
+    this.#replaced = null;
+    if (file === undefined) return;
+    try {
+      if (repeatedBytes > 0) await file.removeLast(repeatedBytes);
+    } catch (error) {
+      const reason = (error as Error).message;
+      this.#options.log.warn('the end of the old audit log is incomplete', { reason });
+    }
+    await file.close().catch(() => {});
   }
 
   async #flush(): Promise<void> {
     // Records of the same event loop turn share one write.
     await null;
     try {
-      while (this.#batch !== null || this.#pending.length > 0) {
-        this.#batch ??= this.#nextBatch();
-        await this.#writeBatch(this.#batch);
+      while (this.#batch !== null || this.#pending.length > 0 || this.#replaced !== null) {
+        if (this.#batch === null && this.#pending.length === 0) {
+          await this.#closeReplaced();
+        } else {
+          this.#batch ??= this.#nextBatch();
+          await this.#writeBatch(this.#batch);
+        }
       }
       this.#recovered();
     } catch (error) {
@@ -182,7 +204,9 @@ export class AuditLog {
     const stalled = setTimeout(() => this.#blockWrites(STALLED), AUDIT_STALL_MS);
     try {
       while (batch.lines.length > 0) {
-        batch.lines = batch.lines.subarray(await this.#file.append(batch.lines));
+        const written = await this.#file.append(batch.lines);
+        batch.lines = batch.lines.subarray(written);
+        batch.written += written;
       }
       await this.#file.flush();
     } finally {
@@ -208,7 +232,7 @@ export class AuditLog {
       return line;
     });
     const joined = Buffer.concat(lines.flatMap((line) => [line, NEWLINE]));
-    return { lines: joined, end: { nextSeq, hash }, waiting };
+    return { lines: joined, written: 0, end: { nextSeq, hash }, waiting };
   }
 
   #failed(reason: string): void {
@@ -259,6 +283,8 @@ export class AuditLog {
 interface Batch {
   /** The bytes that are not written yet. */
   lines: Buffer;
+  /** How many bytes are. */
+  written: number;
   /** The end of the chain after this batch. */
   readonly end: ChainEnd;
   readonly waiting: readonly Pending[];

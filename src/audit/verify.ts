@@ -79,7 +79,7 @@ async function* linesOf(
   file: string,
 ): AsyncGenerator<{ readonly bytes: Buffer; readonly complete: boolean }> {
   let rest: Buffer = Buffer.alloc(0);
-  for await (const block of createReadStream(file, { highWaterMark: AUDIT_VERIFY_BLOCK_BYTES })) {
+  for await (const block of blocksOf(file)) {
     const bytes: Buffer = rest.length === 0 ? block : Buffer.concat([rest, block]);
     let from = 0;
     for (let end = bytes.indexOf(NEWLINE); end !== -1; end = bytes.indexOf(NEWLINE, from)) {
@@ -90,6 +90,15 @@ async function* linesOf(
     if (rest.length > 2 * AUDIT_LINE_MAX_BYTES) break;
   }
   if (rest.length > 0) yield { bytes: rest, complete: false };
+}
+
+/** Errors of the system name the file, which those of a read do not by themselves. */
+async function* blocksOf(file: string): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(file, { highWaterMark: AUDIT_VERIFY_BLOCK_BYTES });
+  } catch (error) {
+    throw Object.assign(error as Error, { path: file });
+  }
 }
 
 const NEWLINE = 10;

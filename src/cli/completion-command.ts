@@ -5,6 +5,7 @@ import { SCRIPTS } from './completion-scripts.ts';
 import { UsageError } from './failures.ts';
 import { parseFlags } from './flags.ts';
 import { COMPLETION } from './specs/small-specs.ts';
+import { visible } from './terminal-text.ts';
 
 /** Prints the script that completes command lines in a shell. */
 export function completionCommand(argv: readonly string[]): CommandResult {
@@ -28,9 +29,16 @@ export function completionCommand(argv: readonly string[]): CommandResult {
  */
 export async function completeCommand(argv: readonly string[], { env }: Host): Promise<CommandResult> {
   const { words, paths } = await candidatesFor(argv.slice(1), namesOf(env));
-  const lines = words.map(({ word, description }) => `${word}\t${shortened(description)}\n`);
+  const lines = words
+    .filter(({ word }) => IS_PLAIN.test(word))
+    .map(({ word, description }) => `${word}\t${visible(shortened(description))}\n`);
   return printed(`${paths}\n${lines.join('')}`);
 }
+
+/** A word that no shell takes for more than a word. The shell inserts it as it is. */
+const IS_PLAIN = /^[\p{L}\p{M}\p{N}_.,:=/@%+-]+$/u;
+/** The same for a name that a server gives. It must not look like a flag either. */
+const IS_NAME = /^\w[\w.-]*$/;
 
 /** Environments, processes and recordings, where a command takes one. A file that cannot be read, or a server that is away, has none. */
 function namesOf(env: NodeJS.ProcessEnv): NameSource {
@@ -38,12 +46,16 @@ function namesOf(env: NodeJS.ProcessEnv): NameSource {
     if (kind === 'ENV') return environmentNames(env);
     if (kind === 'RECORDING') {
       const { recordingNames } = await import('./recordings/recording-names.ts');
-      return recordingNames(typed, env).catch(() => []);
+      return plainNames(recordingNames(typed, env));
     }
     if (kind !== 'PROCESS' && kind !== 'RUNNING' && kind !== 'ENDED') return [];
     const { processNames } = await import('./programs/process-names.ts');
-    return processNames(kind, typed, env).catch(() => []);
+    return plainNames(processNames(kind, typed, env));
   };
+}
+
+async function plainNames(names: Promise<readonly Candidate[]>): Promise<readonly Candidate[]> {
+  return (await names.catch(() => [])).filter(({ word }) => IS_NAME.test(word));
 }
 
 async function environmentNames(env: NodeJS.ProcessEnv): Promise<readonly Candidate[]> {

@@ -17,6 +17,8 @@ _exec_server() {
     {
         IFS= read -r paths || return
         while IFS=$'\\t' read -r line _; do
+            # A path of another machine follows, which this shell cannot complete.
+            if [[ "\${line}" == "\${whole}" && "\${line}" == *: ]]; then paths=none; continue; fi
             # Readline replaces only what follows the last = or :.
             COMPREPLY+=("\${line:\${#whole}-\${#current}}")
         done
@@ -25,9 +27,22 @@ _exec_server() {
         COMPREPLY=("\${COMPREPLY[@]#?}")
         current=''
     fi
+    # Beside words, readline must not quote: it would quote the colon of an environment.
+    if (( \${#COMPREPLY[@]} > 0 )); then
+        if [[ "\${paths}" == files ]]; then
+            while IFS= read -r line; do
+                if [[ -d "\${line}" ]]; then line+=/; fi
+                COMPREPLY+=("$(printf '%q' "\${line}")")
+            done < <(compgen -f -- "\${current}")
+        fi
+        # A path follows.
+        if [[ "\${COMPREPLY[0]}" == *[:/] ]]; then compopt -o nospace; fi
+        return 0
+    fi
+    # Readline quotes the names of files.
     case "\${paths}" in
-        files) compopt -o filenames; COMPREPLY+=($(compgen -f -- "\${current}")) ;;
-        directories) compopt -o filenames; COMPREPLY+=($(compgen -d -- "\${current}")) ;;
+        files) compopt -o filenames; COMPREPLY=($(compgen -f -- "\${current}")) ;;
+        directories) compopt -o filenames; COMPREPLY=($(compgen -d -- "\${current}")) ;;
     esac
     return 0
 }
@@ -37,16 +52,19 @@ complete -F _exec_server exec-server
 #compdef exec-server
 # Completion of exec-server for zsh. Written by 'exec-server completion zsh'.
 _exec_server() {
-    local paths line
-    local -a lines described
+    local paths line word
+    local -a lines described opened
     lines=("\${(@f)$("\${words[1]}" __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
     paths="\${lines[1]}"
     for line in "\${(@)lines[2,-1]}"; do
         [[ -n "\${line}" ]] || continue
         # A colon divides the word from its description.
-        described+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+        word="\${line%%$'\\t'*}" line="\${word//:/\\\\:}:\${line#*$'\\t'}"
+        # The name of an environment is followed by a path.
+        if [[ "\${word}" == *: ]]; then opened+=("\${line}"); else described+=("\${line}"); fi
     done
     (( \${#described} )) && _describe 'exec-server' described
+    (( \${#opened} )) && _describe 'exec-server' opened -S ''
     # What precedes = belongs to the flag.
     [[ "\${paths}" == none ]] || compset -P '--*='
     case "\${paths}" in

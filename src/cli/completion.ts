@@ -71,10 +71,14 @@ async function argumentCandidates(
   const flag = findFlag(spec, before.at(-1) ?? '');
   if (flag?.type === 'string') return valuesOf(flag.value, namesOf);
   if (current.startsWith('-')) return { words: flagWords(spec), paths: 'none' };
-  const verbs = hasOperand(spec, before) ? {} : (spec.verbs ?? {});
-  const words = Object.entries(verbs).map(([word, description]) => ({ word, description }));
+  if (spec.verbs !== undefined && !hasOperand(spec, before)) {
+    const words = Object.entries(spec.verbs).map(([word, description]) => ({ word, description }));
+    return { words, paths: 'none' };
+  }
   const operands = await valuesOf(spec.operand, namesOf);
-  return { words: [...words, ...operands.words], paths: operands.paths };
+  const isPathThere = operands.words.some(({ word }) => word.endsWith(':') && current.startsWith(word));
+  // The shell does not know the paths of another machine.
+  return isPathThere && !operands.words.some(({ word }) => word === current) ? NOTHING : operands;
 }
 
 /** Whether an argument that is neither a flag nor its value has been typed. */
@@ -109,6 +113,11 @@ async function valuesOf(
 ): Promise<Candidates> {
   if (value === undefined) return NOTHING;
   if (value.startsWith('FILE')) return { words: [], paths: 'files' };
+  if (value === 'ENV:PATH') {
+    const environments = await names('ENV');
+    const words = environments.map(({ word, description }) => ({ word: `${word}:`, description }));
+    return { words, paths: 'files' };
+  }
   if (value === 'DIRECTORY') return { words: [], paths: 'directories' };
   if (value === 'COMMAND') return commandWords();
   if (value === 'MODE|FILE') return { words: wordsOf(SANDBOX_MODES), paths: 'files' };

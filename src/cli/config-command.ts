@@ -1,3 +1,4 @@
+import { parseMetricsAddress } from '../listener/metrics-listener.ts';
 import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { ConfigError, describeSource } from '../server/config/resolve.ts';
@@ -26,7 +27,9 @@ export async function printSettings(
   reportIgnored(args.warnings, host);
   const { problems: found, ...settings } = await inspectSettings(args, host.env);
   reportUnknownVariables(settings, host);
-  const problems = [...found, ...(await networkProblems(settings))];
+  // How settings work together can be checked when each of them is right.
+  const problems =
+    found.length > 0 ? [...found, ...(await networkProblems(settings))] : await startProblems(settings);
   const isInvalid = problems.some((problem) => problem instanceof ConfigError);
   return {
     text: args.json ? settingsJson(settings, problems) : settingsTable(settings, problems),
@@ -40,6 +43,20 @@ async function networkProblems({ config }: Settings): Promise<Error[]> {
     () => [],
     (error: Error) => [error],
   );
+}
+
+/** Why the settings do not work together, or not on this machine. */
+async function startProblems({ config, address }: Settings): Promise<Error[]> {
+  const { checkSettings, readMinSandbox, tlsFilesOf } = await import('../server/start-checks.ts');
+  try {
+    await checkSettings(config, address);
+    if (address.kind === 'websocket' || address.kind === 'unix') tlsFilesOf(config, address);
+    if (config.metricsListen !== '') parseMetricsAddress(config.metricsListen);
+    readMinSandbox(config.minSandbox);
+    return [];
+  } catch (error) {
+    return [error as Error];
+  }
 }
 
 /** An aligned table of key, value, source and variable, one setting per line. */

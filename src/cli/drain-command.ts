@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { quoteValue } from '../server/config/values.ts';
 import type { CommandResult, Host } from './commands.ts';
@@ -9,6 +10,7 @@ import { privateFolder, readServerInfo } from './private-server/private-folder.t
 import { ageText } from './programs/ps.ts';
 import { type DrainAnswer, readDrainAnswer, writeDrainRequest } from './service/drain-file.ts';
 import {
+  expectServer,
   isRunning,
   pidInFile,
   type ServerProcess,
@@ -25,37 +27,98 @@ export async function drainCommand(argv: readonly string[], host: Host): Promise
   const flags = parseOnlyFlags('drain', argv, DRAIN.flags);
   const timeoutMs = flags.timeout === undefined ? null : parseDuration(flags.timeout, '--timeout', 'drain');
   const found = await findServer(flags, host.env);
-  if (found === null) return { text: '', details: 'no server is running\n', exitCode: 0 };
+  const report = flags.json ? new JsonReport(host.stdout) : new TextReport(host.stderr);
+  if (found === null) return report.notRunning();
   const { pid, pidFile } = found;
   const server = serverProcess(pid);
   const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
   const request = new Request(pidFile, timeoutMs);
+  let answer: DrainAnswer | null = null;
   try {
-    if (!server.signal('SIGUSR2')) return ended(pid, '');
-    host.stderr.write(`process ${pid} drains; waiting until its programs have ended\n`);
-    const answer = await request.answered(server);
-    if (answer !== null) host.stderr.write(waitsFor(answer));
+    if (!server.signal('SIGUSR2')) return report.ended(pid, null, null);
+    report.draining(pid);
+    answer = await request.answered(server);
+    report.waitsFor(pid, answer);
   } finally {
     request.remove();
   }
   // A server that has got the request ends its programs itself.
   if (await server.ended(deadline - performance.now())) {
-    return ended(
-      pid,
-      performance.now() < deadline ? '' : `, and its programs were ended after ${flags.timeout}`,
-    );
+    return report.ended(pid, performance.now() < deadline ? null : flags.timeout!, answer);
   }
   server.signal('SIGTERM');
-  if (await server.ended(FORCED_END_MS))
-    return ended(pid, `, and its programs were ended after ${flags.timeout}`);
+  if (await server.ended(FORCED_END_MS)) return report.ended(pid, flags.timeout!, answer);
   throw new RunError(`process ${pid} has not ended ${FORCED_END_MS / 1_000} s after SIGTERM; see its log`);
 }
 
 /** How long a server may take to end its programs: longer than the default of shutdownGracePeriodMs. */
 const FORCED_END_MS = 30_000;
 
-function ended(pid: number, how: string): CommandResult {
-  return { text: '', details: `process ${pid} has ended${how}\n`, exitCode: 0 };
+/** Says what happens. */
+interface Report {
+  notRunning(): CommandResult;
+  draining(pid: number): void;
+  /** `answer` is null when the server does not say what it waits for. */
+  waitsFor(pid: number, answer: DrainAnswer | null): void;
+  /** `timeout` is the time of this command after which programs were ended; null when it was not reached. */
+  ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult;
+}
+
+class TextReport implements Report {
+  readonly #stderr: Writable;
+
+  constructor(stderr: Writable) {
+    this.#stderr = stderr;
+  }
+
+  notRunning(): CommandResult {
+    return { text: '', details: 'no server is running\n', exitCode: 0 };
+  }
+
+  draining(pid: number): void {
+    this.#stderr.write(`process ${pid} drains; waiting until its programs have ended\n`);
+  }
+
+  waitsFor(_pid: number, answer: DrainAnswer | null): void {
+    if (answer !== null) this.#stderr.write(waitsFor(answer));
+  }
+
+  ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult {
+    const late = isOver(answer) ? ', and the programs that were left at the deadline were ended' : '';
+    const how = timeout === null ? late : `, and its programs were ended after ${timeout}`;
+    return { text: '', details: `process ${pid} has ended${how}\n`, exitCode: 0 };
+  }
+}
+
+class JsonReport implements Report {
+  readonly #stdout: Writable;
+
+  constructor(stdout: Writable) {
+    this.#stdout = stdout;
+  }
+
+  notRunning(): CommandResult {
+    return this.#last({ type: 'notRunning' });
+  }
+
+  draining(): void {}
+
+  waitsFor(pid: number, answer: DrainAnswer | null): void {
+    this.#stdout.write(`${JSON.stringify({ type: 'draining', pid, ...answer })}\n`);
+  }
+
+  ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult {
+    return this.#last({ type: 'ended', pid, timedOut: timeout !== null || isOver(answer) });
+  }
+
+  #last(value: object): CommandResult {
+    return { text: `${JSON.stringify(value)}\n`, exitCode: 0 };
+  }
+}
+
+/** Whether the server has reached its deadline, at which it ends the programs that are left. */
+function isOver(answer: DrainAnswer | null): boolean {
+  return answer?.deadlineMs != null && Date.now() >= answer.deadlineMs;
 }
 
 /** The request that goes with the signal. Without a pid file, or where no file can be written, the server gets only the signal. */
@@ -125,9 +188,13 @@ async function findServer(
   if (pid !== undefined) {
     if (!/^[1-9]\d{0,9}$/.test(pid))
       throw new UsageError(`--pid: ${quoteValue(pid)} is not a process id`, 'drain');
+    expectServer(Number(pid));
     return { pid: Number(pid), pidFile: null };
   }
-  if (pidFile !== undefined) return { pid: pidInFile(pidFile), pidFile };
+  if (pidFile !== undefined) {
+    const found = pidInFile(pidFile);
+    return found === null ? null : { pid: found, pidFile };
+  }
   if (!service) return privateServer(env);
   const { systemctl } = await import('./service/systemctl.ts');
   const main = Number(systemctl(user === true, env).property('exec-server.service', 'MainPID'));

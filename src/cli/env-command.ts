@@ -11,6 +11,7 @@ import {
   readEnvironments,
   removeEnvironment,
   type TlsFiles,
+  usesTls,
 } from './environments/environments-file.ts';
 import { parseSshUrl } from './environments/ssh-source.ts';
 import { checkUrl, findTarget, LOCAL, readToken, type TargetSources } from './environments/target.ts';
@@ -125,8 +126,8 @@ function tlsFiles(url: string, flags: Flags, directory: string): TlsFiles {
   }) as [string | null, string | null, string | null];
   const files = { ca, cert, key };
   if (ca === null && cert === null && key === null) return files;
-  if (!url.startsWith('wss:')) {
-    throw new UsageError('--tls-ca, --tls-cert and --tls-key are for wss:// URLs', 'env');
+  if (!usesTls(url)) {
+    throw new UsageError('--tls-ca, --tls-cert and --tls-key are for wss:// and https:// URLs', 'env');
   }
   if ((cert === null) !== (key === null))
     throw new UsageError('--tls-cert and --tls-key need each other', 'env');

@@ -1,21 +1,49 @@
 import { type BytesMessage, CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import { UnansweredRequests } from './unanswered-requests.ts';
+
+/** What happens to the messages that pass. */
+interface JoinOptions {
+  /** Changes the messages of the first transport. When it throws, both are closed. */
+  readonly rewrite?: (text: string) => string;
+  /**
+   * How long the first transport waits for the next answer after it has sent its last request. Its peer may be gone. Without it the
+   * transport does not wait.
+   */
+  readonly answerTimeoutMs?: number;
+}
 
 /**
- * Passes messages between two transports in both directions, without reading them. A peer that does not read stops the other one. When
- * one side ends, the other ends too. Resolves when both have closed. `rewrite` changes the messages of the first; when it throws, both
- * are closed.
+ * Passes messages between two transports in both directions. A peer that does not read stops the other one. When one side ends, the other
+ * ends too. Resolves when both have closed, with the number of requests that were left without an answer after the
+ * first has ended.
  */
 export async function joinTransports(
   first: Transport,
   second: Transport,
-  rewrite: (text: string) => string = (text) => text,
-): Promise<void> {
-  const joined = Promise.all([forward(first, second, rewrite), forward(second, first, (text) => text)]);
+  { rewrite = (text) => text, answerTimeoutMs }: JoinOptions = {},
+): Promise<number> {
+  const requests = answerTimeoutMs === undefined ? null : new UnansweredRequests();
+  const sent = (text: string) => {
+    const rewritten = rewrite(text);
+    requests?.sent(rewritten);
+    return rewritten;
+  };
+  const received = (text: string) => {
+    requests?.received(text);
+    return text;
+  };
+  let hasEnded = false;
+  const finished = () => {
+    hasEnded = true;
+    return requests?.allAnswered(answerTimeoutMs!);
+  };
+  const joined = Promise.all([forward(first, second, sent, finished), forward(second, first, received)]);
   if (carriesBytes(first) && carriesBytes(second)) {
     first.acceptBytes?.();
     second.acceptBytes?.();
   }
   await joined;
+  return hasEnded ? (requests?.count ?? 0) : 0;
 }
 
 /** Whether a transport has binary messages. */
@@ -23,7 +51,13 @@ export function carriesBytes({ sendBytes }: Transport): boolean {
   return sendBytes !== undefined;
 }
 
-function forward(from: Transport, to: Transport, rewrite: (text: string) => string): Promise<void> {
+/** `finished` resolves when the end of `from` may be passed on. */
+function forward(
+  from: Transport,
+  to: Transport,
+  rewrite: (text: string) => string,
+  finished: () => Promise<void> | undefined = () => undefined,
+): Promise<void> {
   const pass = (send: () => boolean) => {
     try {
       if (!send()) from.setReceiving(false);
@@ -41,7 +75,10 @@ function forward(from: Transport, to: Transport, rewrite: (text: string) => stri
       undecodable: (reason) => from.close({ code: CloseCode.protocolError, reason }),
       // `from` can be written to again, so `to` may be read again.
       drained: () => to.setReceiving(true),
-      ended: () => to.close({ code: CloseCode.normal, reason: 'the other side has ended' }),
+      ended: async () => {
+        await finished();
+        to.close({ code: CloseCode.goingAway, reason: 'the other side has ended' });
+      },
       closed: (reason) => {
         to.close(sendable(reason));
         resolve();

@@ -13,13 +13,15 @@ const SLOW_READER_TIMEOUT_MS = 10_000;
 /** What Node has in a string in place of bytes that are not UTF-8. It may also have been typed. */
 const UNDECODED = '\uFFFD';
 
+const stdout = withWholeWrites(process.stdout);
+
 const host: Host = {
   env: process.env,
   // Getters, because touching a standard stream opens it: stdin only where it is the transport, stderr not before the URL is printed.
   get stdin() {
     return process.stdin;
   },
-  stdout: process.stdout,
+  stdout,
   get stderr() {
     return process.stderr;
   },
@@ -36,9 +38,9 @@ const host: Host = {
 };
 
 // A closed stdout means that the reader wants no more output, or that the terminal is gone. That is not an error.
-process.stdout.on('error', (error) => {
+stdout.on('error', (error) => {
   // A command that follows a program ends the program first.
-  const isHandled = process.stdout.listenerCount('error') > 1;
+  const isHandled = stdout.listenerCount('error') > 1;
   if (!isReaderGone(error) && !isHandled) fail(cannotWrite('stdout', error));
 });
 process.on('uncaughtException', fail);
@@ -55,7 +57,6 @@ async function main(): Promise<void> {
   const { text, exitCode, details } = await runCommand(argv, host);
   if (details) process.stderr.write(details);
   if (text === '') return exit(exitCode);
-  const stdout = withWholeWrites(process.stdout);
   // The callback gets the error, too.
   stdout.on('error', () => {});
   stdout.write(text, (error) => {

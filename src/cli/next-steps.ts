@@ -1,14 +1,17 @@
+import { resolve } from 'node:path';
 import type { ExecServerConfig } from '../server/config/config.ts';
+import { commandLine } from './terminal-text.ts';
 
 /** What a person can do with a server that has started: use it, protect it, stop it. */
 export function nextSteps(
   url: string,
-  { wsAuth, tlsClientCa }: Pick<ExecServerConfig, 'wsAuth' | 'tlsClientCa'>,
+  { wsAuth, wsTokenFile, tlsClientCa }: Pick<ExecServerConfig, 'wsAuth' | 'wsTokenFile' | 'tlsClientCa'>,
 ): string {
   const isProtected = wsAuth !== 'none' || tlsClientCa !== '';
+  const token = wsTokenFile === '' ? [] : ['--token-file', resolve(wsTokenFile)];
   return `
 Ready. Stop it with Ctrl-C. In another terminal:
-  exec-server run -E ${url} -- uname
+  ${commandLine(['exec-server', 'run', '-E', url, ...token, '--', 'uname'])}
 ${isProtected ? PROTECTED : url.startsWith('unix:') ? PRIVATE : OPEN}`;
 }
 

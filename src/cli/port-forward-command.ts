@@ -1,5 +1,6 @@
 import { withTimeout } from '../base/with-timeout.ts';
 import { ClientError, messageWithoutHint } from '../client/errors.ts';
+import { FREQUENT_PINGS } from '../client/limits.ts';
 import { PortForward } from '../client/tcp/port-forward.ts';
 import { requireTcp, type TcpTarget } from '../client/tcp/tcp-streams.ts';
 import { quoteValue } from '../server/config/values.ts';
@@ -21,7 +22,7 @@ import {
   remoteText,
 } from './ports/forward-spec.ts';
 import { LastingClient } from './ports/lasting-client.ts';
-import { CLOSE_TIMEOUT_MS, PING_INTERVAL_MS, SILENCE_TIMEOUT_MS } from './ports/limits.ts';
+import { CLOSE_TIMEOUT_MS } from './ports/limits.ts';
 import { openSocksProxy } from './ports/socks-proxy.ts';
 import { PORT_FORWARD_FLAGS } from './specs/port-forward-spec.ts';
 
@@ -115,8 +116,7 @@ function openClient(
       // Streams end with their connection, so there is nothing to resume.
       recoveryWindowMs: 0,
       detachedSessionTtlMs: 0,
-      pingIntervalMs: PING_INTERVAL_MS,
-      pongTimeoutMs: SILENCE_TIMEOUT_MS,
+      ...FREQUENT_PINGS,
     });
   return LastingClient.open({ connect, giveUpAfterMs, onRetry: (error) => report.stillLost(error) }, signal);
 }

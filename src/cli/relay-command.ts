@@ -54,7 +54,7 @@ function required<Name extends string>(flags: { readonly [name in Name]?: string
 }
 
 function configOf(flags: ServeFlags, { env, stderr }: Host): RelayConfig {
-  const address = listenAddress(text(flags, 'listen') ?? 'http://127.0.0.1:0');
+  const address = listenAddress(text(flags, 'listen') ?? `http${flags['tls-cert'] ? 's' : ''}://127.0.0.1:0`);
   const publicUrl = httpUrl(flags, 'public-url');
   const nodeUrl = httpUrl(flags, 'node-url');
   const tls = tlsFiles(flags, address);
@@ -68,7 +68,7 @@ function configOf(flags: ServeFlags, { env, stderr }: Host): RelayConfig {
     address,
     tls,
     ...(maxConnections !== null && { maxConnections: positive('max-connections', maxConnections) }),
-    secret: readSharedSecret(required(flags, 'secret-file')),
+    secret: readSharedSecret(required(flags, 'secret-file'), '--secret-file'),
     store: text(flags, 'store') ?? (env.EXEC_SERVER_RELAY_STORE || 'memory'),
     publicUrl,
     nodeUrl,
@@ -182,7 +182,7 @@ function relayToken(flags: TokenFlags): CommandResult {
     throw new UsageError('--id may have up to 64 letters, digits and . _ - : @', 'relay');
   const lifetime = text(flags, 'expires-in');
   const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime, 'relay');
-  const seal = new Seal(readSharedSecret(required(flags, 'secret-file')));
+  const seal = new Seal(readSharedSecret(required(flags, 'secret-file'), '--secret-file'));
   const token = writeToken(seal, { id, role, environmentId, expiresAt });
   const expires = expiresAt === null ? null : new Date(expiresAt * 1_000).toISOString();
   return deliver(token, { id, expires }, flags, 'relay');

@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { onAbort } from '../base/abort.ts';
 import type { ExecServerClient } from '../client/client.ts';
+import { type ClientError, messageWithoutHint } from '../client/errors.ts';
 import { failedWith } from '../client/files/file-errors.ts';
 import {
   childPath,
@@ -25,6 +26,7 @@ import { SYNC_FLAGS } from './specs/sync-spec.ts';
 import { LocalSide } from './sync/local-side.ts';
 import { RemoteSide } from './sync/remote-side.ts';
 import { Report } from './sync/report.ts';
+import { isConnectionLoss } from './sync/scan.ts';
 import { type Sides, Sync, type SyncOptions } from './sync/sync.ts';
 import { type Session, syncAndWatch } from './sync/watch.ts';
 
@@ -57,18 +59,22 @@ export async function syncCommand(argv: readonly string[], host: Host): Promise<
       await session.close();
     }
   } catch (error) {
-    if (!signal.aborted) throw error;
+    if (!signal.aborted) throw isConnectionLoss(error) ? lostServer(error as ClientError) : error;
     if (watch) return { text: '', exitCode: 0 };
-    throw new RunError(
-      'interrupted; every file that was copied is complete; run the same command to continue',
-      {
-        kind: 'interrupted',
-        exitCode: interruption.exitCode(),
-      },
-    );
+    throw new RunError(`interrupted; ${CONTINUE}`, {
+      kind: 'interrupted',
+      exitCode: interruption.exitCode(),
+    });
   }
   const { failed, skipped } = report.tally;
   return { text: '', exitCode: failed + skipped > 0 ? PROGRAM_EXIT_CODES.failure.code : 0 };
+}
+
+/** How to continue what was not finished. */
+const CONTINUE = 'every file that was copied is complete; run the same command to continue';
+
+function lostServer(error: ClientError): RunError {
+  return new RunError(`lost the server: ${messageWithoutHint(error)}; ${CONTINUE}`, { kind: error.kind });
 }
 
 /** The source and the destination. One is on this machine. */

@@ -1,3 +1,4 @@
+import { once } from '../base/once.ts';
 import { UNPRINTABLE } from '../base/unprintable.ts';
 
 /** A message of a server without the number of the system error, which the words before it explain. */
@@ -10,6 +11,7 @@ export function withoutErrorNumber(message: string): string {
  * characters and halves of surrogate pairs become escapes such as `\n` and `\u202e`.
  */
 export function visible(text: string): string {
+  if (PLAIN.test(text)) return text;
   return text.replace(UNPRINTABLE, escaped).replace(/\p{Surrogate}/gu, escaped);
 }
 
@@ -28,9 +30,9 @@ function quotedArgument(argument: string): string {
 
 /** How many columns of a terminal the text takes. */
 export function textWidth(text: string): number {
-  if (/^[\x20-\x7e]*$/.test(text)) return text.length;
+  if (PLAIN.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of GRAPHEMES.segment(text)) width += graphemeWidth(segment);
+  for (const { segment } of graphemes().segment(text)) width += graphemeWidth(segment);
   return width;
 }
 
@@ -39,7 +41,7 @@ export function cutToWidth(text: string, columns: number): string {
   if (textWidth(text) <= columns) return text;
   let cut = '';
   let left = columns - 1;
-  for (const { segment } of GRAPHEMES.segment(text)) {
+  for (const { segment } of graphemes().segment(text)) {
     left -= graphemeWidth(segment);
     if (left < 0) break;
     cut += segment;
@@ -54,7 +56,10 @@ export function usesColours(env: NodeJS.ProcessEnv, stdout: { readonly isTTY?: b
   return !none && stdout.isTTY === true && terminal !== 'dumb';
 }
 
-const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** Printable ASCII. Most text is, and Node takes milliseconds to load what it knows of other characters. */
+const PLAIN = /^[\x20-\x7e]*$/;
+
+const graphemes = once(() => new Intl.Segmenter('en', { granularity: 'grapheme' }));
 
 /** A character with what is drawn on it, such as accents. */
 function graphemeWidth(grapheme: string): number {

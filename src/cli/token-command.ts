@@ -54,7 +54,7 @@ function signedToken(flags: SignedFlags, nowMs: number): CommandResult {
     ...(flags.audience !== undefined && { aud: flags.audience }),
     ...(Object.keys(limits).length > 0 && { [LIMITS_CLAIM]: limits }),
   };
-  const token = signToken(claims, readSharedSecret(file));
+  const token = signToken(claims, readSharedSecret(file, '--secret-file'));
   const expires = new Date(exp * 1_000).toISOString();
   return deliver(token, { id: jti, expires }, flags, 'token');
 }

@@ -16,12 +16,7 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   const sources = { env, directory: currentDirectory() };
   if (name === undefined && !flags.unset) {
     if (flags.global) throw new UsageError('--global needs a name or --unset', 'use');
-    const {
-      name: current,
-      address,
-      source,
-    } = await findTarget({ environment: null, tokenFile: null }, sources);
-    return printed(`${current}\t${address}\t${source}\n`);
+    return printed(await inUse(sources, flags.json));
   }
   if (name !== undefined && flags.unset) throw new UsageError('--unset takes no name', 'use');
   if (name?.includes(':')) {
@@ -35,7 +30,14 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   if (flags.global) await setDefault(env, name ?? null);
   else await select(process.cwd(), name ?? null, env);
   const isOverruled = name !== undefined && Boolean(env.EXEC_SERVER_URL);
-  return { text: '', details: isOverruled ? OVERRULED : '', exitCode: 0 };
+  const text = flags.json ? await inUse(sources, true) : '';
+  return { text, details: isOverruled ? OVERRULED : '', exitCode: 0 };
+}
+
+/** The line about the environment that commands use without -E. */
+async function inUse(sources: Parameters<typeof findTarget>[1], json = false): Promise<string> {
+  const { name, address, source } = await findTarget({ environment: null, tokenFile: null }, sources);
+  return json ? `${JSON.stringify({ name, address, source })}\n` : `${name}\t${address}\t${source}\n`;
 }
 
 const OVERRULED = 'chosen, but EXEC_SERVER_URL is set and wins; unset it to use the choice\n';

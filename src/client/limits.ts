@@ -252,3 +252,9 @@ export const TRANSFER_RETRIES = 3;
 
 /** Paths that the result or the error of a transfer names, in each of its lists. Their numbers are exact. */
 export const TRANSFER_LISTED_PATHS = 10_000;
+
+/**
+ * Pings where a person types, and of forwarded ports. After sleep or a network loss they detect a dead connection within 15 s instead of a
+ * minute. ssh connections have the same limits.
+ */
+export const FREQUENT_PINGS = { pingIntervalMs: 5_000, pongTimeoutMs: 15_000 } as const;

@@ -24,6 +24,7 @@ type ErrorCode =
   | 'tooLarge'
   | 'busy'
   | 'unreachable'
+  | 'offline'
   | 'failed';
 
 /** An answer in JSON. */

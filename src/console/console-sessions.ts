@@ -51,7 +51,7 @@ const TIMES: SessionTimes = {
   idleMs: SESSION_IDLE_MS,
   maxMs: SESSION_MAX_MS,
   checkMs: SESSION_CHECK_MS,
-  now: Date.now,
+  now: () => Date.now(),
 };
 
 /**

@@ -129,6 +129,7 @@ export class Console<Grant> {
   /** Wrong codes since the last line in the log, and the time of that line. */
   #refusals = 0;
   #refusalLoggedMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
 
   constructor(
     options: ConsoleOptions<Grant>,
@@ -195,6 +196,7 @@ export class Console<Grant> {
 
   /** Ends all sessions and their websockets, and invalidates codes and tickets. */
   close(): void {
+    this.#isClosed = true;
     this.#codes.revoke(() => true);
     this.#sessions.close();
   }
@@ -227,6 +229,7 @@ export class Console<Grant> {
   }
 
   async #answer(request: IncomingMessage, host: string | undefined): Promise<Answer> {
+    if (this.#isClosed) return ENDED;
     const { method } = request;
     const path = pathOf(request);
     const route = ROUTES[path.slice(CONSOLE_PATH.length)] ?? 'page';
@@ -415,6 +418,8 @@ const METHODS: Readonly<Record<Route, 'GET' | 'POST'>> = {
 };
 
 const FOREIGN_ORIGIN = fail(403, 'forbidden', 'only the page of this console may send this request');
+/** Sessions have not ended for the page: it tries again, and says that the server does not answer. */
+const ENDED = fail(503, 'offline', 'the console has ended');
 const NOT_FOUND = fail(404, 'notFound', 'the console has no such address');
 const BAD_CODE = fail(
   401,

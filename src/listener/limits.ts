@@ -19,6 +19,9 @@ export const SLOTS_FOR_NEW_CLIENTS = 128;
  */
 export const RESERVED_DESCRIPTORS = 40;
 
+/** A request's timer that fires this much late shows that the process did not run meanwhile. A busy event loop stays below it. */
+export const LATE_TIMER_MS = 100;
+
 /** Longest path of a Unix socket: `sun_path` of `sockaddr_un` has 108 bytes with the final NUL (unix(7)). */
 export const MAX_UNIX_PATH_BYTES = 107;
 

@@ -49,7 +49,7 @@ export function parseListenUrl(text: string): ListenAddress {
 
 /** Writes an IP address as the host of a URL: IPv6 in brackets. */
 export function hostInUrl(ip: string): string {
-  return isIPv6(ip) ? `[${ip}]` : ip;
+  return ip.includes(':') ? `[${ip}]` : ip;
 }
 
 /** Whether an IP address is loopback, so that only this machine can reach it. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { ConnectionTurns, TurnCredit } from '../transport/turn-credit.ts';
 import { countedAddress, type Peer } from './connection-slots.ts';
-import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
+import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
 
 /** The credits of the addresses that connect. The connections of one address share their turns until they are websockets. */
 export class RequestCredits {
@@ -137,11 +137,17 @@ export class RequestStream extends Duplex {
   }
 
   /** Waits for the end of this request, or for the next one. */
-  #expectRequest(current: IncomingMessage | null): void {
+  #expectRequest(current: IncomingMessage | null, mayWaitAgain = true): void {
     clearTimeout(this.#timer);
     if (this.destroyed || this.#isReleased) return;
+    const dueAt = performance.now() + this.#requestTimeoutMs;
     this.#timer = setTimeout(() => {
       if (current?.complete) return;
+      // The process was stopped or busy, and perhaps the whole machine. The request may have arrived in time, or is only now on its way.
+      if (mayWaitAgain && performance.now() - dueAt > LATE_TIMER_MS) {
+        this.#expectRequest(current, false);
+        return;
+      }
       this.end(TIMED_OUT);
       this.destroySoon();
     }, this.#requestTimeoutMs);

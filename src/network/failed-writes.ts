@@ -1,7 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import { type OnReadOpts, Socket } from 'node:net';
-import { Duplex } from 'node:stream';
-import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
+import type { Duplex } from 'node:stream';
 
 type Written = (error?: Error | null) => void;
 
@@ -45,67 +44,12 @@ export class LenientSocket extends Socket {
   }
 }
 
-/**
- * The bytes of a socket as a plain stream. On a socket TLS would bypass its `_write`. It stays open until TLS closes it or the
- * socket has an error: TLS may still have data that its user has not read.
- */
-class Carrier extends Duplex {
-  readonly #socket: LenientSocket;
-
-  constructor(socket: LenientSocket) {
-    super({ autoDestroy: false });
-    this.#socket = socket;
-    // TLS decides when the connection ends.
-    socket.allowHalfOpen = true;
-    socket.on('data', (chunk) => {
-      if (!this.push(chunk)) socket.pause();
-    });
-    socket.once('end', () => this.push(null));
-    socket.once('error', (error) => this.destroy(error));
-    socket.once('close', () => {
-      if (!socket.readableEnded) this.destroy();
-    });
-  }
-
-  override _read(): void {
-    this.#socket.resume();
-  }
-
-  override _write(chunk: Buffer, encoding: BufferEncoding, done: Written): void {
-    this.#socket.write(chunk, encoding, () => done());
-  }
-
-  override _final(done: Written): void {
-    this.#socket.end(() => done());
-  }
-
-  override _destroy(error: Error | null, done: Written): void {
-    this.#socket.destroy();
-    done(error);
-  }
-}
-
 /** The TCP sockets below TLS sockets. */
 const tcpSockets = new WeakMap<Duplex, LenientSocket>();
 
-/** Starts TLS on a connection, which then stays readable after a write error too. The connection may use TLS already. */
-export function connectSecurely(
-  socket: LenientSocket | TLSSocket,
-  options: Omit<ConnectionOptions, 'socket'>,
-): TLSSocket {
-  const tcp = tcpSocketOf(socket)!;
-  const { allowHalfOpen } = socket;
-  const secured = connect({ ...options, socket: socket === tcp ? new Carrier(tcp) : socket });
-  secured.allowHalfOpen = allowHalfOpen;
+/** Says that a TLS socket uses this TCP socket. */
+export function setTcpSocket(secured: Duplex, tcp: LenientSocket): void {
   tcpSockets.set(secured, tcp);
-  secured.once('end', () => {
-    if (tcp.isBroken) secured.destroy();
-  });
-  tcp.once('close', () => {
-    if (secured.readableEnded) secured.destroy();
-  });
-  secured.once('close', () => tcp.destroy());
-  return secured;
 }
 
 /** An agent that does not reuse a connection on which a write has failed. */
@@ -145,6 +89,7 @@ function endsWithConnection(method: string, { statusCode = 0, headers }: Incomin
   return coding === undefined ? headers['content-length'] === undefined : !/\bchunked\s*$/i.test(coding);
 }
 
-function tcpSocketOf(socket: Duplex): LenientSocket | undefined {
+/** The TCP socket of a connection, which may use TLS. */
+export function tcpSocketOf(socket: Duplex): LenientSocket | undefined {
   return socket instanceof LenientSocket ? socket : tcpSockets.get(socket);
 }

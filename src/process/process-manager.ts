@@ -157,6 +157,11 @@ export class ProcessManager {
     return this.#entries.size === this.closed.size;
   }
 
+  /** Whether it has no process, not even one that has closed. */
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
   /** Signals every process without waiting. Cancels starts in progress and rejects later ones. */
   signalAll(signal: number): void {
     this.#closing = true;

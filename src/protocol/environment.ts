@@ -93,7 +93,7 @@ export const EnvironmentInfo = once(() =>
     capabilities: Capabilities(),
     limits: doc(
       z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))),
-      'The limits in force. `detachedSessionTtlMs` is -1 without a limit.',
+      'The limits in force. `detachedSessionTtlMs` and `maxDetachedSessionTtlMs` are -1 without a limit.',
     ),
   }),
 );

@@ -3,22 +3,19 @@ import * as capabilities from './capabilities.ts';
 import { type MethodDefinition, method, type NotificationDefinition, notification } from './define.ts';
 import * as environment from './environment.ts';
 import * as environmentConfig from './environment-config.ts';
+import { FILE_METHODS } from './file-methods.ts';
 import * as files from './files.ts';
 import * as http from './http.ts';
 import * as legacy from './legacy.ts';
 import { MAX_METHOD_LENGTH } from './limits.ts';
 import * as network from './network.ts';
 import * as process from './process.ts';
-import * as processStart from './process-start.ts';
-import * as recordings from './recordings.ts';
+import { PROCESS_METHODS } from './process-methods.ts';
 import * as session from './session.ts';
 import * as sharing from './sharing.ts';
 import * as tcp from './tcp.ts';
 
 const exec = { family: 'exec', needs: 'exec', subject: 'processId' } as const;
-const observed = { ...exec, needs: 'processes.read' } as const;
-const filesystem = { family: 'filesystem', needs: 'files.read' } as const;
-const handle = { ...filesystem, subject: 'handleId' } as const;
 const stream = {
   family: 'tcp',
   needs: 'net',
@@ -82,155 +79,7 @@ export const METHODS = {
     result: environmentConfig.EnvironmentConfigReadResult,
     summary: 'Reads the configuration of the machine, its user and a trusted project.',
   }),
-  'process/start': method({
-    ...exec,
-    refused: processStart.PASSED_DESCRIPTORS,
-    params: processStart.ProcessStartParams,
-    result: processStart.ProcessStartResult,
-    summary: 'Starts a program. The result means that it was executed.',
-  }),
-  'process/read': method({
-    ...observed,
-    params: process.ProcessReadParams,
-    result: process.ProcessReadResult,
-    summary: 'Returns retained output and the state. Can wait for new output.',
-  }),
-  'process/write': method({
-    ...exec,
-    params: process.ProcessWriteParams,
-    result: process.ProcessWriteResult,
-    summary: 'Queues bytes for stdin. The server delays the result while the child does not keep up.',
-  }),
-  'process/signal': method({
-    ...exec,
-    lane: 'control',
-    params: process.ProcessSignalParams,
-    result: process.EmptyResult,
-    summary: 'Sends a signal to the process group. No error when the process is gone.',
-  }),
-  'process/terminate': method({
-    ...exec,
-    lane: 'control',
-    params: process.ProcessTerminateParams,
-    result: process.ProcessTerminateResult,
-    summary: 'Ends the process and all its descendants.',
-  }),
-  'process/closeStdin': method({
-    ...exec,
-    origin: 'extension',
-    lane: 'control',
-    capability: 'processCloseStdin',
-    params: process.ProcessSubjectParams,
-    result: process.ProcessCloseStdinResult,
-    summary: 'Closes stdin after the earlier writes.',
-  }),
-  'process/resize': method({
-    ...exec,
-    origin: 'extension',
-    lane: 'control',
-    capability: 'processResize',
-    params: process.ProcessResizeParams,
-    result: process.EmptyResult,
-    summary: 'Sets the size of the terminal; the program gets SIGWINCH.',
-  }),
-  'process/wait': method({
-    ...observed,
-    origin: 'extension',
-    capability: 'processWait',
-    params: process.ProcessWaitParams,
-    result: process.ProcessWaitResult,
-    summary: 'Waits for the end of a process without delaying other requests.',
-  }),
-  'process/snapshot': method({
-    ...observed,
-    origin: 'extension',
-    capability: 'processSnapshot',
-    params: process.ProcessSubjectParams,
-    result: process.ProcessSnapshotResult,
-    summary: 'Returns the head and tail of each stream, and the number of bytes missing between them.',
-  }),
-  'process/list': method({
-    family: 'exec',
-    needs: 'processes.read',
-    origin: 'extension',
-    lane: 'control',
-    capability: 'processList',
-    params: process.ProcessListParams,
-    result: process.ProcessListResult,
-    summary:
-      'Lists processes in the order of their starts, as many as fit into a megabyte. By default those of the session.',
-  }),
-  'process/attach': method({
-    family: 'exec',
-    needs: 'processes.read',
-    origin: 'extension',
-    capability: 'processSharing',
-    params: sharing.ProcessAttachParams,
-    result: sharing.ProcessAttachResult,
-    summary:
-      'Follows a process that another session started, that outlived its session, or that this session has detached from: this connection gets its notifications.',
-  }),
-  'process/detach': method({
-    ...observed,
-    origin: 'extension',
-    capability: 'processSharing',
-    params: sharing.ProcessDetachParams,
-    result: process.EmptyResult,
-    summary:
-      'Stops following a process, which keeps running. This connection gets no more notifications of it, does not drive it and does not slow it, also after the session is resumed, until it attaches again. A session follows a process that it started with the lifetime `session` until its end: only the flow-control window ends. No error when there is nothing to end.',
-  }),
-  'process/consumed': method({
-    ...exec,
-    origin: 'extension',
-    lane: 'control',
-    capability: 'processFlowControl',
-    params: sharing.ProcessConsumedParams,
-    result: process.EmptyResult,
-    summary: 'Extends the flow-control window of a process. No error when there is none.',
-  }),
-  'process/screen': method({
-    ...observed,
-    origin: 'extension',
-    capability: 'processScreen',
-    params: sharing.ProcessScreenParams,
-    result: sharing.Screen,
-    summary: 'Returns the screen of a terminal as it is now.',
-  }),
-  'process/forget': method({
-    ...exec,
-    origin: 'extension',
-    capability: 'processForget',
-    params: process.ProcessSubjectParams,
-    result: process.EmptyResult,
-    summary: 'Removes a process that has closed, with its retained output. Refused while it runs.',
-  }),
-  'process/setLifetime': method({
-    ...exec,
-    origin: 'extension',
-    lane: 'control',
-    capability: 'processSetLifetime',
-    params: sharing.ProcessSetLifetimeParams,
-    result: process.EmptyResult,
-    summary: 'Turns a process into a detached one. Refused when it has closed.',
-  }),
-  'recordings/list': method({
-    family: 'exec',
-    needs: 'processes.read',
-    origin: 'extension',
-    capability: 'processRecording',
-    params: recordings.RecordingsListParams,
-    result: recordings.RecordingsListResult,
-    summary: 'Lists recordings of processes, the oldest first, as many as fit into a megabyte.',
-  }),
-  'recordings/read': method({
-    family: 'exec',
-    needs: 'processes.read',
-    origin: 'extension',
-    capability: 'processRecording',
-    params: recordings.RecordingsReadParams,
-    result: recordings.RecordingsReadResult,
-    summary: 'Returns bytes of a recording: lines in the format asciicast v3.',
-  }),
+  ...PROCESS_METHODS,
   'tcp/connect': method({
     ...stream,
     params: tcp.TcpConnectParams,
@@ -282,174 +131,7 @@ export const METHODS = {
     result: process.EmptyResult,
     summary: 'Ends a watch. No error when there is none.',
   }),
-  'fs/readFile': method({
-    ...filesystem,
-    params: files.FsReadFileParams,
-    result: files.FsReadFileResult,
-    summary: 'Returns a whole regular file of up to 512 MiB.',
-  }),
-  'fs/writeFile': method({
-    ...filesystem,
-    needs: 'files.write',
-    params: files.FsWriteFileParams,
-    result: files.FsDoneResult,
-    summary: 'Writes a whole file in place: it keeps its inode, mode and links.',
-  }),
-  'fs/createDirectory': method({
-    ...filesystem,
-    needs: 'files.write',
-    params: files.FsCreateDirectoryParams,
-    result: files.FsDoneResult,
-    summary: 'Creates a directory.',
-  }),
-  'fs/getMetadata': method({
-    ...filesystem,
-    params: files.FsGetMetadataParams,
-    result: files.FsGetMetadataResult,
-    summary: 'Returns the type, size and times of a path.',
-  }),
-  'fs/canonicalize': method({
-    ...filesystem,
-    params: files.FsCanonicalizeParams,
-    result: files.FsCanonicalizeResult,
-    summary: 'Returns the canonical path of an existing path.',
-  }),
-  'fs/readDirectory': method({
-    ...filesystem,
-    params: files.FsReadDirectoryParams,
-    result: files.FsReadDirectoryResult,
-    summary: 'Lists a directory of up to 50,000 entries.',
-  }),
-  'fs/walk': method({
-    ...filesystem,
-    params: files.FsWalkParams,
-    result: files.FsWalkResult,
-    summary: 'Lists a directory tree within limits.',
-  }),
-  'fs/remove': method({
-    ...filesystem,
-    needs: 'files.write',
-    params: files.FsRemoveParams,
-    result: files.FsDoneResult,
-    summary: 'Removes a file, a symbolic link itself, or a directory tree.',
-  }),
-  'fs/copy': method({
-    ...filesystem,
-    needs: 'files.write',
-    pathRestrictable: false,
-    params: files.FsCopyParams,
-    result: files.FsDoneResult,
-    summary: 'Copies a file, a symbolic link or a directory tree.',
-  }),
-  'fs/rename': method({
-    ...filesystem,
-    needs: 'files.write',
-    origin: 'extension',
-    capability: 'fsRename',
-    params: files.FsRenameParams,
-    result: files.FsDoneResult,
-    summary: 'Renames atomically within one file system. Replaces an existing file.',
-  }),
-  'fs/list': method({
-    ...filesystem,
-    origin: 'extension',
-    capability: 'fsAttributes',
-    params: files.FsListParams,
-    result: files.FsListResult,
-    summary:
-      'Lists directories with the mode, size, time and link target of each entry. Follows no links in them. Leaves out the empty entries that exist only while a sandbox protects their names.',
-  }),
-  'fs/setAttributes': method({
-    ...filesystem,
-    needs: 'files.write',
-    origin: 'extension',
-    capability: 'fsAttributes',
-    params: files.FsSetAttributesParams,
-    result: files.FsDoneResult,
-    summary:
-      'Sets the mode and the modification time of a file or directory, or the time of a symbolic link itself.',
-  }),
-  'fs/createLink': method({
-    ...filesystem,
-    needs: 'files.write',
-    pathRestrictable: false,
-    origin: 'extension',
-    capability: 'fsAttributes',
-    params: files.FsCreateLinkParams,
-    result: files.FsDoneResult,
-    summary: 'Creates a symbolic link.',
-  }),
-  'fs/open': method({
-    ...handle,
-    params: files.FsOpenParams,
-    result: files.FsOpenResult,
-    summary: 'Opens a file to read or write it in blocks.',
-  }),
-  'fs/readBlock': method({
-    ...handle,
-    params: files.FsReadBlockParams,
-    result: files.FsReadBlockResult,
-    summary: 'Reads a block of an open file.',
-  }),
-  'fs/writeBlock': method({
-    ...handle,
-    needs: 'files.write',
-    capability: 'fileWriteStreaming',
-    params: files.FsWriteBlockParams,
-    result: files.FsDoneResult,
-    summary: 'Writes a block of an open file at its offset.',
-  }),
-  'fs/close': method({
-    ...handle,
-    params: files.FsCloseParams,
-    result: files.FsDoneResult,
-    summary: 'Closes a handle. No error when it is already closed. An atomic replacement takes effect here.',
-  }),
-  'fs/watchMissing': method({
-    ...filesystem,
-    pathRestrictable: false,
-    capability: 'fsWatchMissing',
-    params: files.FsWatchMissingParams,
-    result: files.FsWatchMissingResult,
-    summary: 'Watches once for missing paths to appear.',
-  }),
-  'fs/watch': method({
-    ...filesystem,
-    pathRestrictable: false,
-    subject: 'watchId',
-    origin: 'extension',
-    capability: 'fsWatch',
-    params: files.FsWatchParams,
-    result: files.FsWatchResult,
-    summary: 'Reports changes below a path as `fs/changed` until `fs/unwatch` or the end of the connection.',
-  }),
-  'fs/unwatch': method({
-    ...filesystem,
-    subject: 'watchId',
-    origin: 'extension',
-    lane: 'control',
-    capability: 'fsWatch',
-    params: files.FsUnwatchParams,
-    result: files.FsDoneResult,
-    summary: 'Ends a watch. No error when there is none.',
-  }),
-  'fs/hash': method({
-    ...filesystem,
-    origin: 'extension',
-    capability: 'fsHash',
-    params: files.FsHashParams,
-    result: files.FsHashResult,
-    summary: 'Returns the SHA-256 of regular files.',
-  }),
-  'fs/search': method({
-    ...filesystem,
-    pathRestrictable: false,
-    origin: 'extension',
-    capability: 'fsSearch',
-    params: files.FsSearchParams,
-    result: files.FsSearchResult,
-    summary: 'Searches the content of files.',
-  }),
+  ...FILE_METHODS,
   'http/request': method({
     ...web,
     capability: 'httpHeaderEnvVars',

@@ -30,7 +30,7 @@ export const InitializeParams = once(() =>
     resumeSessionId: doc(optional(Name()), 'The session to resume after a lost connection.'),
     detachedSessionTtlMs: doc(
       optional(TtlMs()),
-      "How long the server keeps the session without a connection. The server's setting caps it. 0 ends its processes with the connection; -1 asks for no limit.",
+      "How long the server keeps the session without a connection. At most `maxDetachedSessionTtlMs` of the server's `limits` after a lost connection, and `detachedSessionTtlMs` after a close frame of the client. 0 ends its processes with the connection; -1 asks for no limit.",
     ),
     capabilities: doc(
       optional(

@@ -9,7 +9,6 @@ import {
   type RpcError,
 } from '../protocol/errors.ts';
 import { METHODS, type NotificationParamsOf, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
-import { NO_TTL } from '../protocol/session.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
@@ -22,6 +21,7 @@ import { ConnectionTools } from './connection-tools.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
+import { grantedTtlMs } from './sessions/detached-ttl.ts';
 import type { Session } from './sessions/session.ts';
 import { refusedByDraining } from './sessions/session-registry.ts';
 import type { ConnectionServices } from './shared-services.ts';
@@ -117,7 +117,7 @@ export class ClientConnection {
         this.#attachment?.tools?.setHeld(stopped);
       },
       ended: () => void this.#finish(),
-      closed: (reason) => void this.#detach().then(() => onClosed(reason)),
+      closed: (reason) => void this.#detach(reason).then(() => onClosed(reason)),
     });
   }
 
@@ -157,7 +157,7 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
-    const { tokenId, address, owner } = this.principal;
+    const { tokenId, revocableId, address, owner } = this.principal;
     this.#records.requireWritable();
     const access = params.capabilities?.readOnly
       ? readOnlyAccess(this.principal.access)
@@ -172,15 +172,12 @@ export class ClientConnection {
           )
         : sessions.resume(params.resumeSessionId, accessKey(access), owner);
     if (params.detachedSessionTtlMs != null) {
-      const { detachedSessionTtlMs } = config;
-      session.detachedTtlMs =
-        params.detachedSessionTtlMs === NO_TTL
-          ? detachedSessionTtlMs
-          : Math.min(params.detachedSessionTtlMs, detachedSessionTtlMs);
+      session.detachedTtlMs = grantedTtlMs(params.detachedSessionTtlMs, config);
     }
     this.#access = access;
     this.#stopInitializeTimer();
     this.#connection.peerInitialized();
+    session.revocableId = revocableId;
     session.clientName = params.clientName;
     session.sharing = params.capabilities?.processSharing ?? false;
     session.drainNotice = params.capabilities?.drainNotice ?? false;
@@ -354,7 +351,7 @@ export class ClientConnection {
   }
 
   /** Detaches the session immediately. Closing files has a timeout, because it never ends on a dead mount. */
-  async #detach(): Promise<void> {
+  async #detach({ code }: CloseReason): Promise<void> {
     this.#stopInitializeTimer();
     this.#dispatcher.clear();
     this.#requests?.abort();
@@ -362,7 +359,14 @@ export class ClientConnection {
     this.#attachment = null;
     if (attachment === null) return;
     const disposed = attachment.tools?.dispose().catch(() => {});
-    this.#services.sessions.detach(attachment.session);
+    const { sessions, config } = this.#services;
+    sessions.detach(attachment.session, {
+      isLost: !DELIBERATE.has(code),
+      expiresAtMs: config.closeOnTokenExpiry ? this.principal.expiresAtMs : null,
+    });
     if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }
 }
+
+/** The client has closed the connection, or may not have one. After all others it may come back. */
+const DELIBERATE: ReadonlySet<number> = new Set([CloseCode.normal, CloseCode.policyViolation]);

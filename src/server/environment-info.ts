@@ -7,9 +7,9 @@ import { VERSION } from '../observability/version.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { Capability } from '../protocol/environment.ts';
 import { METHODS, type ResultOf } from '../protocol/registry.ts';
-import { NO_TTL } from '../protocol/session.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { heldOutputBytes, retentionOf } from './handlers/retention.ts';
+import { longestDetachedTtlMs, ttlOnTheWire } from './sessions/detached-ttl.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 
@@ -61,9 +61,8 @@ export function describeEnvironment(
       retainedOutputBytesPerProcess: config.retainedOutputBytesPerProcess,
       allowDirectExec: config.allowDirectExec,
       allowPreparedExec: config.allowPreparedExec,
-      detachedSessionTtlMs: Number.isFinite(config.detachedSessionTtlMs)
-        ? config.detachedSessionTtlMs
-        : NO_TTL,
+      detachedSessionTtlMs: ttlOnTheWire(config.detachedSessionTtlMs),
+      maxDetachedSessionTtlMs: ttlOnTheWire(longestDetachedTtlMs(config)),
       maxMessageBytes: config.maxMessageBytes,
     },
   };

@@ -235,10 +235,11 @@ export class ExecServer {
       });
     }
     for (const connection of this.#connections) this.#closeIfRevoked(connection);
+    this.#services.sessions.shortenTtl((session) => this.#isRevoked(session));
     return true;
   }
 
-  #isRevoked({ revocableId }: Principal): boolean {
+  #isRevoked({ revocableId }: Pick<Principal, 'revocableId'>): boolean {
     return revocableId !== null && this.#revocations?.has(revocableId) === true;
   }
 

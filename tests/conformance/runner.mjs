@@ -1,6 +1,6 @@
 // Runs cases against a server and reports what differs from the recording.
 import { randomBytes } from 'node:crypto';
-import { readdirSync, rmSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Failure, StdioConnection } from './connection.mjs';
 import { expand } from './payload.mjs';
@@ -34,8 +34,8 @@ export async function runCase(testCase, options) {
     };
   } finally {
     await play.cleanUp();
-    removeFiles(play.variables.file);
-    removeFiles(play.variables.tree);
+    await removeFiles(play.variables.file);
+    await removeFiles(play.variables.tree);
   }
 }
 
@@ -214,10 +214,13 @@ class Play {
   }
 }
 
-/** Removes the files of a case that failed half-way. Files on another machine stay there. */
-function removeFiles(prefix) {
-  const left = readdirSync(dirname(prefix)).filter((name) => name.startsWith(basename(prefix)));
-  for (const name of left) rmSync(join(dirname(prefix), name), { recursive: true, force: true });
+/**
+ * Removes the files of a case. Files on another machine stay there. Other cases go on meanwhile: a tree of thousands of files takes long on
+ * a busy disk, and a server does not wait forever for the request of a new connection.
+ */
+async function removeFiles(prefix) {
+  const left = (await readdir(dirname(prefix))).filter((name) => name.startsWith(basename(prefix)));
+  for (const name of left) await rm(join(dirname(prefix), name), { recursive: true, force: true });
 }
 
 function rank({ slow, server }) {

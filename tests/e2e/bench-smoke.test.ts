@@ -83,35 +83,22 @@ const ALL = [
   'growth-processes',
 ];
 
-/** Workloads that use every part of the benchmark; the others differ from them in sizes and requests. */
+/** One workload of each part of the benchmark. `npm run bench -- --quick --a none` runs all of them. */
 const SAMPLE = [
   'integrity',
   'startup-native',
-  'idle-rss',
-  'live-terminals',
-  'fresh-50-connections',
-  'connect-rate',
   'request-pipelined',
   'start-tty',
-  'shell-snapshot',
   'lines-200k',
   'echo-flood',
   'screen',
-  'stalled-client',
-  'viewers',
-  'terminate-500',
-  'files-read-1mb',
   'files-write-1kb',
-  'files-blocks-write-256mb',
-  'files-walk-31k',
   'sandbox-start',
-  'agent-tools',
   'mcp-command',
   'tcp-echo',
   'relay-handshakes',
-  ...(existsSync('/usr/sbin/sshd') ? ['command-run', 'command-copy-back'] : []),
+  ...(existsSync('/usr/sbin/sshd') ? ['command-run'] : []),
   ...(chromiumMissing() === null ? ['console-open'] : []),
-  'growth-starts',
 ];
 
 interface Row {

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -52,6 +53,7 @@ function hasEnded(pid: number): boolean {
 
 describe('the GitHub action', () => {
   interface Step {
+    readonly id?: string;
     readonly if: string;
     readonly shell: string;
     readonly run: string;
@@ -59,6 +61,7 @@ describe('the GitHub action', () => {
   }
   const action = parse(readFileSync(join(ROOT, 'action.yml'), 'utf8')) as {
     readonly inputs: Readonly<Record<string, { readonly default: string }>>;
+    readonly outputs: Readonly<Record<string, { readonly value: string }>>;
     readonly runs: { readonly using: string; readonly steps: readonly Step[] };
   };
 
@@ -67,26 +70,28 @@ describe('the GitHub action', () => {
       RUNNER_TEMP: join(folder, 'temp'),
       GITHUB_WORKSPACE: join(folder, 'my work'),
       ...{ GITHUB_ENV: join(folder, 'env'), GITHUB_OUTPUT: join(folder, 'output') },
+      GITHUB_PATH: join(folder, 'path'),
     });
-    for (const file of [env.GITHUB_ENV!, env.GITHUB_OUTPUT!]) writeFileSync(file, '');
+    for (const file of [env.GITHUB_ENV!, env.GITHUB_OUTPUT!, env.GITHUB_PATH!]) writeFileSync(file, '');
   });
 
   /** Runs the step of a command with the exec-server on the PATH, and adds GITHUB_ENV to the environment of later steps. */
   async function use(inputs: Readonly<Record<string, string>>) {
-    const values = Object.fromEntries(
-      Object.entries(action.inputs).map(([name, input]) => [name, inputs[name] ?? input.default]),
-    );
-    const steps = action.runs.steps.filter(
-      ({ if: condition }) => condition === `inputs.command == '${values.command}'`,
-    );
-    expect(steps).toHaveLength(1);
-    const ownEnv = Object.entries(steps[0]!.env ?? {}).map(([name, expression]) => [
-      name,
-      values[/^\$\{\{ inputs\.([a-z]+) \}\}$/.exec(expression)![1]!]!,
-    ]);
-    const result = await bash(steps[0]!.run, { ...env, ...Object.fromEntries(ownEnv) });
+    const command = inputs.command ?? action.inputs.command!.default;
+    const result = await runStep(`inputs.command == '${command}'`, inputs);
     Object.assign(env, variables(env.GITHUB_ENV!));
     return result;
+  }
+
+  /** Runs the step with this condition. */
+  async function runStep(condition: string, inputs: Readonly<Record<string, string>>) {
+    const steps = action.runs.steps.filter((step) => step.if === condition);
+    expect(steps).toHaveLength(1);
+    const ownEnv = Object.entries(steps[0]!.env ?? {}).map(([name, expression]) => {
+      const input = /^\$\{\{ inputs\.([a-z]+) \}\}$/.exec(expression)![1]!;
+      return [name, inputs[input] ?? action.inputs[input]!.default];
+    });
+    return await bash(steps[0]!.run, { ...env, ...Object.fromEntries(ownEnv) });
   }
 
   const variables = (file: string): Record<string, string> =>
@@ -103,6 +108,43 @@ describe('the GitHub action', () => {
     expect(action.runs.steps.filter(({ run }) => run.includes('${{'))).toEqual([]);
   });
 
+  test('has the outputs that its step writes, and the inputs and outputs of the guide', () => {
+    expect(action.runs.steps.flatMap(({ id }) => id ?? [])).toEqual(['start']);
+    for (const [name, { value }] of Object.entries(action.outputs))
+      expect(value).toBe(`\${{ steps.start.outputs.${name} }}`);
+
+    const page = readFileSync(join(ROOT, 'docs/guides/ci.md'), 'utf8');
+    const [, table] = /^\| input \| default \|.*\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page)!;
+    const rows = table!.matchAll(/^\| `(\w+)` \| (?:`(.*?)`|[\w ]+) \|/gm);
+    expect(Array.from(rows, ([, name, value]) => [name, value ?? ''])).toEqual(
+      Object.entries(action.inputs).map(([name, input]) => [name, input.default]),
+    );
+    const outputs = Object.keys(action.outputs).map((name) => `\`${name}\``);
+    expect(page).toContain(`\nOutputs are ${outputs.join(' and ')}.`);
+  });
+
+  // npm run test:install installs each of them in a container.
+  test.each([
+    ['latest', 'exec-server@latest'],
+    ['0.1.0', 'exec-server@0.1.0'],
+    ['packed/exec-server.tgz', 'packed/exec-server.tgz'],
+  ])('installs the version %s below RUNNER_TEMP', async (version, operand) => {
+    const npm = join(folder, 'bin/npm');
+    writeFileSync(npm, '#!/bin/sh\nprintf "%s\\n" "$@"\n', { mode: 0o755 });
+    mkdirSync(join(folder, 'my work/packed'));
+    writeFileSync(join(folder, 'my work/packed/exec-server.tgz'), '');
+    const { code, stdout } = await runStep("inputs.command == 'start' && inputs.version != ''", { version });
+    expect(code).toBe(0);
+    const prefix = join(folder, 'temp/exec-server-npm');
+    const packaged = operand.endsWith('.tgz') ? join(realpathSync(folder), 'my work', operand) : operand;
+    const words = stdout.trim().split('\n');
+    expect(words).toEqual(
+      expect.arrayContaining(['install', '--global', '--prefix', prefix, '--ignore-scripts']),
+    );
+    expect(words.at(-1)).toBe(packaged);
+    expect(readFileSync(env.GITHUB_PATH!, 'utf8')).toBe(`${prefix}/bin\n`);
+  });
+
   test('starts one server for all later steps, with a token, and stops it', async () => {
     expect(await use({})).toEqual({
       code: 0,
@@ -110,7 +152,8 @@ describe('the GitHub action', () => {
       stderr: expect.stringContaining('sha256: '),
     });
     const outputs = variables(env.GITHUB_OUTPUT!);
-    expect(outputs.url).toBe(env.EXEC_SERVER_URL);
+    expect(outputs).toEqual({ url: env.EXEC_SERVER_URL, log: join(env.EXEC_SERVER_STATE!, 'log') });
+    expect(readFileSync(outputs.log!, 'utf8')).toContain(`${outputs.url}\n`);
     const server = readFileSync(join(env.EXEC_SERVER_STATE!, 'pid'), 'utf8');
     const step =
       'exec-server run -- sh -c \'echo "$PPID"; env | grep -cF "$0" || true\' "$EXEC_SERVER_TOKEN"';
@@ -146,6 +189,19 @@ describe('the GitHub action', () => {
     expect(words.slice(-5)).toEqual(['--log-level', 'info', '--max-sessions', '5', '']);
     process.kill(pid, 'SIGKILL');
     await waitFor('the end of the server', () => hasEnded(pid));
+    expect(await use({ command: 'stop' })).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^exec-server had already ended; this is its log:\n(.*\n)?unix:/),
+      stderr: '',
+    });
+    expect(readdirSync(join(folder, 'temp'))).toEqual([]);
+  });
+
+  test('prints the log of a server that has ended by itself', async () => {
+    expect(await use({ listen: `unix://${folder}/socket` })).toMatchObject({ code: 0 });
+    const pidFile = join(env.EXEC_SERVER_STATE!, 'pid');
+    process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGTERM');
+    await waitFor('the end of the server', () => !existsSync(pidFile));
     expect(await use({ command: 'stop' })).toEqual({
       code: 0,
       stdout: expect.stringMatching(/^exec-server had already ended; this is its log:\n(.*\n)?unix:/),
@@ -203,8 +259,9 @@ describe('the GitLab template', () => {
 
   test('gives a job a server, and stops it after a failure too', async () => {
     const script = 'exec-server run -- sh -c \'echo "$PPID"; exit 7\'';
-    const { code, stdout, stderr } = await job(script);
+    const { code, stdout, stderr, after } = await job(script);
     expect({ code, stderr }).toEqual({ code: 7, stderr: '' });
+    expect(after).not.toContain('warning');
     await waitFor('the end of the server', () => hasEnded(Number(stdout)));
     expect(readdirSync(tmpdir())).not.toContain(`exec-server-job-${process.pid}`);
   });

@@ -75,8 +75,10 @@ function version(env: NodeJS.ProcessEnv = { HOME: home }): string {
 }
 
 /** The code cache of another program. V8 accepts it for the bundle, because it compares only the length of the source. */
-function plant(file: string): void {
-  const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
+function plant(file: string, name = 'main'): void {
+  const bundle = readdirSync(dirname(bin)).find((other) =>
+    new RegExp(`^bundle-${name}-\\w+\\.js$`).test(other),
+  )!;
   const { length } = readFileSync(join(dirname(bin), bundle), 'latin1');
   const script = `
     const source = '(function(){process.stdout.write("planted\\\\n")'.padEnd(${length} - 2) + '})';
@@ -86,9 +88,12 @@ function plant(file: string): void {
   expect(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })).toBe('planted\n');
 }
 
-test('the bundle is ASCII, because the loader reads one byte per character', () => {
-  const bundle = readdirSync(dirname(bin)).find((name) => /^bundle-\w+\.js$/.test(name))!;
-  expect(readFileSync(join(dirname(bin), bundle)).every((byte) => byte < 0x80)).toBe(true);
+test('the bundles are ASCII, because the loader reads one byte per character', () => {
+  const bundles = readdirSync(dirname(bin)).filter((name) => /^bundle-.*\.js$/.test(name));
+  expect(bundles).toHaveLength(3);
+  for (const bundle of bundles) {
+    expect(readFileSync(join(dirname(bin), bundle)).every((byte) => byte < 0x80)).toBe(true);
+  }
 });
 
 test('the first session writes a cache that only this user can read, and the next start uses it', async () => {
@@ -101,6 +106,27 @@ test('the first session writes a cache that only this user can read, and the nex
   plant(cache);
   expect(version()).toBe('planted\n');
   expect(version({ HOME: home, NODE_DISABLE_COMPILE_CACHE: '1' })).toBe(VERSION);
+});
+
+test('the first command that uses a server writes a cache of its own when it exits', async () => {
+  const server = await startServerProcess();
+  const { PATH } = process.env;
+  const command = (...args: string[]) =>
+    spawnSync(process.execPath, [bin, ...args], { env: { PATH, HOME: home }, encoding: 'utf8' });
+  expect(command('env', 'ls')).toMatchObject({ status: 0, stderr: '' });
+  expect(caches()).toEqual([]);
+  const program = ['run', '-E', server.url, '-n', '--', 'echo', 'hello'];
+  const first = command(...program);
+  expect(first).toMatchObject({ status: 0, stdout: 'hello\n', stderr: '' });
+  expect(caches()).toEqual([expect.stringMatching(/^bundle-client-.*\.cache$/)]);
+  const cache = join(folder, caches()[0]!);
+  const { mtimeMs, mode } = statSync(cache);
+  expect(mode & 0o777).toBe(0o600);
+  expect(command(...program)).toMatchObject({ status: 0, stdout: 'hello\n', stderr: '' });
+  expect(statSync(cache).mtimeMs).toBe(mtimeMs);
+  plant(cache, 'client');
+  expect(command('version').stdout).toBe('planted\n');
+  await server.close();
 });
 
 describe('a cache', () => {
@@ -167,7 +193,7 @@ test('is written once by several servers that start together, and old ones are r
   const servers = await Promise.all([serve(), serve(), serve()]);
   await waitFor(
     'the clean-up',
-    () => caches().length === 8 && caches().every((name) => name.endsWith('.cache')),
+    () => caches().length === 9 && caches().every((name) => name.endsWith('.cache')),
   );
   await Promise.all(servers.map((server) => server.close()));
   // A server that was closed while it wrote leaves an unfinished file, which a later one removes.

@@ -1,180 +1,198 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CONFIG_OPTIONS } from '../../src/server/config/config.ts';
-import { formatConfigValue } from '../../src/server/config/values.ts';
-import { Certificates } from '../support/certificates.ts';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { collect } from '../support/collect.ts';
+import { CommandEnvironments, LOCAL, SECURE, SSH, TRANSPORTS } from '../support/command-environments.ts';
+import { hostTree, subtree } from '../support/host-tree.ts';
 import { answerOf, startForward } from '../support/port-forward.ts';
-import { CommandUser } from '../support/private-server.ts';
-import { ENVIRONMENT, type RunningProgram, startExecutorProgram, TestRelay } from '../support/relay.ts';
 import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLI, type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 
-// The same commands over each transport, with exit codes. ssh has the same in ssh-environment.test.ts.
+// The same commands over each transport, with exit codes. Each command has a file of its own for the private server.
 
-const SECURE = 'TLS with a token';
-const user = new CommandUser();
-const certificates = new Certificates();
-/** Flags and variables that lead to each environment. */
-const environments: Record<string, { flags: string[]; env: Record<string, string> }> = {
-  'the private server': { flags: ['-E', 'local'], env: {} },
-};
-let secure: CliRun;
-let relay: TestRelay;
-let executor: RunningProgram;
-
-/** Every setting as a flag, with the value that it has anyway, except those that are given. */
-function settingFlags(given: Readonly<Record<string, string>>): string[] {
-  return CONFIG_OPTIONS.flatMap((option) => {
-    const { flag, type } = option;
-    if (type === 'boolean') return option.default ? [flag] : [`--no-${flag.slice(2)}`];
-    return [`${flag}=${given[flag] ?? formatConfigValue(option, option.default)}`];
-  });
-}
-
-/** Every switch the other way, without those that need more than a flag, or refuse what the commands below do. */
-const OPPOSITES = CONFIG_OPTIONS.flatMap(({ flag, type, default: value }) => {
-  const isLeftOut = ['--console', '--otel', '--allow-direct-exec', '--http-private-addresses'].includes(flag);
-  if (type !== 'boolean' || isLeftOut) return [];
-  return value ? [`--no-${flag.slice(2)}`] : [flag];
-});
-/** Flags of codex that have no effect here. */
-const IGNORED = [
-  ...['--enable', 'one', '--disable', 'two', '--linux-sandbox-pid-namespace', 'isolate'],
-  '--proxy-private-ips-via-upstream',
-];
+let environments: CommandEnvironments;
 
 beforeAll(async () => {
-  const authority = certificates.authority('authority');
-  const { cert, key } = certificates.signedBy(authority, 'server');
-  const secret = user.workspace.file('secret', 'a secret of more than thirty-two bytes');
-  secure = user.start([
-    ...['serve', '--strict-config'],
-    ...settingFlags({
-      ...{ '--listen': 'wss://127.0.0.1:0', '--tls-cert': cert, '--tls-key': key },
-      ...{ '--ws-auth': 'signed-bearer-token', '--ws-shared-secret-file': secret },
-      ...{ '--ws-issuer': 'us', '--ws-audience': 'them', '--environment-id': 'box' },
-      '--log-level': 'error',
-      '--record-dir': join(user.workspace.path, 'recordings'),
-      '--audit-log': join(user.workspace.path, 'audit.jsonl'),
-      '--metrics-listen': '127.0.0.1:0',
-    }),
-  ]);
-  const url = await firstLine(secure);
-  const claims = ['--subject', 'ana', '--issuer', 'us', '--audience', 'them', '--environment', 'box'];
-  const rights = ['--scope', 'exec,files,net,observe', '--expires-in', '10m', '--id', 'one'];
-  const token = ['token', 'signed', '--secret-file', secret, ...claims, ...rights, '--out', 'token'];
-  expect(await user.run(token)).toMatchObject({ code: 0 });
-  environments[SECURE] = {
-    flags: ['-E', url, '--token-file', 'token'],
-    env: { SSL_CERT_FILE: authority.cert },
-  };
-
-  relay = await TestRelay.open();
-  executor = startExecutorProgram(relay, [...OPPOSITES, ...IGNORED]);
-  await waitFor('the executor', () => executor.stderr().includes('connected to'));
-  const harness = user.workspace.file('relay.token', relay.token('harness'));
-  const add = ['env', 'add', 'behind', relay.harnessUrl, '--token-file', harness];
-  expect(await user.run([...add, '--environment-id', ENVIRONMENT])).toMatchObject({ code: 0 });
-  environments['a relay'] = { flags: ['-E', 'behind'], env: {} };
+  environments = await CommandEnvironments.open();
 });
-
 afterAll(async () => {
-  await executor?.stop();
-  await relay?.close();
-  secure?.child.kill('SIGTERM');
-  expect(await secure?.outcome).toMatchObject({ code: 0, stderr: '' });
-  await user.close();
-  certificates.remove();
+  expect(await environments?.close()).toMatchObject({ code: 0, stderr: '' });
 });
 
-const start = (name: string, command: string, ...args: string[]) =>
-  user.start([command, ...environments[name]!.flags, ...args], environments[name]!.env);
-const runOver = (name: string, command: string, ...args: string[]) =>
-  user.run([command, ...environments[name]!.flags, ...args], environments[name]!.env);
+const at = (name: string) => environments.at(name);
+const treeAt = (path: string) => subtree(hostTree([path]), path);
+const lines = (stdout: string) =>
+  stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
 
-describe.each(['the private server', SECURE, 'a relay'])('over %s', (name) => {
-  const run = (command: string, ...args: string[]) => runOver(name, command, ...args);
+describe.each(TRANSPORTS)('over %s', (name) => {
+  const run = (command: string, ...args: string[]) => environments.run(name, command, ...args);
+  const start = (command: string, ...args: string[]) => environments.start(name, command, ...args);
+  /** Starts a program that is left running, and returns its reference. */
+  const detached = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run('run', '-d', ...args);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return stdout.trim();
+  };
+  /** A path for this transport alone. */
+  const own = (file: string) => at(`${file}-${name.replaceAll(' ', '-')}`);
 
-  test('programs run, and are listed and shown', async () => {
+  test('programs run, are listed, shown, waited for, recorded and removed', async () => {
     const failing = await run('run', '-n', '--', 'sh', '-c', 'echo out; echo err >&2; exit 3');
     expect(failing).toEqual({ code: 3, signal: null, stdout: 'out\n', stderr: 'err\n' });
-    const job = await run(
-      'run',
-      '-d',
-      '-i',
-      '--name',
-      'job',
-      '--record',
-      'sh',
-      '-c',
-      'echo one; cat; exit 4',
-    );
-    expect(job).toMatchObject({ code: 0, stderr: '' });
+    const script = 'echo one; cat; exit 4';
+    const ref = await detached('-i', '--name', 'job', '--record', 'sh', '-c', script);
     const listed = await run('ps', '--json');
-    expect(JSON.parse(listed.stdout)).toMatchObject([
-      { ref: job.stdout.trim(), name: 'job', state: 'running' },
-    ]);
-    const attached = start(name, 'attach', 'job');
+    expect(JSON.parse(listed.stdout)).toMatchObject([{ ref, name: 'job', state: 'running' }]);
+    const [follower, waiter] = [start('logs', '-f', 'job'), start('wait', 'job')];
+    const followed = collect(follower);
+    await waitFor('the first line', () => followed.stdout === 'one\n');
+    const attached = start('attach', 'job');
     attached.child.stdin.end('two\n');
-    expect(await attached.outcome).toMatchObject({ code: 4, stdout: 'one\ntwo\n', stderr: '' });
+    const text = 'one\ntwo\n';
+    expect(await attached.outcome).toMatchObject({ code: 4, stdout: text, stderr: '' });
+    expect(await follower.outcome).toMatchObject({ code: 0, stdout: text, stderr: '' });
+    expect(await waiter.outcome).toMatchObject({ code: 4, stdout: '', stderr: '' });
+
+    expect(await run('logs', '--tail', '1', 'job')).toMatchObject({ code: 0, stdout: 'two\n', stderr: '' });
+    const recordings = await run('recordings', '--json');
+    expect(JSON.parse(recordings.stdout)).toContainEqual(expect.objectContaining({ ref, name: 'job' }));
+    expect(await run('export', '--txt', 'job')).toMatchObject({ code: 0, stdout: text });
+    const player = await environments.startOnTerminal(name, 'play', '--speed', '100', 'job');
+    expect(await environments.user.run(['wait', player])).toMatchObject({ code: 0 });
+    expect(await environments.user.run(['logs', player])).toMatchObject({ stdout: 'one\r\ntwo\r\n' });
+
+    expect(await run('rm', 'job')).toMatchObject({ code: 0, stderr: '' });
+    expect((await run('ps', '-a', '--json')).stdout).not.toContain(ref);
   });
 
-  test('files are copied both ways', async () => {
-    const there = join(user.workspace.path, `there-${name}`);
-    user.workspace.file('file', name);
-    expect(await run('cp', '-q', '-p', 'file', `:${there}`)).toMatchObject({ code: 0, stderr: '' });
-    expect(await run('cp', `:${there}`, 'back')).toMatchObject({ code: 0 });
-    expect(readFileSync(join(user.workspace.path, 'back'), 'utf8')).toBe(name);
+  test('programs get variables, a directory, a time limit and a sandbox', async () => {
+    writeFileSync(at('variables'), 'FROM_FILE=two\n');
+    const given = ['-e', 'GIVEN=one', '--env-file', 'variables', '-w', '/usr'];
+    const program = ['--', 'sh', '-c', 'echo "$GIVEN $FROM_FILE $(pwd)"; exit 3'];
+    const { code, stdout, stderr } = await run('run', '--json', ...given, ...program);
+    expect({ code, stderr }).toEqual({ code: 3, stderr: '' });
+    expect(lines(stdout)).toEqual([
+      { type: 'started', ref: expect.any(String), name: null },
+      expect.objectContaining({ type: 'output', stream: 'stdout', data: 'one two /usr\n' }),
+      { type: 'exit', exitCode: 3, reason: null, sandboxDenied: false },
+    ]);
+    expect(await run('run', '--timeout', '200ms', 'sleep', '1000')).toMatchObject({
+      code: 124,
+      stderr: 'exec-server: the program was ended: it ran longer than 200ms (--timeout)\n',
+    });
+    const inside = own('inside');
+    mkdirSync(inside);
+    // A program in the sandbox workspace-write may write to /tmp.
+    const outside = `/var/tmp/${basename(environments.user.workspace.path)}`;
+    onTestFinished(() => rmSync(outside, { force: true }));
+    const write = ['-w', inside, '--', 'sh', '-c', `echo x > file; echo y > ${outside}`];
+    expect((await run('run', '--sandbox', 'read-only', ...write)).code).toBe(2);
+    expect([existsSync(`${inside}/file`), existsSync(outside)]).toEqual([false, false]);
+    expect((await run('run', '--sandbox', 'workspace-write', ...write)).code).toBe(2);
+    expect([existsSync(`${inside}/file`), existsSync(outside)]).toEqual([true, false]);
   });
 
-  test('ports are forwarded', async () => {
-    const peer = await echoPeer();
-    const { flags, env } = environments[name]!;
-    const args = [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`];
-    const forward = await startForward(user, args, { env });
-    expect(await answerOf(forward.ports[0]!, name)).toBe(name);
-    expect(await forward.stop()).toBe(0);
+  test('programs are killed and signalled', async () => {
+    const [killed, signalled] = [await detached('sleep', '1000'), await detached('sleep', '1000')];
+    expect(await run('kill', killed)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('wait', killed)).toMatchObject({ code: 137 });
+    expect(await run('kill', '-s', 'TERM', signalled)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('wait', signalled)).toMatchObject({ code: 143 });
+    expect(await run('rm', killed, signalled)).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('attach watches with --read-only, and takes the input over with --take-over', async () => {
+    const ref = await detached('-i', 'sh', '-c', 'read a; echo "got $a"; read b; echo "then $b"; exit 6');
+    const driver = start('attach', ref);
+    const driven = collect(driver);
+    driver.child.stdin.write('one\n');
+    await waitFor('the first line', () => driven.stdout === 'got one\n');
+    const watcher = start('attach', '--read-only', ref);
+    const watched = collect(watcher);
+    watcher.child.stdin.write('unwanted\n');
+    await waitFor('the first line for the watcher', () => watched.stdout === 'got one\n');
+    const taker = start('attach', '--take-over', ref);
+    await waitFor('the new driver', () => driven.stderr.includes('another client has taken over'));
+    driver.child.stdin.write('unwanted\n');
+    taker.child.stdin.write('two\n');
+    const ended = { code: 6, stdout: 'got one\nthen two\n' };
+    for (const { outcome } of [driver, watcher, taker]) expect(await outcome).toMatchObject(ended);
+  });
+
+  test('files and trees are copied both ways', async () => {
+    writeFileSync(at('file'), name, { mode: 0o600 });
+    expect(await run('cp', '-q', '-p', 'file', `:${own('there')}`)).toMatchObject({ code: 0, stderr: '' });
+    expect([readFileSync(own('there'), 'utf8'), statSync(own('there')).mode & 0o777]).toEqual([name, 0o600]);
+    expect(Math.floor(statSync(own('there')).mtimeMs)).toBe(Math.floor(statSync(at('file')).mtimeMs));
+    expect(await run('cp', `:${own('there')}`, own('back'))).toMatchObject({ code: 0 });
+    expect(readFileSync(own('back'), 'utf8')).toBe(name);
+
+    const tree = own('tree');
+    mkdirSync(join(tree, 'a b/empty'), { recursive: true });
+    writeFileSync(join(tree, 'a b/line\nbreak'), name);
+    writeFileSync(join(tree, 'run'), '#!/bin/sh\n');
+    chmodSync(join(tree, 'run'), 0o755);
+    symlinkSync('run', join(tree, 'link'));
+    expect(await run('cp', '-r', tree, `:${tree}-there`)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('cp', '-r', `:${tree}-there`, `${tree}-back`)).toMatchObject({ code: 0, stderr: '' });
+    for (const copy of ['there', 'back']) expect(treeAt(`${tree}-${copy}`)).toEqual(treeAt(tree));
+    expect(readlinkSync(join(`${tree}-back`, 'link'))).toBe('run');
+  });
+
+  test('a directory is synchronized both ways', async () => {
+    const [source, there, back] = [own('source'), own('synced'), own('again')];
+    for (const folder of [join(source, 'sub'), there]) mkdirSync(folder, { recursive: true });
+    writeFileSync(join(source, 'sub/new'), name);
+    writeFileSync(join(source, 'changed'), 'now');
+    writeFileSync(join(there, 'changed'), 'before');
+    writeFileSync(join(there, 'extra'), '');
+    expect(await run('sync', source, `:${there}`)).toMatchObject({ code: 0 });
+    expect(treeAt(there)).toEqual({ ...treeAt(source), '/extra': expect.stringContaining('file') });
+    expect(await run('sync', '--delete', source, `:${there}`)).toMatchObject({ code: 0 });
+    expect(await run('sync', `:${there}`, back)).toMatchObject({ code: 0 });
+    for (const copy of [there, back]) expect(treeAt(copy)).toEqual(treeAt(source));
+  });
+
+  test('a shell opens on a terminal, and ends with its exit code', async () => {
+    const shell = await environments.startOnTerminal(name, 'shell');
+    const keys = environments.user.start(['attach', shell]);
+    keys.child.stdin.write('echo home is $HOME; exit 5\n');
+    const home = name === SSH ? environments.machine.user.workspace.path : '/';
+    expect(await keys.outcome).toMatchObject({ code: 5, stdout: expect.stringContaining(`home is ${home}`) });
   });
 });
 
-describe(`over ${SECURE}`, () => {
-  const run = (command: string, ...args: string[]) => runOver(SECURE, command, ...args);
+test.each([LOCAL, ...TRANSPORTS])('ports are forwarded over %s', async (name) => {
+  const peer = await echoPeer();
+  const { flags, env } = environments.way(name);
+  const args = [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`];
+  const forward = await startForward(environments.user, args, { env });
+  expect(await answerOf(forward.ports[0]!, name)).toBe(name);
+  expect(await forward.stop()).toBe(0);
+});
 
-  /** Starts a command on a terminal, which the private server provides. */
-  const startOnTerminal = async (command: string, ...args: string[]) => {
-    const { flags, env } = environments[SECURE]!;
-    const program = [process.execPath, CLI, command, ...flags, ...args];
-    const started = await user.run(['run', '-d', '-t', '-i', '--', ...program], env);
-    expect(started).toMatchObject({ code: 0 });
-    return started.stdout.trim();
-  };
+test('a server with tokens knows the owner of a recording', async () => {
+  const ran = await environments.run(SECURE, 'run', '--name', 'owned', '--record', 'true');
+  expect(ran).toMatchObject({ code: 0 });
+  const { stdout } = await environments.run(SECURE, 'recordings', '--json', '--all-owners');
+  expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ name: 'owned', owner: 'ana' }));
+});
 
-  test('every other command works', async () => {
-    const text = 'one\ntwo\n';
-    expect(await run('wait', 'job')).toMatchObject({ code: 4 });
-    expect(await run('logs', 'job')).toMatchObject({ code: 0, stdout: text });
-    const recordings = await run('recordings', '--json', '--all-owners');
-    expect(JSON.parse(recordings.stdout)).toContainEqual(
-      expect.objectContaining({ name: 'job', owner: 'ana' }),
-    );
-    expect(await run('export', '--txt', 'job')).toMatchObject({ code: 0, stdout: text });
-    const player = await startOnTerminal('play', '--speed', '100', 'job');
-    expect(await user.run(['wait', player])).toMatchObject({ code: 0 });
-    expect(await user.run(['logs', player])).toMatchObject({ stdout: 'one\r\ntwo\r\n' });
-    expect(await run('kill', 'job')).toMatchObject({ code: 125 });
-    expect(await run('rm', 'job')).toMatchObject({ code: 0, stderr: '' });
-    expect(await run('sync', certificates.folder, `:${join(user.workspace.path, 'synced')}`)).toMatchObject({
-      code: 0,
-    });
-    expect(await run('env', 'test')).toMatchObject({ code: 0 });
-  });
-
-  test('a shell opens, and ends with its exit code', async () => {
-    const shell = await startOnTerminal('shell');
-    const keys = user.start(['attach', shell]);
-    keys.child.stdin.write('exit 5\n');
-    expect(await keys.outcome).toMatchObject({ code: 5 });
-  });
+test('a terminal of this command follows a program over the private server', async () => {
+  const ref = await environments.startOnTerminal(LOCAL, 'run', '-t', '--', 'sh', '-c', 'tty && exit 9');
+  expect(await environments.user.run(['wait', ref])).toMatchObject({ code: 9 });
+  expect((await environments.user.run(['logs', ref])).stdout).toMatch(/^\/dev\/pts\/\d+\r\n/);
 });

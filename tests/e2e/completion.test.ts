@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ExecServerClient } from '../../src/client/index.ts';
 import { endPrivateServer } from '../support/private-server.ts';
+import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
@@ -94,6 +95,9 @@ describe.skipIf(missing('bash'))('bash', () => {
     ['exec-server serve --tls-cert ', ['certificate.pem', 'directory']],
     ['exec-server serve --tls-cert=cert', ['certificate.pem']],
     ['exec-server token signed --path ', ['directory']],
+    ['exec-server cp cert', ['certificate.pem']],
+    ['exec-server sync directory loc', ['local:']],
+    ['exec-server cp ', ['certificate.pem', 'directory/', 'local:']],
   ])('completes %j', (line, expected) => {
     expect(bash(line)).toEqual(expected);
   });
@@ -108,6 +112,8 @@ describe.skipIf(missing('fish'))('fish', () => {
     ['exec-server serve --tls-cert cert', ['certificate.pem']],
     ['exec-server serve --tls-cert=cert', ['--tls-cert=certificate.pem']],
     ['exec-server token signed --path ', ['directory/']],
+    ['exec-server cp cert', ['certificate.pem']],
+    ['exec-server sync directory loc', ['local:']],
   ])('completes %j', (line, expected) => {
     expect(fish(line)).toEqual(expected);
   });
@@ -121,6 +127,8 @@ describe.skipIf(missing('zsh'))('zsh', () => {
     ['exec-server serve --tls-cert cert', 'exec-server serve --tls-cert certificate.pem '],
     ['exec-server serve --tls-cert=cert', 'exec-server serve --tls-cert=certificate.pem '],
     ['exec-server token signed --path d', 'exec-server token signed --path directory/'],
+    ['exec-server cp cert', 'exec-server cp certificate.pem '],
+    ['exec-server sync directory loc', 'exec-server sync directory local:'],
   ])('completes %j to %j', (line, expected) => {
     expect(zsh(line)).toBe(expected);
   });
@@ -163,6 +171,29 @@ describe('processes', () => {
     expect(bash('exec-server ps --environment=mach')).toEqual(['machine']);
     expect(bash('exec-server play web-')).toEqual(['web-build']);
     expect(bash('exec-server export cert')).toEqual(['certificate.pem']);
+  });
+
+  test.skipIf(missing('bash') || !HAS_TMUX)('with a Tab in an interactive bash', async () => {
+    const tmux = new TmuxTerminal(join(folder, 'work'), { ...env, TERM: 'screen', PS1: '% ' });
+    onTestFinished(() => tmux.close());
+    tmux.line('exec bash --norc --noprofile -i');
+    tmux.line(`PS1='$ '; eval "$(exec-server completion bash)"; clear; echo ready-$((1+1))`);
+    await tmux.shows(/^ready-2\n\$$/);
+    for (const [typed, completed] of [
+      ['exec-server tok', /^\$ exec-server token$/m],
+      ['exec-server kill web-s', /^\$ exec-server kill web-server$/m],
+      ['exec-server ps -E mach', /^\$ exec-server ps -E machine$/m],
+      ['exec-server serve --ws-auth=cap', /^\$ exec-server serve --ws-auth=capability-token$/m],
+    ] as const) {
+      tmux.type(typed);
+      tmux.keys('Tab');
+      await tmux.shows(completed);
+      tmux.keys('C-u');
+    }
+    // Two candidates are listed at the second Tab.
+    tmux.type('exec-server logs web-');
+    tmux.keys('Tab', 'Tab');
+    await tmux.shows(/^web-build +web-server *$/m);
   });
 
   test.skipIf(missing('fish'))('in fish', () => {

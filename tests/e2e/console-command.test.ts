@@ -1,28 +1,33 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { webSocketTransport } from '../../src/client/connection/open-websocket.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { TestClient } from '../../src/testing/index.ts';
+import { Certificates, pem } from '../support/certificates.ts';
 import { ConsoleBrowser, closeCode } from '../support/console-browser.ts';
 import { CommandUser } from '../support/private-server.ts';
+import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type CliRun, firstLine } from '../unit/cli/run-cli.ts';
+import { CLI, type CliRun, firstLine } from '../unit/cli/run-cli.ts';
 
 const TOKEN = 'the-token-of-the-guarded-server';
+const GUARD = {
+  wsAuth: 'capability-token',
+  wsTokenSha256: createHash('sha256').update(TOKEN).digest('hex'),
+} as const;
 const user = new CommandUser();
 let open: RunningServer;
 let guarded: RunningServer;
 beforeAll(async () => {
   open = await runServer({ logLevel: 'error', console: true });
-  guarded = await runServer({
-    logLevel: 'error',
-    wsAuth: 'capability-token',
-    wsTokenSha256: createHash('sha256').update(TOKEN).digest('hex'),
-  });
+  guarded = await runServer({ logLevel: 'error', ...GUARD });
   user.workspace.file('token', TOKEN);
   mkdirSync(join(user.workspace.path, '.config/exec-server'), { recursive: true });
   await user.run(['env', 'add', 'guarded', guarded.url!, '--token-file', 'token']);
@@ -49,6 +54,26 @@ async function clientOf(browser: ConsoleBrowser, environment?: string): Promise<
   onTestFinished(() => client.close());
   await client.handshake();
   return client;
+}
+
+/** Starts a server that does not restrict connections on request, as earlier releases. Returns its URL. */
+async function oldServer(): Promise<string> {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+  onTestFinished(() => {
+    for (const socket of server.clients) socket.terminate();
+    server.close();
+  });
+  await once(server, 'listening');
+  const environmentInfo = { shell: { name: 'sh', path: '/bin/sh' }, cwd: 'file:///', capabilities: {} };
+  server.on('connection', (socket) =>
+    socket.on('message', (data) => {
+      const { id, method } = JSON.parse(String(data));
+      if (id === undefined) return;
+      const result = method === 'initialize' ? { sessionId: 'one', environmentInfo } : environmentInfo;
+      socket.send(JSON.stringify({ id, result }));
+    }),
+  );
+  return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 async function outputOf(client: TestClient, ...argv: string[]): Promise<string> {
@@ -116,6 +141,18 @@ describe('the command', () => {
       502,
       'cannot connect to guarded; the command that opened this console says why',
     ]);
+  });
+
+  test('with --read-only refuses a server that cannot restrict a connection', async () => {
+    const older = await oldServer();
+    const { browser } = await started('--read-only', '-E', older);
+    const refused = await browser.post('ticket', {});
+    expect([refused.status, refused.json.message]).toEqual([
+      502,
+      `${older} does not support --read-only; update exec-server there, or leave --read-only out`,
+    ]);
+    const { browser: all } = await started('-E', older);
+    expect((await all.post('ticket', {})).status).toBe(200);
   });
 
   test('with --read-only cannot be deceived by what a page sends before its initialize', async () => {
@@ -189,7 +226,68 @@ describe('the command', () => {
   });
 });
 
+test.skipIf(!HAS_TMUX)('Enter prints another link, which signs in as the first one does', async () => {
+  const tmux = new TmuxTerminal(user.workspace.path, { ...user.env, HOME: user.workspace.path, ENV: '' });
+  onTestFinished(() => tmux.close());
+  tmux.line(`clear; ${process.execPath} ${CLI} console --no-open -E ${open.url}; echo code $?`);
+  await tmux.shows('Enter prints another one, Ctrl-C ends the console.');
+  const links = () => tmux.screen.match(/^http:\S+$/gm) ?? [];
+  expect(links()).toHaveLength(1);
+  tmux.keys('Enter');
+  await waitFor('the second link', () => links().length === 2);
+  const [first, second] = links();
+  expect(first).not.toBe(second);
+  for (const link of [first!, second!]) await ConsoleBrowser.open(link);
+  tmux.keys('C-c');
+  await tmux.shows('code 0');
+});
+
 describe('--link', () => {
+  test('says that no server is there', async () => {
+    const { code, stderr } = await user.run(['console', '--link', '-E', 'ws://127.0.0.1:1']);
+    expect([code, stderr]).toEqual([
+      125,
+      'exec-server: cannot reach http://127.0.0.1:1: connection refused; check the address and that the server is running\n',
+    ]);
+  });
+
+  test('has the rights of a token, also over TLS, and says what is missing without one', async () => {
+    const certificates = new Certificates();
+    onTestFinished(() => certificates.remove());
+    const authority = certificates.authority('link');
+    const { cert, key } = certificates.signedBy(authority, 'server');
+    const secure = await runServer({
+      logLevel: 'error',
+      console: true,
+      listen: 'wss://127.0.0.1:0',
+      tlsCert: cert,
+      tlsKey: key,
+      ...GUARD,
+    });
+    onTestFinished(() => secure.close());
+    expect(secure.consoleLink()).toBeNull();
+    const origin = secure.url!.replace('wss:', 'https:');
+    const withCa = ['env', 'add', 'secure', secure.url!, '--tls-ca', authority.cert];
+    expect(await user.run([...withCa, '--token-file', 'token'])).toMatchObject({ code: 0 });
+    const { code, stdout } = await user.run(['console', '--link', '-E', 'secure']);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(`^${origin}/console/\\?[\\w-]+#code=`)]);
+    const browser = await ConsoleBrowser.open(stdout.trim(), { ca: pem(authority).cert });
+    expect((await browser.get('session')).json).toMatchObject({ readOnly: false, scopes: { exec: true } });
+
+    user.workspace.file('wrong-token', 'wrong');
+    for (const [flags, advice] of [
+      [[], 'use --token-file or EXEC_SERVER_TOKEN'],
+      [['--token-file', 'wrong-token'], 'use a valid token'],
+    ] as const) {
+      expect(await user.run(['env', 'rm', 'secure'])).toMatchObject({ code: 0 });
+      expect(await user.run([...withCa, ...flags])).toMatchObject({ code: 0 });
+      const refused = await user.run(['console', '--link', '-E', 'secure']);
+      expect([refused.code, refused.stdout]).toEqual([125, '']);
+      expect(refused.stderr).toMatch(new RegExp(`the server at ${origin} needs a token \\(.+\\); ${advice}`));
+    }
+    expect(await user.run(['env', 'rm', 'secure'])).toMatchObject({ code: 0 });
+  });
+
   test('prints a link to the console of a server', async () => {
     const { code, stdout } = await user.run(['console', '--link', '--read-only', '-E', open.url!]);
     expect(code).toBe(0);
@@ -204,15 +302,29 @@ describe('--link', () => {
   });
 });
 
-test('serve --console prints a link on stderr, and only its URL on stdout', async () => {
-  const run = user.start(['serve', '--console']);
+/** Starts a server, and reads its stderr up to a text. */
+async function serve(flags: readonly string[], until: string): Promise<{ url: string; stderr: string }> {
+  const run = user.start(['serve', '--console', ...flags]);
   onTestFinished(() => void run.child.kill('SIGKILL'));
   const url = await firstLine(run);
   let stderr = '';
   for await (const piece of run.child.stderr) {
     stderr += piece;
-    if (stderr.includes('another one')) break;
+    if (stderr.includes(until)) break;
   }
+  return { url, stderr };
+}
+
+test('serve --console with tokens says how to get a link, and prints none', async () => {
+  const flags = ['--ws-auth', GUARD.wsAuth, '--ws-token-sha256', GUARD.wsTokenSha256];
+  const { url, stderr } = await serve(flags, 'signs a browser in');
+  expect(stderr).toContain(`Console: ${url.replace('ws:', 'http:')}/console/\n`);
+  expect(stderr).toContain(`'exec-server console --link -E ${url} --token-file FILE' prints a link`);
+  expect(stderr).not.toContain('code=');
+});
+
+test('serve --console prints a link on stderr, and only its URL on stdout', async () => {
+  const { url, stderr } = await serve([], 'another one');
   const [, link] = /^Console: (\S+)$/m.exec(stderr) ?? [];
   expect(link).toMatch(new RegExp(`^${url.replace('ws:', 'http:')}/console/\\?[\\w-]+#code=`));
   expect(stderr).toContain(`'exec-server console --link -E ${url}'`);

@@ -56,6 +56,7 @@ beforeAll(async () => {
   await waitFor('the executor', () => executor.stderr().includes('connected to'));
   await add('near', near.url!);
   await add('socket', socket.url!);
+  await add('gone', 'ws://127.0.0.1:1');
   const token = user.workspace.file('server.token', TOKEN);
   await add('secure', secure.url!, '--token-file', token, '--tls-ca', authority);
   const relayToken = user.workspace.file('relay.token', relay.token('harness'));
@@ -92,8 +93,20 @@ describe.skipIf(!hasChromium)('the page of the command console', () => {
   test('offers every environment, the default one first', async () => {
     const options = page.getByRole('combobox', { name: 'Environment' }).locator('option');
     await expect
-      .poll(() => options.allTextContents(), { timeout: 15_000 })
-      .toEqual(['near', 'socket', 'secure', 'behind', ...(hasSsh ? ['remote'] : []), 'local']);
+      .poll(() => options.allTextContents())
+      .toEqual(['near', 'socket', 'gone', 'secure', 'behind', ...(hasSsh ? ['remote'] : []), 'local']);
+  });
+
+  test('says that an environment cannot be reached, in its view and in the list', async () => {
+    const picker = page.getByRole('combobox', { name: 'Environment' });
+    await picker.selectOption('gone');
+    await page.getByText('Cannot reach gone').waitFor();
+    await page.getByText('ECONNREFUSED').or(page.getByText('refused')).first().waitFor();
+    await page.getByRole('button', { name: 'Try now' }).waitFor();
+    await picker.locator('option', { hasText: 'gone (unreachable)' }).waitFor({ state: 'attached' });
+    await picker.selectOption('near');
+    await isOnline(page);
+    await page.getByText('Cannot reach gone').waitFor({ state: 'detached' });
   });
 
   test.each<[string, string]>([

@@ -1,7 +1,6 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connect, type ExecServerClient } from '../../src/client/index.ts';
@@ -44,17 +43,27 @@ afterAll(async () => {
 });
 
 /** Polls until the assertion holds. */
-const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+const eventually = <T>(probe: () => T) => expect.poll(probe);
 
 const startField = (page: Page) => page.getByLabel('Command to start');
 
-test('the first view has at most 200 KB, the terminal included', () => {
-  const assets = join(import.meta.dirname, '../../dist/console-page/assets');
-  const later = /^(addon-search|player|icon)-/;
-  const first = readdirSync(assets).filter((name) => !later.test(name));
-  const bytes = first.reduce((sum, name) => sum + gzipSync(readFileSync(join(assets, name))).length, 0);
-  expect(first.length).toBeGreaterThanOrEqual(3);
+test.skipIf(!hasChromium)('the first terminal needs at most 200 KB', async () => {
+  const { ref } = await client.spawn(['echo', 'painted'], { tty: true, detached: true });
+  const own = await browser.open('about:blank');
+  const sizes: Promise<number>[] = [];
+  own.on('requestfinished', (request) => {
+    // Playwright reports an icon from the cache with a size below 0.
+    sizes.push(request.sizes().then((size) => Math.max(0, size.responseBodySize)));
+  });
+  await own.goto(await consoleLink(server));
+  await isOnline(own);
+  await goTo(own, `processes/${ref}`);
+  await seesText(own, 'painted');
+  const bytes = (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+  // The page, two scripts and a style sheet at least.
+  expect(bytes).toBeGreaterThan(100 * 1024);
   expect(bytes).toBeLessThan(200 * 1024);
+  await own.context().close();
 });
 
 describe.skipIf(!hasChromium)('the page of the console', () => {
@@ -251,20 +260,6 @@ describe.skipIf(!hasChromium)('the page of the console', () => {
     await tab.getByText('You are signed out').waitFor();
     await own.reload();
     await own.getByText('You are signed out').waitFor();
-    await own.context().close();
-  });
-
-  test.each([
-    ['expired', 'Your session has expired'],
-    ['kicked', 'Your session was ended'],
-  ])('a session that is %s has its own message', async (error, text) => {
-    const own = await openConsole(browser, server);
-    await own.route('**/console/ticket', (route) =>
-      route.fulfill({ status: 401, json: { error, message: 'over' } }),
-    );
-    browser.proxy.cut();
-    browser.proxy.restore();
-    await own.getByText(text).waitFor();
     await own.context().close();
   });
 

@@ -1,12 +1,17 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect, type ExecServerClient } from '../../src/client/index.ts';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
 import { hasChromium, TestBrowser } from '../support/chromium.ts';
 import {
+  allText,
   clickText,
+  consoleLink,
   goTo,
   hasRole,
   isOnline,
@@ -20,9 +25,21 @@ const folder = mkdtempSync(join(tmpdir(), 'console-terminal-'));
 let server: RunningServer;
 let client: ExecServerClient;
 let browser: TestBrowser;
+/** A web server on another port, whose pages have a frame with the address in their query. */
+const other = createServer(({ url }, answer) => {
+  const address = new URL(url!, 'http://other').searchParams.get('frame');
+  answer.writeHead(200, { 'content-type': 'text/html' });
+  answer.end(address === null ? '<p>opened' : `<iframe src="${address}"></iframe>`);
+});
+let otherOrigin: string;
+/** The hosts of further servers. */
+const hosts: string[] = [];
 
 beforeAll(async () => {
   if (!hasChromium) return;
+  await once(other.listen(0, '127.0.0.1'), 'listening');
+  otherOrigin = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  hosts.push(new URL(otherOrigin).host);
   server = await runServer({ console: true, logLevel: 'error' });
   client = await connect(server.url!);
   browser = await TestBrowser.launch();
@@ -31,6 +48,7 @@ afterAll(async () => {
   await browser?.close();
   await client?.close();
   await server?.close();
+  other.close();
   rmSync(folder, { recursive: true });
 });
 afterEach(() => {
@@ -38,11 +56,13 @@ afterEach(() => {
 });
 
 /** Polls until the assertion holds. */
-const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+const eventually = <T>(probe: () => T) => expect.poll(probe);
 
 /** Starts a program on a terminal that no client drives. Returns its reference. */
-async function terminal(...argv: string[]): Promise<string> {
-  const starter = await connect({ url: server.url!, detachedSessionTtlMs: 0 });
+const terminal = (...argv: string[]) => terminalOn(server, ...argv);
+
+async function terminalOn({ url }: RunningServer, ...argv: string[]): Promise<string> {
+  const starter = await connect({ url: url!, detachedSessionTtlMs: 0 });
   const { ref } = await starter.spawn(argv, { tty: true, detached: true, cwd: folder });
   await starter.close();
   return ref!;
@@ -88,6 +108,24 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await first.context().close();
   });
 
+  test.each([360, 1200])(
+    'shows all lines of a program that runs, in a window of %i pixels',
+    async (width) => {
+      const numbers = Array.from({ length: 45 }, (_, index) => index + 1).join(' ');
+      const ref = await terminal('sh', '-c', `echo ${numbers} END; exec cat`);
+      const page = await openConsole(browser, server);
+      await page.setViewportSize({ width, height: 740 });
+      await goTo(page, `processes/${ref}`);
+      await hasRole(page, 'driver');
+      await seesText(page, 'END');
+      const columns = async () => (await client.processes.get(ref)).size!.cols;
+      await eventually(columns).not.toBe(80);
+      const shown = async () => (await screenOf(page)).replaceAll(/\s/g, '');
+      await eventually(shown).toBe(`${numbers} END`.replaceAll(' ', ''));
+      await page.context().close();
+    },
+  );
+
   test('shows the true screen of vim after the page is loaded again', async () => {
     const ref = await terminal('vim', '-u', 'NONE', '-N', 'notes.txt');
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
@@ -107,22 +145,102 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await page.context().close();
   });
 
-  test('goes on after a lost connection, and says meanwhile that programs keep running', async () => {
-    const ref = await terminal('bash', '--norc');
+  test('goes on after a lost connection: no line is missing or repeated', async () => {
+    const count = 'i=0; while [ ! -e stop ]; do i=$((i+1)); echo "n$i;"; sleep 0.01; done; echo "last=$i"';
+    const ref = await terminal('sh', '-c', `echo ready; read -r line; ${count}; read -r line; echo back-99`);
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await hasRole(page, 'driver');
-    await seesText(page, /bash.*[#$]/);
-    await typeKeys(page, 'read -r; echo back-$((90+9))\n');
-    await seesText(page, 'read');
+    await seesText(page, 'ready');
+    await typeKeys(page, '\n');
+    await seesText(page, /n\d+;/);
 
     browser.proxy.cut();
     await page.getByText('Programs keep running').waitFor();
     await page.locator('[data-connection=recovering]').waitFor();
+    const printed = async () => (await client.processes.get(ref)).outputBytes!;
+    const before = await printed();
+    await eventually(printed).toBeGreaterThan(before + 500);
     browser.proxy.restore();
     await isOnline(page);
     await page.locator('.banner').waitFor({ state: 'detached' });
+    writeFileSync(join(folder, 'stop'), '');
+    await seesText(page, 'last=');
+    const text = await allText(page);
+    const numbers = Array.from(text.matchAll(/n(\d+);/g), ([, number]) => Number(number));
+    const last = Number(/last=(\d+)/.exec(text)?.[1]);
+    expect(numbers).toEqual(Array.from({ length: last }, (_, index) => index + 1));
     await typeKeys(page, '\n');
     await seesText(page, 'back-99');
+    await page.context().close();
+  });
+
+  test('goes on after a line that died without a sign, with what was typed meanwhile', async () => {
+    const ref = await terminal('sh', '-c', 'echo ready; read -r line; echo "got-$line"; exec cat');
+    const page = await browser.open('about:blank');
+    await page.clock.install();
+    await page.goto(await consoleLink(server));
+    await isOnline(page);
+    await goTo(page, `processes/${ref}`);
+    await hasRole(page, 'driver');
+    await seesText(page, 'ready');
+    browser.proxy.stall();
+    await typeKeys(page, 'typed\n');
+    await page.clock.runFor(30_000);
+    await seesText(page, 'got-typed');
+    await page.context().close();
+  });
+
+  test('has a gap line, the true screen and the driver again when its session was lost', async () => {
+    const short = await runServer({ console: true, logLevel: 'error', detachedSessionTtlMs: 0 });
+    onTestFinished(() => short.close());
+    hosts.push(new URL(short.url!).host);
+    const ref = await terminalOn(short, 'bash', '--norc');
+    const page = await browser.open('about:blank');
+    await page.clock.install();
+    await page.goto(await consoleLink(short));
+    await isOnline(page);
+    await goTo(page, `processes/${ref}`);
+    await hasRole(page, 'driver');
+    await typeKeys(page, 'until [ -e away ]; do sleep 0.05; done; echo away-$((70+7)) | tee seen\n');
+    await seesText(page, 'until');
+
+    browser.proxy.cut();
+    await page.locator('[data-connection=recovering]').waitFor();
+    writeFileSync(join(folder, 'away'), '');
+    await eventually(() => existsSync(join(folder, 'seen'))).toBe(true);
+    // The client gives its session up.
+    await page.clock.fastForward(30_000);
+    const banner = page.locator('[data-banner=offline]');
+    await banner.getByText('The server does not answer. This page tries again by itself.').waitFor();
+    const down = { status: 502, json: { error: 'unreachable', message: 'it is down' } };
+    await page.route('**/console/ticket', (route) => route.fulfill(down));
+    await banner.getByRole('button', { name: 'Try now' }).click();
+    await banner.getByText('The server cannot be reached. It is down.').waitFor();
+    await page.unroute('**/console/ticket');
+    browser.proxy.restore();
+    await banner.getByRole('button', { name: 'Try now' }).click();
+    await isOnline(page);
+    await hasRole(page, 'driver');
+    await seesText(page, 'away-77');
+    const text = await allText(page);
+    expect(text).toMatch(/until \[.*\n(.*\n)*.*connected again; output in between is not shown/);
+    await typeKeys(page, 'echo typed-$((1+1))\n');
+    await seesText(page, 'typed-2');
+    await page.context().close();
+  });
+
+  test('is not shown in a frame of a page on another port, although the browser is signed in', async () => {
+    const page = await openConsole(browser, server);
+    const framing = await page.context().newPage();
+    const asked: string[] = [];
+    framing.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    const loaded = framing.waitForResponse(/\/console\/$/);
+    await framing.goto(`${otherOrigin}/?frame=${new URL('/console/', page.url())}`);
+    expect((await loaded).status()).toBe(200);
+    const [, frame] = framing.frames();
+    await eventually(() => frame!.url()).toBe('chrome-error://chromewebdata/');
+    expect(await frame!.locator('.shell, .end').count()).toBe(0);
+    expect(asked).toEqual(['/', '/console/']);
     await page.context().close();
   });
 
@@ -177,17 +295,21 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
       String.raw`printf '\033]0;<img src=x onerror=alert(1)>\007'`,
       String.raw`printf '\033]8;;https://target.example/path\033\\innocent-text\033]8;;\033\\ '`,
       String.raw`printf '\033]8;;javascript:alert(1)\033\\script-text\033]8;;\033\\\n'`,
+      String.raw`printf '\033]8;;%s\033\\other-text\033]8;;\033\\\n' ${otherOrigin}/opened`,
       String.raw`printf '\033]52;c;%s\007' "$(printf stolen | base64)"`,
-      String.raw`printf '\033]52;c;?\007<b id=injected>bold</b>\n'`,
+      // The question for the clipboard gets no answer, the one for the cursor does.
+      String.raw`stty -echo -icanon; printf '\033]52;c;?\007\033[6n'; IFS= read -r -d R reply; stty sane`,
+      String.raw`printf %s "$reply" > reply; printf '<b id=injected>bold</b>\n'`,
       'read -r line',
     ].join('; ');
-    const ref = await terminal('sh', '-c', script);
+    const ref = await terminal('bash', '-c', script);
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await hasRole(page, 'driver');
     await seesText(page, 'ready');
     await typeKeys(page, '\n');
-    await seesText(page, 'script-text');
+    await seesText(page, 'bold');
+    expect(readFileSync(join(folder, 'reply'), 'utf8')).toMatch(/^\x1b\[\d+;\d+$/);
     const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
     const opened: string[] = [];
     page.context().on('page', (other) => opened.push(other.url()));
@@ -208,6 +330,16 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await clickText(page, 'script-text');
     expect(await page.getByText('This link leads to').count()).toBe(0);
     expect(opened).toEqual([]);
+    await clickText(page, 'other-text');
+    const opening = page.context().waitForEvent('page');
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
+    const target = await opening;
+    await target.getByText('opened').waitFor();
+    expect(await target.evaluate(() => [location.pathname, opener, document.referrer])).toEqual([
+      '/opened',
+      null,
+      '',
+    ]);
     // Output from before a reload asks for nothing.
     await page.reload();
     await seesText(page, 'script-text');
@@ -259,15 +391,29 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await typeKeys(page, 'cat\n');
     await page.getByRole('button', { name: 'Ctrl for the next key' }).click();
     await typeKeys(page, 'c');
-    await seesText(page, /\^C/);
+    // The shell drops keys that it has read when it handles the interrupt.
+    await seesText(page, /\^C.*bash-/s);
     await page.getByRole('button', { name: 'Up', exact: true }).click();
     await seesText(page, /cat(.|\n)*cat/);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
+    // Arrows follow the cursor mode of the program.
+    await page.getByRole('button', { name: 'Ctrl C' }).click();
+    await seesText(page, /(?:\^C.*bash-.*){2}/s);
+    await typeKeys(
+      page,
+      "stty raw -echo; printf '\\e[?1htak%s' ing; head -c 6 > keys; stty sane; echo sto''red\n",
+    );
+    await seesText(page, 'taking');
+    for (const name of ['Esc', 'Tab', 'Ctrl C', 'Left']) {
+      await page.getByRole('button', { name, exact: true }).click();
+    }
+    await eventually(() => readFileSync(join(folder, 'keys'), 'utf8')).toBe('\u001b\t\u0003\u001bOD');
+    await seesText(page, 'stored');
     await page.context().close();
   });
 
   test('no page has reported a defect or asked another host', () => {
     expect(browser.defects).toEqual([]);
-    expect([...browser.hosts]).toEqual([new URL(server.url!).host]);
+    expect([...browser.hosts].sort()).toEqual([new URL(server.url!).host, ...hosts].sort());
   });
 });

@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 /** Polls until the assertion holds. */
-const eventually = <T>(probe: () => T) => expect.poll(probe, { timeout: 15_000 });
+const eventually = <T>(probe: () => T) => expect.poll(probe);
 
 describe.skipIf(!hasChromium)('an upload', () => {
   /** Holds the folder that the page shows, and what must stay as it is. */

@@ -7,6 +7,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -14,6 +15,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
 import { newFolder } from '../support/file-trees.ts';
+import { hostTree, subtree } from '../support/host-tree.ts';
 import { MessageProxy, type PassingMessage } from '../support/message-proxy.ts';
 import { CommandUser } from '../support/private-server.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -219,6 +221,66 @@ describe('a large file', () => {
       }
     } finally {
       spawnSync('umount', ['-l', disk]);
+    }
+  });
+});
+
+describe('a tree of many files', () => {
+  const COUNT = 1_200;
+
+  /** Files with several modes, links and odd names, in many directories. */
+  const makeTree = () => {
+    const names = ['plain', 'line\nbreak', `quotes'"`, '😀', '-rf', 'a:b', '%41', ' ', 'n'.repeat(200)];
+    for (let index = 0; index < COUNT; index++) {
+      const directory = at(`tree/${index % 40}/${index % 3}`);
+      mkdirSync(directory, { recursive: true });
+      const path = join(directory, `${names[index % names.length]}${index}`);
+      if (index % 10 === 0) symlinkSync(`../${index}`, path);
+      else writeFileSync(path, String(index).repeat(index % 50), { mode: 0o400 + (index % 2) * 0o311 });
+    }
+    // Large enough to leave a part.
+    writeFileSync(at('tree/large'), randomBytes(8 * MIB));
+  };
+
+  const treeAt = (name: string) => subtree(hostTree([at(name)]), at(name));
+  /** A process that was killed leaves the files that it was just writing. A later copy removes them when they are old. */
+  const TEMPORARY = /\/\.[^/]*\.exec-server-none\.\d+-\d+\.part$/;
+
+  test.each([
+    ['SIGINT', 'an upload', (url: string): [string, string] => [at('tree'), `${url}:${at('there')}`]],
+    ['SIGKILL', 'a download', (url: string): [string, string] => [`${url}:${at('tree')}`, at('there')]],
+  ] as const)('is complete when it continues after %s ended %s', async (signal, _what, operands) => {
+    makeTree();
+    const server = await startServer();
+    let kill = () => {};
+    const opened = () => proxy.log.filter(({ text }) => text.slice(0, 200).includes('"fs/')).length;
+    const proxy = await MessageProxy.open(server.url, ({ connection }) => {
+      if (connection > 0 || opened() < 300) return 'pass';
+      kill();
+      return 'drop';
+    });
+    try {
+      const [source, destination] = operands(proxy.url);
+      const first = user.start(['cp', '-r', source, destination]);
+      kill = () => void first.child.kill(signal);
+      const { code, stderr } = await first.outcome;
+      if (signal === 'SIGINT') {
+        expect([code, stderr]).toEqual([
+          130,
+          expect.stringContaining(`run it with '${source}/.' as the source`),
+        ]);
+      }
+      const done = Object.keys(treeAt('there')).length;
+      expect(done).toBeGreaterThan(10);
+      expect(done).toBeLessThan(COUNT);
+      const [again, target] = operands(server.url);
+      const second = await copied('-r', `${again}/.`, target);
+      expect(second).toMatchObject({ failed: [], skipped: [], verified: 'sha256' });
+      const there = Object.entries(treeAt('there')).filter(([path]) => !TEMPORARY.test(path));
+      expect(Object.fromEntries(there)).toEqual(treeAt('tree'));
+    } finally {
+      await proxy.close();
+      await server.close();
     }
   });
 });

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { docBlocks } from '../../scripts/doc-blocks.mjs';
@@ -44,6 +44,15 @@ test('all guides connect in the same way', () => {
   const guides = PAGES.filter((page) => page.startsWith('docs/guides/'));
   const long = guides.filter((page) => docBlocks(page).some(({ text }) => text.includes('ExecServerClient')));
   expect(long).toEqual([]);
+});
+
+test('the getting-started page has the 60 seconds of the README', () => {
+  const commands = (page: string) => {
+    const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
+    const [, section] = /^## 60 seconds\n([\s\S]*?)(?=^## |^`exec-server console`)/m.exec(text)!;
+    return section!.trim();
+  };
+  expect(commands('docs/getting-started.md')).toBe(commands('README.md'));
 });
 
 test('each first task of the getting-started page needs at most three lines after `connect`', () => {

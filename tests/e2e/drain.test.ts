@@ -1,5 +1,6 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
@@ -7,7 +8,7 @@ import { type RunningServer, serve } from '../../src/server/index.ts';
 import { startServerProcess, TestClient } from '../../src/testing/index.ts';
 import { base64, shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { Workspace } from '../unit/cli/run-cli.ts';
+import { CLI, Workspace } from '../unit/cli/run-cli.ts';
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
@@ -201,14 +202,74 @@ test('the command drain ends the programs after its time, and changes that of an
   await client.call('process/start', untilEnd('job'));
   const first = workspace.start(['drain', '--pid-file', pidFile]);
   await once(first.child.stderr, 'data');
+  const third = workspace.start(['drain', '--pid-file', pidFile, '--json']);
+  await once(third.child.stdout, 'data');
   const second = await workspace.run(['drain', '--pid-file', pidFile, '--timeout', '100ms']);
   expect(second.stderr).toMatch(/has ended, and its programs were ended after 100ms\n$/);
+  const lines = (await third.outcome).stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines).toEqual([
+    expect.objectContaining({ type: 'draining', pid: child.process.pid, total: 1 }),
+    { type: 'ended', pid: child.process.pid, timedOut: false },
+  ]);
   expect(await first.outcome).toMatchObject({ code: 0 });
   await client.close();
 });
 
+test('the command drain has nothing to do without the file of a server', async () => {
+  const flags = ['--pid-file', join(workspace.path, 'removed')];
+  expect(await workspace.run(['drain', ...flags])).toMatchObject({
+    code: 0,
+    stderr: 'no server is running\n',
+  });
+  const { code, stdout } = await workspace.run(['drain', ...flags, '--json']);
+  expect([code, JSON.parse(stdout)]).toEqual([0, { type: 'notRunning' }]);
+  // What cannot be read says nothing about the server.
+  const below = join(workspace.file('no-folder', ''), 'pid');
+  expect(await workspace.run(['drain', '--pid-file', below])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`cannot read --pid-file ${below}: not a directory`),
+  });
+});
+
 test('the command drain signals no other process', async () => {
-  const { code, stderr } = await workspace.run(['drain', '--pid', String(process.pid)]);
+  const pidFile = workspace.file('other-pid', `${process.pid}\n`);
+  const { code, stderr } = await workspace.run(['drain', '--pid-file', pidFile]);
   expect(stderr).toContain('is no exec-server that can drain');
   expect(code).toBe(1);
+});
+
+test('drain --pid signals a server, and no other program that handles the signal', async () => {
+  const other = spawn('bash', ['-c', 'trap "echo signalled" USR2; echo ready; cat'], { stdio: 'pipe' });
+  let printed = '';
+  other.stdout.setEncoding('utf8').on('data', (text) => {
+    printed += text;
+  });
+  await waitFor('the trap', () => printed === 'ready\n');
+  const { code, stderr } = await workspace.run(['drain', '--pid', String(other.pid)]);
+  expect([code, stderr]).toEqual([
+    1,
+    `exec-server: process ${other.pid} is not recognized as an exec-server: its program is 'bash'; find the process id of the server, or use --pid-file\n`,
+  ]);
+  other.stdin.end();
+  await once(other, 'close');
+  expect(printed).toBe('ready\n');
+
+  const child = await startServerProcess([]);
+  const drained = await workspace.run(['drain', '--pid', String(child.process.pid)]);
+  expect(drained).toMatchObject({ code: 0, stderr: expect.stringContaining('has ended\n') });
+});
+
+test('drain --pid recognizes a server behind options of Node and a link', async () => {
+  const link = join(workspace.path, 'es.cjs');
+  symlinkSync(CLI, link);
+  const options = ['--no-deprecation', '--stack-trace-limit=20', '--no-warnings', '--max-old-space-size=500'];
+  const server = spawn(process.execPath, [...options, link, 'serve'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  const exited = once(server, 'exit');
+  await once(server.stdout, 'data');
+  const drained = await workspace.run(['drain', '--pid', String(server.pid)]);
+  expect(drained).toMatchObject({ code: 0, stderr: expect.stringContaining('has ended\n') });
+  expect(await exited).toEqual([0, null]);
 });

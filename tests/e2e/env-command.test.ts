@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Certificates } from '../support/certificates.ts';
+import { type CertificateFiles, Certificates } from '../support/certificates.ts';
 import { CommandUser } from '../support/private-server.ts';
-import { firstLine } from '../unit/cli/run-cli.ts';
+import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
 const user = new CommandUser();
 const certificates = new Certificates();
@@ -19,10 +20,11 @@ let plain: string;
 let guarded: string;
 let secure: string;
 let ca: string;
+let files: CertificateFiles;
 
 beforeAll(async () => {
   const authority = certificates.authority('authority');
-  const files = certificates.signedBy(authority, 'server');
+  files = certificates.signedBy(authority, 'server');
   ca = authority.cert;
   const auth = ['--ws-auth', 'capability-token', '--ws-token-file', token];
   [plain, guarded, secure] = (await Promise.all([
@@ -183,6 +185,13 @@ test('names environments, lists, uses and removes them', async () => {
   expect(await user.run(['use'])).toMatchObject({
     stdout: expect.stringMatching(/^plain\tws:.*\t'exec-server use' in \//),
   });
+  for (const args of [[], ['plain']]) {
+    expect(JSON.parse((await user.run(['use', '--json', ...args])).stdout)).toEqual({
+      name: 'plain',
+      address: plain,
+      source: expect.stringContaining("'exec-server use'"),
+    });
+  }
   expect(await user.run(['use', '--unset'])).toMatchObject({ code: 0 });
   await user.run(['use', 'guarded', '--global']);
   expect(await reached([])).toMatchObject({ name: 'guarded' });
@@ -197,6 +206,31 @@ test('names environments, lists, uses and removes them', async () => {
   });
   expect(await user.run(['use', '--unset', '--global'])).toMatchObject({ code: 0 });
   expect(await user.run(['use'])).toMatchObject({ stdout: expect.stringMatching(/^local\t/) });
+});
+
+test('use holds in the directories below, and the nearest one counts', async () => {
+  const at = (path: string) => join(user.workspace.path, path);
+  mkdirSync(at('project/sub/deep'), { recursive: true });
+  const inside = (folder: string, ...args: string[]) => {
+    const env = { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env };
+    const options = { cwd: at(folder), env, encoding: 'utf8' } as const;
+    const { status, stdout, stderr } = spawnSync(process.execPath, [CLI, ...args], options);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.not.stringContaining('exec-server:') });
+    return stdout;
+  };
+  const current = (folder: string) => inside(folder, 'use').split('\t')[0];
+  for (const name of ['outer', 'inner']) inside('.', 'env', 'add', name, plain);
+  inside('project', 'use', 'outer');
+  inside('project/sub', 'use', 'inner');
+  expect(['.', 'project', 'project/sub', 'project/sub/deep'].map(current)).toEqual([
+    ...['local', 'outer', 'inner', 'inner'],
+  ]);
+  expect(inside('project/sub/deep', 'run', '-n', '--', 'echo', 'there')).toBe('there\n');
+  expect(JSON.parse(inside('project/sub/deep', 'env', 'test', '--json'))).toMatchObject({ name: 'inner' });
+  inside('project/sub', 'use', '--unset');
+  expect(current('project/sub/deep')).toBe('outer');
+  inside('project', 'use', '--unset');
+  expect(current('project/sub/deep')).toBe('local');
 });
 
 test.concurrent.each<[string[], number, RegExp]>([
@@ -215,11 +249,11 @@ test.concurrent.each<[string[], number, RegExp]>([
   expect(await user.run(args)).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(message) });
 });
 
-test('reaches an environment behind a relay', async () => {
+test('reaches an environment behind a relay with a certificate of its own authority', async () => {
   const secret = user.workspace.file('relay-secret', 's'.repeat(40));
-  const relay = await firstLine(
-    user.start(['relay', '--secret-file', secret, '--metrics-listen', '127.0.0.1:0']),
-  );
+  const tls = ['--tls-cert', files.cert, '--tls-key', files.key];
+  const relay = await firstLine(user.start(['relay', '--secret-file', secret, ...tls]));
+  expect(relay).toMatch(/^https:/);
   const tokenFor = async (role: string) => {
     const out = join(user.workspace.path, role);
     await user.run([
@@ -239,15 +273,24 @@ test('reaches an environment behind a relay', async () => {
   const key = readFileSync(await tokenFor('executor'), 'utf8').trim();
   const executor = user.start(['serve', '--remote', relay, '--environment-id', 'box'], {
     EXEC_SERVER_API_KEY: key,
+    SSL_CERT_FILE: ca,
   });
   let stderr = '';
   executor.child.stderr.on('data', (text) => {
     stderr += text;
   });
-  await expect
-    .poll(() => stderr, { timeout: 10_000 })
-    .toMatch(/connected to 127\.0\.0\.1:\d+ as environment box/);
-  await user.run(['env', 'add', 'box', relay, '--token-file', await tokenFor('harness')]);
+  await expect.poll(() => stderr).toMatch(/connected to 127\.0\.0\.1:\d+ as environment box/);
+  const access = ['--token-file', await tokenFor('harness')];
+  await user.run(['env', 'add', 'box', relay, ...access]);
+  expect(await reached(['box'])).toEqual({
+    code: 125,
+    stderr: expect.stringMatching(
+      /is not trusted: .*; name the server with 'exec-server env add NAME URL --tls-ca FILE'/,
+    ),
+  });
+  expect(await reached(['box'], { SSL_CERT_FILE: ca })).toMatchObject({ code: 0 });
+  await user.run(['env', 'rm', 'box']);
+  await user.run(['env', 'add', 'box', relay, ...access, '--tls-ca', ca]);
   expect(await reached(['box'])).toEqual({ code: 0, name: 'box', address: `box at ${relay}` });
   expect(await user.run(['run', '-E', 'box', '--', 'sh', '-c', 'echo there; exit 7'])).toMatchObject({
     code: 7,

@@ -77,7 +77,8 @@ describe('a program with a flow-control window continues', () => {
   test('when it is asked to end, and its last output arrives', async () => {
     const { connect } = await openServer();
     const client = await connect();
-    const script = 'trap "echo bye; exit 7" TERM; yes & wait';
+    // Both get the signal. The last output is that of the shell only if the other program has ended.
+    const script = 'trap "wait; echo bye; exit 7" TERM; yes & wait';
     const process = await client.backend.start({ ...shell('p', script), ...WINDOW });
     const events = process.events();
     await events.next();

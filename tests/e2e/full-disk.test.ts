@@ -70,6 +70,13 @@ disk/down disk/down/sub disk/down/sub/small disk/fill disk/up disk/up/sub disk/u
 `);
 });
 
+test.skipIf(!mayMount)('export says that a recording does not fit, also where its end fits in part', () => {
+  const output = onSmallDisk(`
+    ${process.execPath} ${CLI} run --record --name job -- seq 1 400000 > numbers
+    { ${process.execPath} ${CLI} export job > disk/out; } 2>&1; echo "exit $?"`);
+  expect(output).toBe('exec-server: cannot write to stdout: no space left on device\nexit 125\n');
+});
+
 test.skipIf(!mayMount)('sync --watch tries again after the next change', () => {
   const output = onSmallDisk(`
     rm src/big

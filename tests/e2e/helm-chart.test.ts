@@ -4,41 +4,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { docBlocks } from '../../scripts/doc-blocks.mjs';
-import { ensureHelm, ensureKubernetesModels } from '../../scripts/kubernetes-tools.mjs';
+import { CHART, find, helmMissing, RELAY, render, renderAll, SERVICE } from '../support/helm-chart.ts';
 import { type KubernetesObject, problemsOf } from '../support/kubernetes-objects.ts';
-
-const CHART = fileURLToPath(new URL('../../deploy/helm/exec-server', import.meta.url));
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
-const found = await Promise.all([ensureHelm(), ensureKubernetesModels()]).catch((error: Error) => error);
-const why = found instanceof Error ? ` (skipped: ${found.message})` : '';
+const why = helmMissing === null ? '' : ` (skipped: ${helmMissing})`;
 
-const RELAY = ['relay.url=https://relay.example', 'relay.secret=relay', 'relay.executorTokens=tokens'];
-const SERVICE = ['access=service', 'service.tokenSecret=token'];
-const TEMPLATE = 'executors.kind=template';
 const METRICS = { protocol: 'TCP', port: 9464 };
-/** Values by what they describe. */
-const INSTALLATIONS: Readonly<Record<string, readonly string[]>> = {
-  'executors behind a relay': RELAY,
-  'executors of a template behind a relay': [...RELAY, TEMPLATE],
-  'executors behind a relay elsewhere': [...RELAY, 'relay.enabled=false'],
-  'one relay node without Redis': [...RELAY, 'relay.replicas=1', 'redis.enabled=false'],
-  'a relay with a Redis elsewhere and TLS': [
-    ...RELAY,
-    'redis.urlSecret=redis',
-    'relay.ingress.tlsSecret=tls',
-  ],
-  'executors behind a service': [...SERVICE, 'executors.workspace.size='],
-  'executors of a template behind a service': [...SERVICE, TEMPLATE],
-  'executors with a sandbox': [...SERVICE, 'sandbox.enabled=true'],
-  'executors of a template with a sandbox': [...SERVICE, TEMPLATE, 'sandbox.enabled=true'],
-  'a relay without clients': [...RELAY, 'relay.clients=null'],
-  'a service without clients': [...SERVICE, 'service.clients=null'],
-  'executors with a runtime class': [...SERVICE, 'executors.runtimeClassName=gvisor'],
-};
 
 test('the chart has the version of the package', () => {
   const { version } = JSON.parse(readFileSync(join(CHART, '../../../package.json'), 'utf8'));
@@ -46,25 +21,14 @@ test('the chart has the version of the package', () => {
   expect([chart.version, chart.appVersion]).toEqual([version, version]);
 });
 
-describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
-  const [helm] = found as [string, string];
-  const rendered = new Map<string, KubernetesObject[]>();
-
-  async function render(values: readonly string[], release = 'box'): Promise<KubernetesObject[]> {
-    const sets = values.flatMap((value) => (value.startsWith('--') ? [value] : ['--set', value]));
-    const { stdout } = await promisify(execFile)(helm, ['template', release, CHART, ...sets]);
-    return parseAllDocuments(stdout)
-      .map((document) => document.toJS() as KubernetesObject | null)
-      .filter((object) => object !== null);
-  }
+describe.skipIf(helmMissing !== null)(`the Helm chart${why}`, () => {
+  let rendered: ReadonlyMap<string, readonly KubernetesObject[]>;
 
   beforeAll(async () => {
-    for (const [name, values] of Object.entries(INSTALLATIONS)) rendered.set(name, await render(values));
+    rendered = await renderAll();
   });
 
   const all = () => [...rendered.values()].flat();
-  const find = (objects: readonly KubernetesObject[], kind: string, name: string) =>
-    objects.find((candidate) => candidate.kind === kind && candidate.metadata.name === name)!;
   const object = (installation: string, kind: string, name: string) =>
     find(rendered.get(installation)!, kind, name);
   const pods = () =>
@@ -285,14 +249,28 @@ describe.skipIf(found instanceof Error)(`the Helm chart${why}`, () => {
       'several relay nodes need redis',
     ],
     ['no token of the service', ['access=service'], 'access: service needs service.tokenSecret'],
-    ['an unknown access', ['access=none'], 'access must be relay or service'],
-    ['an unknown kind', [...RELAY, 'executors.kind=pod'], 'executors.kind must be statefulSet or template'],
+    ['an unknown access', ['access=none'], "at '/access': value must be one of 'relay', 'service'"],
+    ['an unknown kind', [...RELAY, 'executors.kind=pod'], "value must be one of 'statefulSet', 'template'"],
     [
       'a sandbox in a sandboxed runtime',
       [...SERVICE, 'sandbox.enabled=true', 'executors.runtimeClassName=gvisor'],
       'sandbox.enabled needs the default runtime',
     ],
-    ['a drain time with a unit', [...RELAY, 'executors.drainSeconds=10m'], 'must be a number'],
+    ['a drain time with a unit', [...RELAY, 'executors.drainSeconds=10m'], 'got string, want integer'],
+    ['a drain time below zero', [...RELAY, 'executors.drainSeconds=-5'], 'minimum: got -5, want 0'],
+    ['no drain time', [...RELAY, 'executors.drainSeconds=null'], "missing property 'drainSeconds'"],
+    ['no kind of executors', [...RELAY, 'executors.kind=null'], "missing property 'kind'"],
+    ['no access', [...RELAY, 'access=null'], "missing property 'access'"],
+    ['a switch that is no boolean', [...RELAY, 'sandbox.enabled=no-thanks'], 'got string, want boolean'],
+    [
+      'a value that the chart does not have',
+      [...RELAY, 'relay.typo=1'],
+      "additional properties 'typo' not allowed",
+    ],
+    ['a relay URL without a scheme', ['relay.url=relay.example', ...RELAY.slice(1)], "at '/relay/url'"],
+    ['a relay URL without TLS', ['relay.url=http://relay.example', ...RELAY.slice(1)], "at '/relay/url'"],
+    ['a port that is none', [...SERVICE, 'service.port=abc'], "at '/service/port'"],
+    ['the port of the metrics', [...SERVICE, 'service.port=9464'], "at '/service/port'"],
   ])('refuses values with %s', async (_name, values, message) => {
     await expect(render(values)).rejects.toThrow(message);
   });

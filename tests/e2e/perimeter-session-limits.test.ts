@@ -100,11 +100,15 @@ async function startWaiting(
   return Number(Buffer.from((said.params as { chunk: string }).chunk, 'base64').toString());
 }
 
-/** The kernel removes a group with its files; in the fake the files must be removed first. */
+/** The kernel removes a group with its files; in the fake the files must be removed first. The server may remove the group meanwhile. */
 async function removed(path: string): Promise<void> {
   await waitFor(`the removal of ${path}`, () => {
-    const files = existsSync(path) ? readdirSync(path, { withFileTypes: true }) : [];
-    for (const file of files.filter((entry) => entry.isFile())) unlinkSync(join(path, file.name));
+    try {
+      const files = readdirSync(path, { withFileTypes: true }).filter((entry) => entry.isFile());
+      for (const file of files) unlinkSync(join(path, file.name));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
     return !existsSync(path);
   });
 }

@@ -8,6 +8,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -251,6 +252,16 @@ test('a stale socket and a stale claim are replaced', async () => {
   expect(statSync(user.folder).mode & 0o777).toBe(0o700);
 });
 
+test('a claim that is later than the clock, which was set back, keeps no command from starting the server', async () => {
+  const user = newUser();
+  mkdirSync(user.folder, { mode: 0o700 });
+  const claim = join(user.folder, 'starting');
+  writeFileSync(claim, String(process.pid));
+  const later = new Date(Date.now() + 3_600_000);
+  utimesSync(claim, later, later);
+  expect(await user.run(TEST)).toMatchObject({ code: 0, stderr: '' });
+});
+
 test('settings of private.toml apply, and a wrong one is reported by the command', async () => {
   const user = newUser();
   const config = join(user.workspace.path, '.config', 'exec-server');
@@ -341,6 +352,21 @@ test('proxy resumes a session that an earlier proxy has opened', async () => {
   expect(JSON.parse(await firstLine(second))).toMatchObject({ result: { sessionId } });
   second.child.stdin.end();
   expect(await second.outcome).toMatchObject({ code: 0, stderr: '' });
+});
+
+const STATUS = '{"id":2,"method":"environment/status"}';
+
+test.each([
+  ['requests', ['{"id":1,"method":"initialize","params":{}}', '{"method":"initialized"}', STATUS], [1, 2]],
+  ['a text that is no request', ['nonsense'], [-1]],
+])('proxy prints the answers to %s after the end of stdin', async (_what, lines, ids) => {
+  const user = newUser();
+  const proxy = user.start(['proxy']);
+  proxy.child.stdin.end(`${lines.join('\n')}\n`);
+  const { code, stdout, stderr } = await proxy.outcome;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const answers = stdout.trimEnd().split('\n');
+  expect(answers.map((line) => JSON.parse(line).id)).toEqual(ids);
 });
 
 test('programs do not inherit the variables of the command that started the server', async () => {

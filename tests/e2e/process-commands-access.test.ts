@@ -125,7 +125,12 @@ test.each<[string, () => string[], number, RegExp]>([
     2,
     /--tls-cert and --tls-key need each other/,
   ],
-  ['TLS for a plain URL', () => ['ws://x', '--tls-ca', authority.cert], 2, /are for wss:\/\/ URLs/],
+  [
+    'TLS for a plain URL',
+    () => ['ws://x', '--tls-ca', authority.cert],
+    2,
+    /are for wss:\/\/ and https:\/\/ URLs/,
+  ],
   [
     'a file that is missing',
     () => ['wss://x', '--tls-ca', 'missing'],

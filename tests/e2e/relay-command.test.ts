@@ -3,6 +3,7 @@ import { get } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { RELAY } from '../../src/cli/specs/relay-spec.ts';
+import { SECURITY_PROFILE } from '../../src/relay/noise/suite.ts';
 import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -24,7 +25,12 @@ test.each<[string, string[], number, RegExp]>([
     /--revoked-file is given more than once/,
   ],
   ['an argument', ['serve'], 2, /relay: unexpected argument 'serve'/],
-  ['a short secret', ['--secret-file', cli.file('short', 'short')], 1, /must be at least 32 bytes/],
+  [
+    'a short secret',
+    ['--secret-file', cli.file('short', 'short')],
+    1,
+    /--secret-file \S+ must be at least 32 bytes/,
+  ],
   ['a listener of another kind', ['--listen', 'unix:///tmp/x'], 2, /is not http:\/\/IP:PORT/],
   ['a name to listen on', ['--listen', 'http://example.org:1'], 2, /is not http:\/\/IP:PORT/],
   ['every address without TLS', ['--listen', 'http://0.0.0.0:0'], 1, /tokens could be read on the network/],
@@ -35,7 +41,13 @@ test.each<[string, string[], number, RegExp]>([
     /needs --public-url/,
   ],
   ['https without a certificate', ['--listen', 'https://127.0.0.1:0'], 2, /needs --tls-cert and --tls-key/],
-  ['a certificate without https', ['--tls-cert', 'x', '--tls-key', 'x'], 2, /needs --tls-cert and --tls-key/],
+  [
+    'a certificate without https',
+    ['--listen', 'http://127.0.0.1:0', '--tls-cert', 'x', '--tls-key', 'x'],
+    2,
+    /needs --tls-cert and --tls-key/,
+  ],
+  ['a certificate without its key', ['--tls-cert', 'x'], 2, /needs --tls-cert and --tls-key/],
   ['a URL with a query', ['--public-url', 'https://x/?y'], 2, /--public-url: .* is not a URL like/],
   ['a websocket URL', ['--node-url', 'wss://x'], 2, /--node-url: .* is not a URL like/],
   ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not one of memory/],
@@ -210,4 +222,56 @@ test('reads the store from an environment variable', async () => {
     EXEC_SERVER_RELAY_STORE: 'nothing',
   });
   expect(outcome.stderr).toMatch(/--store is not one of memory/);
+});
+
+const METRICS_URL = /http:\/\/[^"\s]*\/metrics/;
+
+test('serves metrics with a token of their own, and to tokens with the role metrics', async () => {
+  const folder = relayFolder();
+  writeFileSync(join(folder, 'scraper'), 'scrape me');
+  const listener = ['--metrics-listen', '127.0.0.1:0', '--metrics-token-file', join(folder, 'scraper')];
+  const node = await startNode(folder, '--metrics', ...listener);
+  await waitFor('the listener', () => METRICS_URL.test(node.stderr()));
+  const [url] = METRICS_URL.exec(node.stderr())!;
+  expect(new URL(url).port).not.toBe(new URL(node.url).port);
+  const { token: scraper } = await mint('--role', 'metrics');
+  const read = async (address: string, bearer: string) => {
+    const response = await fetch(address, { headers: { authorization: `Bearer ${bearer}` } });
+    return [response.status, (await response.text()).includes('exec_server_build_info{component="relay"')];
+  };
+  expect(await read(url, 'scrape me')).toEqual([200, true]);
+  expect(await read(`${node.url}/metrics`, scraper!)).toEqual([200, true]);
+  expect([await read(url, scraper!), await read(`${node.url}/metrics`, 'scrape me')]).toEqual([
+    [401, false],
+    [401, false],
+  ]);
+});
+
+test('refuses revoked tokens, also those that it learns of from SIGHUP, and more connections than allowed', async () => {
+  const folder = relayFolder();
+  const [executor, other] = [
+    await mint('--role', 'executor', '--environment', 'env-1', '--id', 'one'),
+    await mint('--role', 'executor', '--environment', 'env-1', '--id', 'two'),
+  ];
+  const revoked = join(folder, 'revoked');
+  writeFileSync(revoked, 'one\n');
+  // A proxy in front of it would provide TLS.
+  const open = ['--listen', 'http://0.0.0.0:0', '--insecure-no-tls', '--public-url', 'http://127.0.0.1'];
+  const node = await startNode(folder, ...open, '--revoked-file', revoked, '--max-connections', '1');
+  const port = await waitFor('its port', () => /"port":(\d+)/.exec(node.stderr())?.[1]);
+  const register = (token: string) =>
+    post(`http://127.0.0.1:${port}/cloud/environment/env-1/register`, token, {
+      security_profile: SECURITY_PROFILE,
+      executor_public_key: someKey(),
+    });
+  expect((await register(executor.token!)).status).toBe(401);
+  const { status, body } = await register(other.token!);
+  expect(status).toBe(200);
+  const url = body.url.replace(/127\.0\.0\.1(?=\/)/, `127.0.0.1:${port}`);
+  const connected = await TestPeer.connect(url);
+  await expect(connectFrameSocket(url)).rejects.toMatchObject({ status: 503 });
+  writeFileSync(revoked, 'one\ntwo\n');
+  node.signal('SIGHUP');
+  await connected.hasClosed();
+  expect((await register(other.token!)).status).toBe(401);
 });

@@ -161,7 +161,7 @@ describe('a session that is not resumed', () => {
     const output = await client.waitFor((message) => message.method === 'process/output');
     const pid = Number(Buffer.from((output.params as { chunk: string }).chunk, 'base64').toString());
     await client.drop();
-    await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
+    await expect.poll(() => isAlive(pid)).toBe(false);
     const late = await server.connect({ handshake: false });
     await expect(late.handshake({ resumeSessionId: sessionId })).rejects.toMatchObject({ code: -32600 });
     await server.close();

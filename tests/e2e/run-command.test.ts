@@ -421,6 +421,15 @@ test('-d prints the reference and leaves the program running; attach shows it an
   expect(await watching.outcome).toMatchObject({ code: 9, stdout: 'one\ntwo\n', stderr: '' });
   // It has ended, and its output is still there.
   expect(await user.run(['attach', 'job'])).toMatchObject({ code: 9, stdout: 'one\ntwo\n' });
+  const json = await user.run(['attach', '--json', '--read-only', 'job']);
+  const events = json.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(json.code).toBe(9);
+  expect(events[0]).toEqual({ type: 'attached', ref, name: 'job', role: 'viewer' });
+  expect(events.flatMap(({ data }) => data ?? []).join('')).toBe('one\ntwo\n');
+  expect(events.at(-1)).toMatchObject({ type: 'exit', exitCode: 9 });
 });
 
 test('attach passes input on to a program that was started with -d -i', async () => {

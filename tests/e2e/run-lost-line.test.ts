@@ -1,10 +1,11 @@
-import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { TcpProxy } from '../../src/testing/index.ts';
+import { collect } from '../support/collect.ts';
 import { MessageProxy } from '../support/message-proxy.ts';
 import { CommandUser, isAlive } from '../support/private-server.ts';
 import { TcpProxy as ReplaceableTarget } from '../support/tcp-proxy.ts';
@@ -13,6 +14,8 @@ import { waitFor } from '../support/wait-for.ts';
 import { CLI, firstLine } from '../unit/cli/run-cli.ts';
 
 const user = new CommandUser();
+/** Clients that ask for nothing else are forgotten quickly. */
+const SHORT = ['--detached-session-ttl', '300ms'];
 let server: string;
 let forgetful: string;
 /** Retains too little output to hold it. */
@@ -22,7 +25,7 @@ const proxies: TcpProxy[] = [];
 beforeAll(async () => {
   [server, forgetful, small] = (await Promise.all([
     firstLine(user.start(['serve'])),
-    firstLine(user.start(['serve', '--detached-session-ttl', '300ms'])),
+    firstLine(user.start(['serve', ...SHORT, '--max-detached-session-ttl', '300ms'])),
     firstLine(user.start(['serve', '--retained-output-bytes-per-process', '256KiB'])),
   ])) as [string, string, string];
 });
@@ -36,21 +39,6 @@ async function proxyTo(url: string): Promise<TcpProxy> {
   const proxy = await TcpProxy.open(url);
   proxies.push(proxy);
   return proxy;
-}
-
-/** Everything that a command has printed so far. */
-function collect({
-  child,
-}: {
-  readonly child: Pick<ChildProcessByStdio<null, Readable, Readable>, 'stdout' | 'stderr'>;
-}): { stdout: string; stderr: string } {
-  const printed = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name].on('data', (text) => {
-      printed[name] += text;
-    });
-  }
-  return printed;
 }
 
 /** Prints the numbers up to `last`, and waits for a file in between. */
@@ -138,6 +126,33 @@ test('output that the server no longer has is reported as a gap, and the exit co
   expect(stdout.length + Number(lost)).toBe('first\n'.length + 3_000_000 + '\nlast\n'.length);
 });
 
+test.skipIf(!HAS_TMUX)(
+  'a program on a terminal survives a longer loss than the server keeps clients that ask for nothing',
+  async () => {
+    const url = (await firstLine(user.start(['serve', ...SHORT]))) as string;
+    const proxy = await proxyTo(url);
+    const tmux = new TmuxTerminal(user.workspace.path, { ...user.env, HOME: user.workspace.path });
+    onTestFinished(() => tmux.close());
+    const file = join(user.workspace.path, 'long-loss');
+    const script = `echo up-$((1+1)); while [ ! -e ${file} ]; do sleep 0.02; done; echo down-$((1+2)); exit 5`;
+    tmux.line(`${process.execPath} ${CLI} run -E ${proxy.url} -- sh -c '${script}'; echo code $?`);
+    await tmux.shows('up-2');
+    const other = await ExecServerClient.connect(proxy.url);
+    onTestFinished(() => other.close());
+    const pidFile = join(user.workspace.path, 'witness');
+    await other.spawn(`echo $$ > ${pidFile}; exec sleep 1000`);
+    const witness = await waitFor('the pid', () => existsSync(pidFile) && Number(readFileSync(pidFile)));
+    proxy.interrupt();
+    await waitFor('the end of the other session', () => !isAlive(witness as number));
+    user.workspace.file('long-loss', '');
+    proxy.restore();
+    await tmux.shows(/down-3[\s\S]*code 5/);
+    // The server keeps nothing for a command that has its result.
+    const { stdout } = await user.run(['ps', '-a', '--json', '-E', url]);
+    expect(JSON.parse(stdout)).toEqual([]);
+  },
+);
+
 test('a session that the server has ended ends with 125, and stderr says that the program is gone', async () => {
   const proxy = await proxyTo(forgetful);
   const started = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);
@@ -162,6 +177,51 @@ test('a private server that was killed ends with 125, and stderr says that the p
     code: 125,
     stderr: 'exec-server: the private server has ended, and the program with it; run the program again\n',
   });
+});
+
+test('logs -f ends with 125 when the private server was killed, and says that the program is gone', async () => {
+  const { stdout } = await user.run(['run', '-d', '--', 'sh', '-c', 'echo started; exec sleep 1000']);
+  const started = user.start(['logs', '-f', stdout.trim()]);
+  const printed = collect(started);
+  await waitFor('the output', () => printed.stdout === 'started\n');
+  process.kill(user.serverPid!, 'SIGKILL');
+  expect(await started.outcome).toMatchObject({
+    code: 125,
+    stderr: 'exec-server: the private server has ended, and the program with it; run the program again\n',
+  });
+});
+
+test.each([
+  ['logs -f', ['logs', '-f'], 'process/attach'],
+  ['wait', ['wait'], 'process/wait'],
+  ['attach --read-only', ['attach', '--read-only'], 'process/attach'],
+])('%s says that a server which was restarted no longer has the program', async (_name, command, method) => {
+  const first = user.start(['serve']);
+  const url = (await firstLine(first)) as string;
+  const started = await user.run(['run', '-d', '-E', url, '--name', 'job', '--', 'sleep', '1000']);
+  expect(started.code).toBe(0);
+  let isAnswered = false;
+  const ids = new Set<number>();
+  const proxy = await MessageProxy.open(url, ({ direction, text }) => {
+    const { id, method: called } = JSON.parse(text);
+    if (direction === 'toServer' && called === method) ids.add(id);
+    isAnswered ||= method === 'process/wait' ? ids.size > 0 : direction === 'toClient' && ids.has(id);
+    return 'pass';
+  });
+  onTestFinished(() => proxy.close());
+  const followed = user.start([...command, '-E', proxy.url, 'job']);
+  await waitFor('the command', () => isAnswered);
+  first.child.kill('SIGKILL');
+  await first.outcome;
+  const second = user.start(['serve']);
+  proxy.target = (await firstLine(second)) as string;
+  const { code, stderr } = await followed.outcome;
+  expect([code, stderr.split('\n').at(-2)]).toEqual([
+    125,
+    'exec-server: the server no longer has job: it was restarted, or the process was removed; run the program again',
+  ]);
+  second.child.kill();
+  await second.outcome;
 });
 
 test('a server that stays away ends with 125, and stderr has the command that attaches', async () => {

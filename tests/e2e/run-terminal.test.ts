@@ -1,50 +1,19 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
-import { CommandUser, isAlive } from '../support/private-server.ts';
-import { HAS_TMUX, TmuxTerminal } from '../support/tmux.ts';
+import { CommandTerminals, commandPid } from '../support/command-terminals.ts';
+import { isAlive } from '../support/private-server.ts';
+import { HAS_TMUX } from '../support/tmux.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLI } from '../unit/cli/run-cli.ts';
 
-const user = new CommandUser();
-const bin = join(user.workspace.path, 'bin');
-mkdirSync(bin);
-writeFileSync(join(bin, 'exec-server'), `#!/bin/sh\nexec ${process.execPath} ${CLI} "$@"\n`);
-chmodSync(join(bin, 'exec-server'), 0o755);
-const terminals: TmuxTerminal[] = [];
-const at = (name: string) => join(user.workspace.path, name);
+const terminals = new CommandTerminals();
+const { user } = terminals;
+const at = (name: string) => terminals.at(name);
+const terminal = () => terminals.open();
+const content = (name: string) => terminals.content(name);
 
-afterEach(() => {
-  for (const terminal of terminals.splice(0)) terminal.close();
-});
-afterAll(() => user.close());
-
-function terminal(): TmuxTerminal {
-  const path = `${bin}:${process.env.PATH}`;
-  const opened = new TmuxTerminal(user.workspace.path, {
-    ...user.env,
-    PATH: path,
-    HOME: user.workspace.path,
-    ENV: '',
-  });
-  terminals.push(opened);
-  return opened;
-}
-
-/** Waits until a file has content, and returns it. */
-function content(name: string): Promise<string> {
-  return waitFor(name, () => (existsSync(at(name)) ? readFileSync(at(name), 'utf8').trim() : ''));
-}
-
-/** The pid of the command that runs in a terminal. */
-async function commandPid(tmux: TmuxTerminal): Promise<number> {
-  const child = () =>
-    spawnSync('sh', ['-c', `cat /proc/${tmux.pid}/task/${tmux.pid}/children`], {
-      encoding: 'utf8',
-    }).stdout.trim();
-  return Number(await waitFor('the command', child));
-}
+afterEach(() => terminals.closeTerminals());
+afterAll(() => terminals.close());
 
 describe.skipIf(!HAS_TMUX)('on a terminal', () => {
   test('a program has the size of the terminal, follows it, and gets every key', async () => {
@@ -97,6 +66,38 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     await remote.shows('code 0');
   });
 
+  test('less and top get keys and the new size, and leave the terminal as it was', async () => {
+    writeFileSync(at('text'), Array.from({ length: 100 }, (_, index) => `line ${index + 1}\n`).join(''));
+    const tmux = terminal();
+    tmux.line('stty -a > before');
+    tmux.line('exec-server run -- less text');
+    await tmux.shows(/^line 23$/m);
+    tmux.line('/line 60');
+    await tmux.shows(/^line 60\n(?:.*\n)*line 82\n/);
+    tmux.resize(60, 12);
+    await tmux.shows(/^line 60\n(?:.*\n){9}line 70\n:$/);
+    expect(tmux.isAlternate).toBe(true);
+    tmux.keys('q');
+    await waitFor('the main screen', () => !tmux.isAlternate);
+    tmux.resize(80, 24);
+    tmux.line('echo code $?');
+    await tmux.shows('code 0');
+    tmux.line('clear; exec-server run -e LC_ALL=C -- top -d 100');
+    await tmux.shows(/^top - .*\nTasks: [\s\S]*\n +PID USER /);
+    tmux.keys('h');
+    await tmux.shows(/Help for Interactive Commands/);
+    tmux.keys('Escape');
+    await tmux.shows(/^top - /);
+    tmux.resize(60, 12);
+    await waitFor('a new screen', () => /^top - /.test(tmux.screen) && tmux.screen.split('\n').length <= 12);
+    tmux.keys('q');
+    await tmux.shows(/%$/);
+    tmux.line('echo code $?; stty -a > after; echo end-$((1+2))');
+    await tmux.shows(/code 0\nend-3/);
+    const modes = (name: string) => readFileSync(at(name), 'utf8').replace(/rows \d+; columns \d+/, '');
+    expect(modes('after')).toBe(modes('before'));
+  });
+
   test('a shell has job control, survives its window, and attach shows its screen', async () => {
     const first = terminal();
     first.line('OF_THE_CALLER=started exec-server shell --name work');
@@ -108,12 +109,13 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     first.keys('C-z');
     await first.shows('Stopped');
     const pid = await commandPid(first);
-    first.close();
+    terminals.closeTerminals();
     await waitFor('the command to end', () => !isAlive(pid));
     const [second, third] = [terminal(), terminal()];
     second.line('clear; exec-server attach work');
     await second.shows('started-42');
-    second.line('kill %1; echo still-$((40+3))');
+    // In the foreground the shell waits for the end of the job.
+    second.line('kill %1; fg; echo still-$((40+3))');
     await second.shows('still-43');
     third.line('clear; exec-server attach work');
     await third.shows('still-43');
@@ -186,6 +188,7 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
 
   test.each([
     ['SIGTERM', 'kill -TERM PID'],
+    ['SIGINT', 'kill -INT PID'],
     ['SIGHUP', 'kill -HUP PID'],
     ['an exception', 'kill -USR2 PID'],
     ['the end of the program', 'kill -TERM PROGRAM'],
@@ -215,8 +218,7 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     const tmux = terminal();
     tmux.line("exec-server run -- sh -c 'echo $$ > window.pid; exec sleep 1000'");
     const pid = Number(await content('window.pid'));
-    tmux.close();
-    terminals.length = 0;
+    terminals.closeTerminals();
     await waitFor('the program to end', () => !isAlive(pid));
   });
 });

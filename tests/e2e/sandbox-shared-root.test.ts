@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { HELPER_START_ATTEMPTS } from '../../src/sandbox/files/limits.ts';
 import { at, EscapeFixture, type EscapeServer, uri } from '../support/escape-fixture.ts';
 
 const STARTS = 60;
@@ -20,9 +21,15 @@ test(`two servers start ${STARTS} programs each in one writable root in which di
   const nested = fixture.profile(at(join(fixture.workspace, 'nested'), 'write'));
   const failures: unknown[] = [];
   let ended = 0;
+  let exchanged = 0;
+  /** The writes that have begun, with the number of exchanges since then. */
+  const writes = new Set<{ exchanges: number }>();
 
-  /** What a program outside of all sandboxes does. */
+  /** What a program outside of all sandboxes does. No write is hit in all of its attempts, however long they take. */
   const exchange = () => {
+    for (const { exchanges } of writes) if (exchanges === HELPER_START_ATTEMPTS - 1) return;
+    for (const write of writes) write.exchanges++;
+    exchanged++;
     renameSync(join(fixture.workspace, '.agents'), join(fixture.outside, `was-${ended}`));
     mkdirSync(join(fixture.workspace, '.agents'));
   };
@@ -43,7 +50,10 @@ test(`two servers start ${STARTS} programs each in one writable root in which di
     for (let run = 0; run < STARTS / 3; run++) {
       const path = uri(join(fixture.workspace, `${name}${run}`));
       const sandbox = run % 2 === 0 ? nested : shared;
+      const write = { exchanges: 0 };
+      writes.add(write);
       await client.call('fs/writeFile', { path, dataBase64: 'eA==', sandbox });
+      writes.delete(write);
     }
   };
 
@@ -53,6 +63,7 @@ test(`two servers start ${STARTS} programs each in one writable root in which di
   ]);
   expect(failures).toEqual([]);
   expect(ended).toBe(2 * STARTS);
+  expect(exchanged).toBeGreaterThan(0);
   const left = readdirSync(fixture.workspace).filter((name) => !name.startsWith('of-'));
   expect(left.sort()).toEqual(['.agents', 'nested']);
   for (const name of left) expect(readdirSync(join(fixture.workspace, name))).toEqual([]);

@@ -13,9 +13,11 @@ import {
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { docBlocks } from '../../scripts/doc-blocks.mjs';
 import { startServerProcess } from '../../src/testing/index.ts';
 import { onFreePort } from '../support/free-port.ts';
 import { shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { CLI, Workspace } from '../unit/cli/run-cli.ts';
 
 const workspace = new Workspace();
@@ -46,15 +48,47 @@ describe.skipIf(!has('systemd-analyze'))('systemd accepts the units', () => {
   ])('%s %j', async (name, flags) => {
     const unit = await writeUnits(name, ...flags);
     const manager = flags.includes('--user') ? ['--user'] : [];
-    const files = [unit, unit.replace(/service$/, 'socket')];
-    const { status, stderr } = spawnSync('systemd-analyze', [...manager, '--man=no', 'verify', ...files], {
+    expect(verify([unit, unit.replace(/service$/, 'socket')], manager)).toEqual({ status: 0, problems: [] });
+  });
+
+  test('the unit in the guide of the relay', () => {
+    const units = docBlocks('docs/guides/relay.md').filter(({ language }) => language === 'ini');
+    expect(units).toHaveLength(1);
+    const folder = join(workspace.path, 'documented-unit');
+    mkdirSync(folder);
+    const unit = join(folder, 'exec-server-relay.service');
+    const { text } = units[0]!;
+    // systemd checks that the program exists.
+    const installed = text.replace('=/usr/local/bin/exec-server ', `=${process.execPath} ${CLI} `);
+    expect(installed).not.toBe(text);
+    writeFileSync(unit, installed);
+    expect(verify([unit])).toEqual({ status: 0, problems: [] });
+    writeFileSync(unit, `${installed}Wanted=multi-user.target\n`);
+    expect(verify([unit]).problems).toEqual([expect.stringContaining('Wanted')]);
+  });
+
+  test('the credentials of the guide', async () => {
+    const [dropIn, ...others] = docBlocks('docs/guides/service.md').filter(
+      ({ language }) => language === 'ini',
+    );
+    expect(others).toEqual([]);
+    const unit = await writeUnits('exec-server', '--listen', 'wss://0.0.0.0:4443');
+    const folder = `${unit}.d`;
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'tls.conf'), dropIn!.text);
+    expect(verify([unit])).toEqual({ status: 0, problems: [] });
+    writeFileSync(join(folder, 'tls.conf'), dropIn!.text.replace('LoadCredential=', 'LoadCredentials='));
+    expect(verify([unit]).problems).toEqual([expect.stringContaining('LoadCredentials')]);
+  });
+
+  function verify(units: readonly string[], manager: readonly string[] = []) {
+    const { status, stderr } = spawnSync('systemd-analyze', [...manager, '--man=no', 'verify', ...units], {
       encoding: 'utf8',
       env: { ...process.env, XDG_RUNTIME_DIR: workspace.path },
     });
     // Units of the machine may have problems of their own.
-    expect(stderr.split('\n').filter((line) => line.includes('exec-server'))).toEqual([]);
-    expect(status).toBe(0);
-  });
+    return { status, problems: stderr.split('\n').filter((line) => line.includes('exec-server')) };
+  }
 
   // Exposure is 0 for a service that can do nothing, and 96 for one without any restriction. docs/guides/service.md states these numbers.
   test.each([
@@ -122,8 +156,8 @@ describe.skipIf(!has('systemd-socket-activate'))('a socket that systemd passes',
   });
 });
 
-/** Runs `service` or `drain` with a systemctl that does what the script says, and records how it was called. */
-async function withSystemctl(script: string, ...args: string[]) {
+/** Starts `service` or `drain` with a systemctl that does what the script says, and records how it was called. */
+function startWithSystemctl(script: string, ...args: string[]) {
   const bin = join(workspace.path, 'bin');
   const log = join(workspace.path, 'calls');
   mkdirSync(bin, { recursive: true });
@@ -131,12 +165,16 @@ async function withSystemctl(script: string, ...args: string[]) {
   chmodSync(join(bin, 'systemctl'), 0o755);
   writeFileSync(log, '');
   const command = args[0] === 'drain' ? args : ['service', ...args];
-  const outcome = await workspace.run(command, {
-    PATH: `${bin}:/usr/bin:/bin`,
-    XDG_RUNTIME_DIR: workspace.path,
-  });
-  return { ...outcome, calls: readFileSync(log, 'utf8') };
+  const run = workspace.start(command, { PATH: `${bin}:/usr/bin:/bin`, XDG_RUNTIME_DIR: workspace.path });
+  run.child.stdin.end();
+  return {
+    child: run.child,
+    outcome: run.outcome.then((outcome) => ({ ...outcome, calls: readFileSync(log, 'utf8') })),
+  };
 }
+
+/** Runs `service` or `drain` to its end. */
+const withSystemctl = (script: string, ...args: string[]) => startWithSystemctl(script, ...args).outcome;
 
 const config = join(workspace.path, '.config');
 
@@ -149,12 +187,21 @@ test('drain --service ends the server of the unit, and lists what it waits for; 
   const client = await server.connect();
   await client.call('process/start', shell('job', 'exec sleep 60'));
   const { pid } = server.process;
-  const drained = await withSystemctl(`echo ${pid}`, 'drain', '--service', '--user', '--timeout', '1ms');
-  expect(drained).toMatchObject({ code: 0, calls: expect.stringMatching(/^--user show .*MainPID/) });
-  expect(drained.stderr).toMatch(
-    /^process \d+ drains; .*\nREF .*\n\w+ .* sleep 60'?\nthose that are left end at /,
-  );
+  const drain = startWithSystemctl(`echo ${pid}`, 'drain', '--service', '--user', '--timeout', '1h');
+  let printed = '';
+  drain.child.stderr.on('data', (text) => {
+    printed += text;
+  });
+  await waitFor('the list', () => printed.includes('those that are left end at '));
+  expect(printed).toMatch(/^process \d+ drains; .*\nREF .*\n\w+ .* sleep 60'?\nthose that are left end at /);
+  await client.call('process/terminate', { processId: 'job' });
+  await client.closedProcess('job');
   await client.close();
+  expect(await drain.outcome).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^process \d+ has ended$/m),
+    calls: expect.stringMatching(/^--user show .*MainPID/),
+  });
 
   const status = await withSystemctl('echo x', 'status', '--user', '--json');
   expect([status.code, JSON.parse(status.stdout)]).toMatchObject([
@@ -168,6 +215,19 @@ test('drain --service ends the server of the unit, and lists what it waits for; 
     calls: expect.not.stringContaining('--user'),
   });
 });
+
+test.each([[[]], [['--user']], [['--run-as', 'daemon']]])(
+  'the unit of a server owns its control groups, that of a relay has none: %j',
+  async (flags) => {
+    const install = (...more: string[]) => workspace.run(['service', 'install', '--dry-run', ...more]);
+    const service = (await install(...flags)).stdout;
+    expect(service).toMatch(/^\[Service\]\n(?:.+\n)*Delegate=yes\n/m);
+    // A program that runs out of memory does not end the server.
+    expect(service).toMatch(/^OOMPolicy=continue$/m);
+    if (!flags.includes('--run-as'))
+      expect((await install('--relay', ...flags)).stdout).not.toContain('Delegate');
+  },
+);
 
 test('writes nothing where systemd does not run, or systemctl is not installed', async () => {
   const absent = 'echo "System has not been booted with systemd as init system" >&2; exit 1';
@@ -238,6 +298,24 @@ test('keeps the token and changed settings, and removes what is unchanged', asyn
   );
   await withSystemctl('exit 0', 'uninstall', '--user', '--force');
   expect(existsSync(join(config, 'exec-server'))).toBe(false);
+});
+
+test.each([
+  [
+    ['--listen', 'wss://127.0.0.1:4443'],
+    'wss://127.0.0.1:4443 needs EXEC_SERVER_TLS_CERT and EXEC_SERVER_TLS_KEY in the settings',
+  ],
+  [
+    ['--relay', '--listen', 'https://[::1]:4443'],
+    'needs --tls-cert FILE --tls-key FILE in RELAY_OPTIONS in the settings',
+  ],
+  [['--relay', '--listen', 'http://0.0.0.0:4080'], 'needs --insecure-no-tls in RELAY_OPTIONS, and a proxy'],
+])('install --user %j says what the settings still need', async (flags, text) => {
+  const { code, stdout } = await withSystemctl('exit 0', 'install', '--user', ...flags);
+  expect([code, stdout]).toEqual([0, expect.stringContaining(text)]);
+  await withSystemctl('exit 0', 'uninstall', '--user', ...flags.slice(0, -2));
+  expect((await withSystemctl('exit 0', 'install', '--user')).stdout).not.toContain(' needs ');
+  await withSystemctl('exit 0', 'uninstall', '--user');
 });
 
 test.each([

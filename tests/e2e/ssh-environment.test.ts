@@ -1,15 +1,15 @@
 import { readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { TcpProxy } from '../../src/testing/index.ts';
 import { ConsoleBrowser, outputThrough } from '../support/console-browser.ts';
-import { answerOf, startForward } from '../support/port-forward.ts';
 import { CommandUser } from '../support/private-server.ts';
 import { SshMachine } from '../support/ssh-machine.ts';
 import { sshMissing } from '../support/sshd.mjs';
-import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { firstLine } from '../unit/cli/run-cli.ts';
 
+// command-transports.test.ts runs every command over ssh.
 describe.skipIf(sshMissing() !== null)('an ssh environment', () => {
   const here = new CommandUser();
   const at = (name: string) => join(here.workspace.path, name);
@@ -68,21 +68,22 @@ describe.skipIf(sshMissing() !== null)('an ssh environment', () => {
     expect(elsewhere).toMatchObject({ code: 0, stdout: '/usr\n', stderr: '' });
   });
 
-  test('lists programs there, and shows them', async () => {
-    const job = ['run', '-d', '-i', '-E', url, '--name', 'job', '--', 'sh', '-c', 'echo one; cat; exit 4'];
-    expect(await run(...job)).toMatchObject({ code: 0, stderr: '' });
-    const { code, stdout } = await run('ps', '-E', url);
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/ job +running /)]);
-    const attached = here.start(['attach', '-E', url, 'job'], env);
-    attached.child.stdin.end('two\n');
-    expect(await attached.outcome).toMatchObject({ code: 4, stdout: 'one\ntwo\n', stderr: '' });
-  });
-
-  test('forwards ports through it', async () => {
-    const peer = await echoPeer();
-    const forward = await startForward(here, ['-E', url, `0:${peer.port}`], { env });
-    expect(await answerOf(forward.ports[0]!, 'over ssh')).toBe('over ssh');
-    expect(await forward.stop()).toBe(0);
+  test('replaces an ssh connection that carries nothing any more', async () => {
+    const { port } = new URL(url);
+    const proxy = await TcpProxy.open(`ws://127.0.0.1:${port}`);
+    onTestFinished(() => proxy.close());
+    const file = join(there.workspace.path, 'silent');
+    const script = `echo one; while [ ! -e ${file} ]; do sleep 0.02; done; echo two; exit 7`;
+    const through = url.replace(`:${port}`, `:${new URL(proxy.url).port}`);
+    const { child, outcome } = here.start(['run', '-E', through, '--', 'sh', '-c', script], env);
+    let stdout = '';
+    child.stdout.on('data', (text) => {
+      stdout += text;
+    });
+    await waitFor('the first line', () => stdout === 'one\n');
+    proxy.setStalled(true);
+    writeFileSync(file, '');
+    expect(await outcome).toMatchObject({ code: 7, stdout: 'one\ntwo\n' });
   });
 
   test('copies files through it', async () => {

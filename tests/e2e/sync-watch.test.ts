@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -224,3 +225,59 @@ test('prints one line for each batch', async () => {
     /^\d\d:\d\d:\d\d 1 file copied \(1 B\)\n\d\d:\d\d:\d\d b: 1 file copied \(2 B\)\n$/,
   );
 });
+
+describe.each([
+  ['to an environment', (path: string) => [path, `local:${destination}`]],
+  ['from an environment', (path: string) => [`local:${path}`, destination]],
+])('a git checkout %s', (_direction, operands) => {
+  // Without optional locks, `git status` only reads. Else it may replace the index that sync has just copied with its own, older one.
+  const git = (folder: string, ...args: string[]) =>
+    execFileSync('git', ['--no-optional-locks', '-C', folder, ...args], {
+      encoding: 'utf8',
+      env: { ...process.env, ...GIT_USER, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' },
+    });
+  const files = (text: string, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`src/${index % 7}/file${index}`, text]));
+
+  test('stays a checkout while git changes branches and commits', async () => {
+    git(source, 'init', '-q', '-b', 'main');
+    writeFiles(source, { ...files('one\n', 60), '.gitignore': 'build/\n' });
+    git(source, 'add', '.');
+    git(source, 'commit', '-qm', 'one');
+    const watch = new Watching(['--delete', ...operands(source)]);
+    await watch.next({ type: 'pass', reason: 'start' });
+    git(source, 'checkout', '-qb', 'other');
+    writeFiles(source, { ...files('two\n', 30), 'more/new': 'x', 'build/output': 'ignored' });
+    git(source, 'rm', '-q', 'src/3/file59');
+    git(source, 'add', '.');
+    git(source, 'commit', '-qm', 'two');
+    git(source, 'checkout', '-q', 'main');
+    writeFiles(source, { 'src/0/file0': 'three\n' });
+    git(source, 'commit', '-qam', 'three');
+    git(source, 'merge', '-q', '-X', 'ours', '--no-edit', 'other');
+    git(source, 'gc', '-q');
+    const state = (folder: string) =>
+      [git(folder, 'log', '--all', '--format=%H %D'), git(folder, 'status', '--porcelain')].join();
+    const wanted = state(source);
+    await waitFor('the same state', () => {
+      try {
+        return state(destination) === wanted;
+      } catch {
+        // In the middle of a copy it may be no checkout.
+        return false;
+      }
+    });
+    watch.run.child.kill('SIGINT');
+    expect(await watch.run.outcome).toMatchObject({ code: 0 });
+    expect(git(destination, 'status', '--porcelain')).toBe('');
+    expect(git(destination, 'fsck', '--full', '--strict', '--no-dangling')).toBe('');
+    expect(git(destination, 'diff', '--stat', 'main', '--')).toBe('');
+    expect(existsSync(join(destination, 'build'))).toBe(false);
+    expect(copied('src/0/file0')).toBe(readFileSync(join(source, 'src/0/file0'), 'utf8'));
+  });
+});
+
+const GIT_USER = {
+  ...{ GIT_AUTHOR_NAME: 'Ana', GIT_AUTHOR_EMAIL: 'ana@example.org' },
+  ...{ GIT_COMMITTER_NAME: 'Ana', GIT_COMMITTER_EMAIL: 'ana@example.org' },
+};

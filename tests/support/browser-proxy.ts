@@ -34,6 +34,11 @@ export class BrowserProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /** Passes nothing on from the browsers that are connected now, like a line that has died without a sign. */
+  stall(): void {
+    for (const socket of this.#sockets) socket.pause();
+  }
+
   restore(): void {
     this.#isCut = false;
   }

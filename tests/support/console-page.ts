@@ -48,6 +48,15 @@ export async function screenOf(page: Page): Promise<string> {
     .trimEnd();
 }
 
+/** Everything that the terminal holds, its history included, by way of the clipboard. */
+export async function allText(page: Page): Promise<string> {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Select all' }).click();
+  await page.getByRole('button', { name: 'Copy the selection' }).click();
+  await page.getByText('characters copied').first().waitFor();
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
 /** Waits until this page drives the process, or watches it. */
 export async function hasRole(page: Page, role: 'driver' | 'viewer'): Promise<void> {
   await page.locator(`[data-role=${role}]`).waitFor();

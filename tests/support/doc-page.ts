@@ -14,9 +14,10 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 /**
  * Runs what a page shows, in page order and in one temporary folder.
  *
- * - `console`: lines that begin with `$ ` are commands, the others their expected output, in which `…` stands for anything. With the flag
- *   `server` the last command keeps running until the end of the page; with `fails` the last command must exit with another code than 0.
- *   With `eventually` a command whose output differs is run again for some seconds: a program that was left running may not be ready yet.
+ * - `console`: lines that begin with `$ ` are commands, the others their expected output, in which `…` stands for anything. A command
+ *   without expected output must print nothing. With the flag `server` the last command keeps running until the end of the page; with
+ *   `fails` the last command must exit with another code than 0. With `eventually` a command whose output differs is run again for some
+ *   seconds: a program that was left running may not be ready yet.
  * - `ts`: a program that runs as `example.mjs`. A `text` block that follows it is its expected output.
  * - `file=NAME` on a block of another language writes the block to that file; on `ts` it names the program.
  * - `no-run` skips a block.
@@ -177,9 +178,9 @@ class DocRunner {
     });
   }
 
-  /** Whether a text is what the page shows. Where it shows nothing, anything is. */
+  /** Whether a text is what the page shows. */
   #isShown(text: string, expected: string): boolean {
-    return expected === '' || outputPattern(this.#adapt(expected), 'whole').test(text);
+    return expected === '' ? text === '' : outputPattern(this.#adapt(expected), 'whole').test(text);
   }
 
   #compare(block: DocBlock, what: string, text: string, expected: string): void {

@@ -22,21 +22,30 @@ export interface PassingMessage {
 /**
  * What the proxy does with a message. `swallow` cuts the connection instead of sending it, `last` after sending it.
  * `swap` sends the next message of the direction first, if one comes soon. A number delays it and all later ones by
- * that many milliseconds.
+ * that many milliseconds. A text is sent in its place.
  */
-export type MessageAction = 'pass' | 'swallow' | 'last' | 'drop' | 'twice' | 'swap' | number;
+export type MessageAction =
+  | 'pass'
+  | 'swallow'
+  | 'last'
+  | 'drop'
+  | 'twice'
+  | 'swap'
+  | number
+  | { readonly text: string };
 
 /** A proxy between clients and a server that a test can make fail at any message. */
 export class MessageProxy {
   /** Every message that arrived at the proxy, in order. */
   readonly log: PassingMessage[] = [];
   readonly #front: WebSocketServer;
-  readonly #target: string;
+  /** The server of new connections. */
+  target: string;
   readonly #decide: (message: PassingMessage) => MessageAction;
   #connections = 0;
 
   private constructor(target: string, decide: (message: PassingMessage) => MessageAction) {
-    this.#target = target;
+    this.target = target;
     this.#decide = decide;
     this.#front = new WebSocketServer({ port: 0, host: '127.0.0.1' });
     this.#front.on('connection', (near) => this.#join(near));
@@ -62,7 +71,7 @@ export class MessageProxy {
 
   #join(near: WebSocket): void {
     const connection = this.#connections++;
-    const far = new WebSocket(this.#target);
+    const far = new WebSocket(this.target);
     const cut = () => {
       near.terminate();
       far.terminate();
@@ -97,7 +106,8 @@ export class MessageProxy {
           setTimeout(release, SWAP_WAIT_MS);
           return;
         }
-        if (action !== 'drop') send(raw);
+        if (typeof action === 'object') send({ data: Buffer.from(action.text), isBinary: false });
+        else if (action !== 'drop') send(raw);
         if (action === 'twice') send(raw);
         release();
         if (action === 'last') await flushed(to).then(cut);

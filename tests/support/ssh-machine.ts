@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -62,8 +63,16 @@ exec /usr/bin/ssh -o IdentityFile=${join(folder, 'user')} -o StrictHostKeyChecki
     return new SshMachine(user, url, { PATH: `${folder}:${process.env.PATH}` }, sshd);
   }
 
-  async close(): Promise<void> {
+  /** Ends the server that accepts connections. Those that are open stay. */
+  async stopListening(): Promise<void> {
+    if (this.#sshd.exitCode !== null || this.#sshd.signalCode !== null) return;
+    const exited = once(this.#sshd, 'exit');
     this.#sshd.kill();
+    await exited;
+  }
+
+  async close(): Promise<void> {
+    await this.stopListening();
     await this.user.close();
   }
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { copyPages, llmsText, sidebarOf } from '../../website/pages.mjs';
+import { missingContents } from '../../website/site-contents.mjs';
 import { brokenLinks, correctAnchors } from '../../website/site-links.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -71,11 +72,48 @@ test('llms.txt of a site below a path has every page, with a sentence about each
   const lines = llmsText(folder, names, 'A server.').split('\n');
   expect(lines[2]).toBe('> A server.');
   const site = 'https://example.com/base/';
-  for (const name of names) {
+  for (const name of [...names, 'api/index.md']) {
     const line = lines.find((candidate) => {
       const [, link] = /\]\((.*?)\)/.exec(candidate) ?? [];
       return link !== undefined && new URL(link, `${site}llms.txt`).href === `${site}${name}`;
     });
     expect(line).toMatch(name.startsWith('guides/') ? /^- \[.+\]\(.+\): .+/ : /^- \[.+\]/);
   }
+});
+
+test('pages that are missing, or that search and llms.txt lack, are found', () => {
+  const site = join(folder, 'site-contents');
+  mkdirSync(join(site, 'assets/chunks'), { recursive: true });
+  const write = (name: string, text: string) => writeFileSync(join(site, name), text);
+  for (const name of ['index', 'cli', 'protocol', 'page'])
+    write(`${name}.html`, 'process/start <h3 id="run">');
+  for (const name of ['index.md', 'page.md']) write(name, '# Title');
+  write('llms.txt', '- [a](index.md)\n- [b](page.md)\n');
+  write(
+    'assets/chunks/@localSearchIndexroot.x.js',
+    'const x = \'{"documentIds":{"0":"/#a","1":"/page#b"}}\'',
+  );
+  const contents = {
+    pages: ['index.md', 'page.md'],
+    apiPages: [],
+    commands: ['run'],
+    methods: ['process/start'],
+  };
+  expect(missingContents(site, contents)).toEqual([]);
+
+  const more = { commands: ['run', 'ps'], methods: ['process/start', 'process/read'] };
+  expect(missingContents(site, { ...contents, ...more, apiPages: ['api/index.md'] })).toEqual([
+    'there is no page api/index.md',
+    'the search does not find api/index.md',
+    'cli.html lacks id="ps"',
+    'protocol.html lacks process/read',
+  ]);
+  rmSync(join(site, 'assets'), { recursive: true });
+  write('llms.txt', '- [a](index.md)\n- [b](absent.md)\n');
+  expect(missingContents(site, contents)).toEqual([
+    'the search does not find index.md',
+    'the search does not find page.md',
+    'llms.txt lacks page.md',
+    'llms.txt: there is no absent.md',
+  ]);
 });

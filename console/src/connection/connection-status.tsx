@@ -52,7 +52,8 @@ export function ConnectionBanner({ connection }: { connection: EnvironmentConnec
         {connection.hasEnded ? (
           <>
             <b>{isServed() ? 'The server does not answer.' : 'The console has ended.'}</b>{' '}
-            {isServed() ? 'When it runs again, run' : 'Run'} <code>{linkCommand()}</code> and open its link.
+            {isServed() ? 'This page tries again by itself. After a restart of the server, run' : 'Run'}{' '}
+            <code>{linkCommand()}</code> and open its link.
           </>
         ) : (
           <>

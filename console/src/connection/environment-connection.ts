@@ -1,4 +1,5 @@
 import { ClientError, ExecServerClient } from '../../../src/client/browser.ts';
+import { FREQUENT_PINGS } from '../../../src/client/limits.ts';
 import { describeError } from '../base/format.ts';
 import { Store } from '../base/store.ts';
 import { ApiError, fetchTicket, type Ticket } from '../session/api.ts';
@@ -84,6 +85,7 @@ export class EnvironmentConnection {
         clientName: 'console',
         // People look at programs until the server ends.
         whileDraining: true,
+        ...FREQUENT_PINGS,
         protocols: async (signal) => {
           const { ticket } = unused ?? (await this.#newTicket(signal));
           unused = null;

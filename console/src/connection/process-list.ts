@@ -20,6 +20,14 @@ export interface ProcessListState {
   readonly isRefused: boolean;
 }
 
+/** What this browser may do, as far as the console knows. The server records each refusal. */
+interface ProcessListRights {
+  readonly mayList: boolean;
+  readonly mayWatchPorts: boolean;
+  /** Whether processes of all owners are listed until the user chooses. */
+  readonly everyone: boolean;
+}
+
 const INTERVAL_MS = 1000;
 /** A long list takes the server and the page longer. */
 const LONG_LIST = 300;
@@ -28,22 +36,30 @@ const LONG_LIST_INTERVAL_MS = 3000;
 /** The processes of an environment, kept current while the page is visible. */
 export class ProcessList {
   readonly state: Store<ProcessListState>;
-  /** Whether processes of other owners are listed too. */
-  readonly everyone = new Store(false);
+  /** Whether processes and recordings of other owners are listed too. */
+  readonly everyone: Store<boolean>;
   readonly #connection: EnvironmentConnection;
+  readonly #mayWatchPorts: boolean;
   readonly #stops: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #watch: PortWatch | null = null;
+  /** Whether `everyone` is a guess that no answer has confirmed. Nothing is missed where the server refuses it. */
+  #isGuess: boolean;
+  /** Whether the server cannot find out ports. */
+  #hasNoPorts = false;
   #listing = false;
   #again = false;
 
-  constructor(connection: EnvironmentConnection, isAllowed: boolean) {
+  constructor(connection: EnvironmentConnection, { mayList, mayWatchPorts, everyone }: ProcessListRights) {
     this.#connection = connection;
+    this.#mayWatchPorts = mayWatchPorts;
+    this.everyone = new Store(everyone);
+    this.#isGuess = everyone;
     this.state = new Store<ProcessListState>({
       processes: null,
       ports: new Map(),
       error: null,
-      isRefused: !isAllowed,
+      isRefused: !mayList,
     });
     const visible = () => {
       if (!document.hidden) this.refresh();
@@ -74,36 +90,57 @@ export class ProcessList {
 
   #follow(client: ExecServerClient | null): void {
     this.#watch = null;
+    this.#hasNoPorts = false;
     if (client === null || this.state.value.isRefused) return;
     this.refresh();
-    if (!client.capabilities.tcpStreams) return;
+    if (!client.capabilities.tcpStreams || !this.#mayWatchPorts) return;
     client
-      .watchPorts((ports) => this.state.set({ ...this.state.value, ports: byProcess(ports) }))
+      .watchPorts((ports) => {
+        // A watch reports the ports of one owner.
+        if (!this.everyone.value) this.state.set({ ...this.state.value, ports: byProcess(ports) });
+      })
       .then(
         (watch) => {
           this.#watch = watch;
         },
-        // A session without the scope `net` sees no ports.
+        // A watch needs the scope `net`. Without it the ports come with the list.
         () => {},
       );
+  }
+
+  /** Whether the list must have the ports: no watch reports them. The first list has none, so that it is there sooner. */
+  #listsPorts(client: ExecServerClient): boolean {
+    if (!client.capabilities.tcpStreams || this.#hasNoPorts || this.state.value.processes === null)
+      return false;
+    return this.everyone.value || this.#watch === null;
   }
 
   async #list(client: ExecServerClient): Promise<void> {
     this.#listing = true;
     this.#again = false;
+    const isEveryone = this.everyone.value;
+    const ports = this.#listsPorts(client);
     try {
-      const scope = this.everyone.value ? 'server' : 'owner';
-      const processes = await client.processes.list(client.capabilities.processSharing ? { scope } : {});
+      const scope = isEveryone ? 'server' : 'owner';
+      const sharing = client.capabilities.processSharing ? ({ scope } as const) : {};
+      const processes = await client.processes.list({ ...sharing, ports });
       const known = this.state.value.processes ?? [];
       this.state.set({
         ...this.state.value,
         processes: newestFirst(withKnown(processes, known)),
+        ...(ports && { ports: listedPorts(processes) }),
         error: null,
       });
+      this.#isGuess = false;
     } catch (error) {
-      const isRefused = error instanceof ClientError && error.kind === 'permissionDenied';
-      if (isRefused && this.everyone.value) {
-        toast(describeError(error), { error: true });
+      const kind = error instanceof ClientError ? error.kind : null;
+      const isRefused = kind === 'permissionDenied';
+      if (ports && kind === 'unsupported') {
+        this.#hasNoPorts = true;
+        this.#again = true;
+      } else if (isRefused && isEveryone) {
+        if (!this.#isGuess) toast(describeError(error), { error: true });
+        this.#isGuess = false;
         this.everyone.set(false);
       } else if (client.state === 'connected')
         this.state.set({ ...this.state.value, error: describeError(error), isRefused });
@@ -131,6 +168,10 @@ function newestFirst(processes: readonly ProcessInfo[]): readonly ProcessInfo[] 
   return processes.toSorted(
     (one, other) => ended(one) - ended(other) || other.startedAt.getTime() - one.startedAt.getTime(),
   );
+}
+
+function listedPorts(processes: readonly ProcessInfo[]): ReadonlyMap<string, readonly number[]> {
+  return new Map(processes.map(({ ref, processId, ports }) => [ref ?? processId, ports ?? []]));
 }
 
 function byProcess(ports: readonly WatchedPort[]): ReadonlyMap<string, readonly number[]> {

@@ -35,7 +35,12 @@ export class Workspace {
     this.#createDisplay = createDisplay;
     this.#storageKey = `exec-server-console.tabs.${environment}`;
     this.connection = new EnvironmentConnection(environment);
-    this.list = new ProcessList(this.connection, this.maySeeProcesses);
+    this.list = new ProcessList(this.connection, {
+      mayList: this.maySeeProcesses,
+      mayWatchPorts: session.scopes.net,
+      // A viewer without the right to start anything may have no processes of its own.
+      everyone: session.scopes.observe && !session.scopes.exec,
+    });
     // Each tab that opens overwrites what is remembered.
     for (const ref of this.#remembered()) this.open(ref);
   }

@@ -14,7 +14,7 @@ export interface Ending {
 const TEXTS: Readonly<Record<ApiErrorCode, { readonly title: string; readonly text: string }>> = {
   signedOut: {
     title: 'You are signed out',
-    text: 'Programs keep running. To sign in, open a new link:',
+    text: 'Signing out ends no programs. A restart of the server signs out too, and ends them. To sign in, open a new link:',
   },
   noLink: {
     title: 'Sign in with a link',

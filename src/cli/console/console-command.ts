@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { TimeLimit } from '../../base/time-limit.ts';
 import { systemReason } from '../../client/system-error.ts';
 import { Console, type ConsoleLink } from '../../console/console.ts';
@@ -15,6 +14,7 @@ import { currentDirectory } from '../environments/current-directory.ts';
 import { LOCAL, type Target } from '../environments/target.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseOnlyFlags } from '../flags.ts';
+import { isForeground } from '../foreground.ts';
 import { carriesBytes, joinTransports } from '../join-transports.ts';
 import { isPort } from '../ports/forward-spec.ts';
 import { CONSOLE_FLAGS } from '../specs/console-spec.ts';
@@ -95,20 +95,6 @@ The link signs one browser in, once, within a minute. Enter prints another one, 
 function opensBrowser(flags: Flags, host: Host): boolean {
   if (flags['no-open']) return false;
   return flags.open === true || hasDisplay(host);
-}
-
-/**
- * Whether this process may read from its terminal: the system stops a background job that does. Compares the process group with that of
- * the terminal, fields 5 and 8 of /proc/PID/stat (proc_pid_stat(5)).
- */
-function isForeground(): boolean {
-  try {
-    const text = readFileSync('/proc/self/stat', 'latin1');
-    const [, , , group, , , terminalGroup] = text.slice(text.lastIndexOf(')') + 1).split(' ');
-    return group === terminalGroup;
-  } catch {
-    return true;
-  }
 }
 
 /** Calls `listener` for each line that is typed. Returns the function that stops it. */
@@ -203,7 +189,7 @@ async function connect(target: Target, readOnly: boolean, stop: AbortSignal): Pr
         // The browser has signed in.
         transport.peerInitialized?.();
         const textOnly = !carriesBytes(server);
-        return joinTransports(transport, server, limitingRewrite({ readOnly, textOnly }));
+        return joinTransports(transport, server, { rewrite: limitingRewrite({ readOnly, textOnly }) });
       },
       close: () => server.close({ code: 1000, reason: 'the page did not connect' }),
     };

@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { isObject } from '../../base/is-object.ts';
 import { TimeLimit } from '../../base/time-limit.ts';
+import { systemReason } from '../../client/system-error.ts';
 import { consoleOrigin, signInUrl } from '../../console/paths.ts';
 import type { Target, TransportChoice } from '../environments/target.ts';
 import { RunError, UsageError } from '../failures.ts';
@@ -22,7 +23,9 @@ export async function requestLink(target: Target, readOnly: boolean): Promise<st
   const origin = consoleOrigin(String(choice.url));
   const { status, body } = await post(`${origin}/console/code`, choice, { readOnly }).catch(
     (error: Error) => {
-      throw new RunError(`cannot reach ${origin}: ${error.message}`);
+      throw new RunError(
+        `cannot reach ${origin}: ${systemReason(error)}; check the address and that the server is running`,
+      );
     },
   );
   if (status === 200 && typeof body.code === 'string') return signInUrl(origin, body.code);

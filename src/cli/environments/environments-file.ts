@@ -193,16 +193,25 @@ function parseEnvironment(table: TomlTable): NamedEnvironment {
     throw named.error("'environment_id' is only valid together with 'registry_url'", 'remove environment_id');
   }
   const tls = parseTls(named);
-  if (!url?.startsWith('wss:') && Object.values(tls).some((file) => file !== null)) {
-    throw named.error("'ca_file', 'cert_file' and 'key_file' are only for wss:// URLs", 'remove them');
+  const address = (url ?? registry)!;
+  if (!usesTls(address) && Object.values(tls).some((file) => file !== null)) {
+    throw named.error(
+      "'ca_file', 'cert_file' and 'key_file' are only for wss:// and https:// URLs",
+      'remove them',
+    );
   }
   return {
     id,
-    url: (url ?? registry)!,
+    url: address,
     tokenFile: named.string('token_file') ?? null,
     environmentId: registry === undefined ? null : (named.string('environment_id') ?? id),
     tls,
   };
+}
+
+/** Whether connections to the URL use TLS, so that certificates make sense. */
+export function usesTls(url: string): boolean {
+  return /^(wss|https):/.test(url);
 }
 
 function parseTls(table: TomlTable): TlsFiles {

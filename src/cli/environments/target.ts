@@ -3,14 +3,13 @@ import { resolve } from 'node:path';
 import { suggestionFor } from '../../base/suggestion.ts';
 import type { ConnectOptions, ExecServerClient, UrlOptions } from '../../client/client.ts';
 import type { TransportSource } from '../../client/connection/session-options.ts';
-import type { ClientError } from '../../client/errors.ts';
-import { systemReason } from '../../client/system-error.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { TlsOptions } from '../../transport/tls-options.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { RunError, UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
 import type { CodexEnvironment } from './codex-environments.ts';
+import { connectError, type ServerFacts } from './connect-error.ts';
 import type { NamedEnvironment } from './environments-file.ts';
 import { publicUrl } from './public-address.ts';
 
@@ -258,10 +257,11 @@ function environmentTarget(
   const { id, url, environmentId } = environment;
   const addressAt = (at: string) => (environmentId === null ? at : `${environmentId} at ${at}`);
   const address = addressAt(url);
+  const isRelay = environmentId !== null;
   const connect = async (options: ClientOptions) => {
     const { token, ...facts } = tokenOf(environment, flags, sources);
     const transport = await transportOf(environment, token, sources.env);
-    return connectTo(transport, options, { address, ...facts });
+    return connectTo(transport, options, { address, isRelay, ...facts });
   };
   return {
     name: id,
@@ -274,7 +274,7 @@ function environmentTarget(
     async open(signal) {
       const { token, ...facts } = tokenOf(environment, flags, sources);
       const transport = await transportOf(environment, token, sources.env);
-      return openTo(transport, signal, { address, ...facts });
+      return openTo(transport, signal, { address, isRelay, ...facts });
     },
   };
 }
@@ -297,7 +297,10 @@ async function transportOf(
       );
     }
     const { relayTransport } = await import('../../environment/config/relay-transport.ts');
-    const relay = relayTransport({ registryUrl: url, environmentId, authToken: token, accountId: null });
+    const relay = relayTransport({
+      ...{ registryUrl: url, environmentId, authToken: token, accountId: null },
+      ...(url.startsWith('https:') && { tls: await tlsOf(files, env) }),
+    });
     return { open: (signal) => relay.open(signal), resumable: relay.resumable };
   }
   if (url.startsWith('ssh:')) {
@@ -356,74 +359,6 @@ export function readToken(file: string): string {
   );
 }
 
-/** What the error for a failed connection depends on. */
-interface ServerFacts {
-  /** Where the server is, for people. */
-  readonly address: string;
-  /** The file or the variable that has the token; null when it got none. */
-  readonly tokenFrom: string | null;
-  /** How to give it a token. */
-  readonly tokenAdvice: string;
-}
-
-interface GivenToken extends Omit<ServerFacts, 'address'> {
+interface GivenToken extends Omit<ServerFacts, 'address' | 'isRelay'> {
   readonly token: string | null;
-}
-
-/** The command that shows whether ssh finds exec-server on a machine. */
-function sshTestFor(address: string): string {
-  const [, host = address, port] = /^ssh:\/\/(.*?)(?::(\d+))?\/?$/.exec(address) ?? [];
-  const flag = port === undefined ? '' : ` -p ${port}`;
-  return `ssh${flag} ${host.replace(/[[\]]/g, '')} exec-server version`;
-}
-
-/** Says what to do on the command line, where the client library names its options. */
-export function connectError(error: Error, { address, tokenFrom, tokenAdvice }: ServerFacts): Error {
-  if (error.name !== 'ClientError') return error;
-  const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
-  const message =
-    cause instanceof Error ? error.message.replace(cause.message, systemReason(cause)) : error.message;
-  const problem = hint ? message.slice(0, -`; ${hint}`.length) : message;
-  const status = data?.status;
-  if (status === 401) {
-    const advice =
-      tokenFrom === null
-        ? `it needs a token: ${tokenAdvice}`
-        : `the token in ${tokenFrom} is wrong, expired or revoked; put a new one there`;
-    return new RunError(`${problem}; ${advice}`, { kind: 'permissionDenied' });
-  }
-  if (kind === 'connectTimeout') {
-    const limit = /(\d+) ms$/.exec(problem)?.[1];
-    const time = limit === undefined ? 'too long' : `longer than ${Number(limit) / 1_000} s`;
-    return new RunError(
-      `connecting to ${address} took ${time}; check the address, the network and the firewall`,
-      {
-        kind,
-      },
-    );
-  }
-  const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];
-  if (exit === 'exit code 127') {
-    return new RunError(
-      'ssh has connected, but found no exec-server there; install it where the PATH of ssh commands has it',
-      { kind },
-    );
-  }
-  if (exit !== undefined) {
-    const reason = said?.replace(/\.$/, '') ?? 'it gave no reason';
-    return new RunError(`ssh has failed (${exit}): ${reason}; try '${sshTestFor(address)}'`, { kind });
-  }
-  if (/requires a client certificate$/.test(problem)) {
-    return new RunError(
-      `${problem}; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'`,
-      { kind },
-    );
-  }
-  if (/certificate of .* is not trusted/.test(problem)) {
-    return new RunError(
-      `${problem}; name the server with 'exec-server env add NAME URL --tls-ca FILE', or set SSL_CERT_FILE to the file; it has the certificate of the authority, or the server's own if it is self-signed`,
-      { kind },
-    );
-  }
-  return new RunError(message.replaceAll('`', ''), { kind });
 }

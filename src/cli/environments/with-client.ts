@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import type { ExecServerClient } from '../../client/client.ts';
 import type { Host } from '../commands.ts';
 import { RunError } from '../failures.ts';
@@ -18,11 +19,14 @@ export interface Connected {
   readonly target: Target;
 }
 
+/** Options of the client, which may depend on the environment. */
+type OptionsFor = ClientOptions | ((target: Target) => ClientOptions);
+
 /** Finds the environment of a command, connects, and closes the connection when `use` has ended. */
 export async function withClient<Result>(
   { environment, 'token-file': tokenFile, source }: GivenTarget,
   host: Pick<Host, 'env'>,
-  options: ClientOptions,
+  options: OptionsFor,
   use: (connected: Connected) => Promise<Result>,
 ): Promise<Result> {
   const sources = { env: host.env, directory: currentDirectory() };
@@ -34,7 +38,8 @@ export async function withClient<Result>(
     },
     sources,
   );
-  const client = await target.connect(options);
+  const client = await target.connect(typeof options === 'function' ? options(target) : options);
+  FIRST_SESSION.publish({});
   try {
     return await use({ client, target });
   } finally {
@@ -49,7 +54,7 @@ export async function withClient<Result>(
 export async function withStarter<Result>(
   given: GivenTarget,
   host: Pick<Host, 'env'>,
-  options: ClientOptions,
+  options: OptionsFor,
   use: (connected: Connected) => Promise<Result>,
 ): Promise<Result> {
   for (;;) {
@@ -64,3 +69,6 @@ export async function withStarter<Result>(
     }
   }
 }
+
+/** The bin records its code cache after the first session (scripts/bin-loader.cjs). */
+const FIRST_SESSION = channel('exec-server:first-session');

@@ -1,5 +1,6 @@
 import { ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
+import { visible } from '../terminal-text.ts';
 import { type ForwardSpec, hostAndPort, remoteText } from './forward-spec.ts';
 import { MAX_SHOWN_ERRORS } from './limits.ts';
 
@@ -98,12 +99,12 @@ export class ForwardReport {
   }
 
   #port(line: string, event: object): void {
-    this.#host.stdout.write(`${this.#json ? JSON.stringify(event) : line}\n`);
+    this.#host.stdout.write(`${this.#json ? JSON.stringify(event) : visible(line)}\n`);
   }
 
   #status(line: string, event: object): void {
     if (this.#json) this.#host.stdout.write(`${JSON.stringify(event)}\n`);
-    else this.#host.stderr.write(`exec-server port-forward: ${line}\n`);
+    else this.#host.stderr.write(`exec-server port-forward: ${visible(line)}\n`);
   }
 }
 

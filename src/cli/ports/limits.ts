@@ -5,10 +5,6 @@ export const MAX_RETRY_MS = 5_000;
 /** A connection that lasted this long counts as working, and is replaced without a delay. */
 export const GOOD_CONNECTION_MS = 1_000;
 
-/** How often the server is pinged, and how long it may be silent. A machine that has slept notices a dead connection after this time. */
-export const PING_INTERVAL_MS = 5_000;
-export const SILENCE_TIMEOUT_MS = 15_000;
-
 /** Connections to local ports that wait while the server cannot be reached. */
 export const MAX_WAITING_CONNECTIONS = 512;
 

@@ -139,6 +139,8 @@ function isBeingStarted(starting: string): boolean {
   try {
     const { text, modifiedAtMs } = readOwnFile(starting);
     const ageMs = Date.now() - modifiedAtMs;
+    // The clock was set back, so the age is unknown.
+    if (ageMs < -CLOCK_STEP_MS) return false;
     const pid = Number(text);
     if (pid === 0) return ageMs < START_SPAWN_MS;
     process.kill(pid, 0);
@@ -147,6 +149,9 @@ function isBeingStarted(starting: string): boolean {
     return false;
   }
 }
+
+/** The time of a file may be that much later than the clock, which is coarser. */
+const CLOCK_STEP_MS = 1_000;
 
 /** The error that the server wrote before it ended. */
 function failureOf({ log }: PrivateFolder): string {

@@ -16,7 +16,7 @@ import { WATCHING } from './keyboard.ts';
 import { LocalTerminal } from './local-terminal.ts';
 import { OutputLosses } from './output-losses.ts';
 import { hasTerminal, isStdinPiped } from './program-input.ts';
-import { PlainOutput, StandardStreams } from './program-output.ts';
+import { JsonOutput, PlainOutput, StandardStreams } from './program-output.ts';
 
 type AttachFlags = GivenFlags<typeof ATTACH_FLAGS>;
 
@@ -40,22 +40,19 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
     host,
     interruptions,
     starts: false,
+    json: flags.json === true,
     async open(client, place) {
       const { signal } = interruptions;
       const finding = findProcesses(client, [program], { reads: true, place });
       const [found] = await unlessAborted(finding, signal);
       const info = found!;
-      const terminal = info.tty && hasTerminal() ? new LocalTerminal(host) : null;
+      const terminal = info.tty && !flags.json && hasTerminal() ? new LocalTerminal(host) : null;
       const { process, isWatching } = await unlessAborted(attach(client, info, flags, terminal), signal);
-      const output = new PlainOutput(streams, terminal !== null);
-      if (isWatching) {
-        host.stderr.write(
-          'exec-server: another client has the keyboard; you watch until it leaves (--take-over takes it)\n',
-        );
-      }
-      if (flags['read-only'] && isatty(2)) host.stderr.write(`exec-server: ${WATCHING}\n`);
-      if (info.tty && !flags['read-only'] && !isatty(0))
-        host.stderr.write(`exec-server: ${NO_END_OF_INPUT}\n`);
+      const output = outputOf(flags, streams, terminal);
+      if (output instanceof JsonOutput) output.attached(process);
+      if (isWatching) output.note(ANOTHER_HAS_THE_KEYBOARD);
+      if (flags['read-only'] && isatty(2)) output.note(WATCHING);
+      if (info.tty && !flags['read-only'] && !isatty(0)) output.note(NO_END_OF_INPUT);
       if (terminal !== null) {
         terminal.enterRawMode();
         await streams.toStdout(CLEAR);
@@ -105,6 +102,16 @@ function inputOf(
   return !flags['read-only'] && isStdinPiped() ? 'stream' : 'none';
 }
 
+function outputOf(
+  { json }: AttachFlags,
+  streams: StandardStreams,
+  terminal: LocalTerminal | null,
+): PlainOutput | JsonOutput {
+  return json ? new JsonOutput(streams) : new PlainOutput(streams, terminal !== null);
+}
+
+const ANOTHER_HAS_THE_KEYBOARD =
+  'another client has the keyboard; you watch until it leaves (--take-over takes it)';
 const NO_END_OF_INPUT =
   'the program is on a terminal, which the end of stdin does not reach; attach stays until the program ends';
 

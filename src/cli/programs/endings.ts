@@ -4,14 +4,14 @@ import type { ExecServerClient } from '../../client/client.ts';
 import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import type { CommandResult } from '../commands.ts';
-import { LOCAL, type Target } from '../environments/target.ts';
+import { type ClientOptions, LOCAL, type Target } from '../environments/target.ts';
 import { jsonFailure, PROGRAM_EXIT_CODES, RunError } from '../failures.ts';
 import { visible } from '../terminal-text.ts';
 import { exitCodeOf } from './exit-codes.ts';
 import type { Ending } from './follow.ts';
 import { type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
 import { EXIT_ANSWER_MS, LEFT_FLUSH_MS, RECOVERY_MS, SESSION_END_MS } from './limits.ts';
-import { isSessionGone } from './line-watch.ts';
+import { isSessionGone, serverGoneError } from './line-watch.ts';
 import type { OutputLosses } from './output-losses.ts';
 import type { ProgramOutput } from './program-output.ts';
 
@@ -90,11 +90,24 @@ export async function flushed(
   return Promise.race([bounded, interrupted]);
 }
 
+/** How long a command asks the server to keep its session. */
+export type SessionTime = Pick<ClientOptions, 'detachedSessionTtlMs'>;
+
 /** How long to wait for a lost connection: as long as the server keeps the session. Null for no limit. */
-export function recoveryMsOf(client: ExecServerClient): number | null {
-  const ttl = client.environmentInfo?.limits?.detachedSessionTtlMs;
-  if (ttl === -1) return null;
-  return typeof ttl === 'number' ? ttl + SESSION_END_MS : RECOVERY_MS;
+export function recoveryMsOf(
+  client: Pick<ExecServerClient, 'environmentInfo'>,
+  { detachedSessionTtlMs: asked }: SessionTime,
+): number | null {
+  const { limits } = client.environmentInfo ?? {};
+  // A server that has no other maximum gives at most its own time.
+  const given =
+    asked === undefined
+      ? limits?.detachedSessionTtlMs
+      : (limits?.maxDetachedSessionTtlMs ?? limits?.detachedSessionTtlMs);
+  if (typeof given !== 'number') return RECOVERY_MS;
+  const longest = given === -1 ? Number.POSITIVE_INFINITY : given;
+  const ttl = typeof asked === 'number' ? Math.min(asked, longest) : longest;
+  return Number.isFinite(ttl) ? ttl + SESSION_END_MS : null;
 }
 
 /** What the result of a command depends on, besides the ending. */
@@ -119,7 +132,7 @@ export function resultOf(ending: Ending, circumstances: Circumstances): CommandR
   const details = (code: string, text: string) =>
     json ? `${jsonFailure(code, text)}\n` : `${start}exec-server: ${visible(text)}\n`;
   if (ending.type === 'lost')
-    throw ending.isServerGone ? goneError(ending.error) : lostError(ending.error, place, ref, outlives);
+    throw ending.isServerGone ? serverGoneError(ending.error) : lostError(ending.error, place, ref, outlives);
   if (ending.type === 'left') {
     const { exitCode, text } = ending;
     return { text: '', details: text === null ? '' : details('left', text), exitCode };
@@ -157,13 +170,6 @@ export function lostText(error: ClientError): string {
   return `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
 }
 
-/** The error for a private server that has ended. */
-function goneError({ kind }: ClientError): RunError {
-  return new RunError('the private server has ended, and the program with it; run the program again', {
-    kind,
-  });
-}
-
 /** The error for a program that can no longer be followed. It says whether the program still runs. */
 function lostError(error: ClientError, place: Place, ref: string | null, outlives: boolean): RunError {
   const { kind } = error;
@@ -172,8 +178,12 @@ function lostError(error: ClientError, place: Place, ref: string | null, outlive
     return new RunError(`${problem}; the program may still run until the server ends its session`, { kind });
   }
   const command = attachCommand(place, ref);
-  if (outlives)
-    return new RunError(`${problem}; the program should keep running: '${command}' attaches to it`, { kind });
+  if (outlives) {
+    const state = isSessionGone(error)
+      ? 'the program keeps running unless the server was restarted'
+      : 'the program should keep running';
+    return new RunError(`${problem}; ${state}: '${command}' attaches to it`, { kind });
+  }
   return new RunError(
     isSessionGone(error)
       ? `${problem}; the program no longer runs: the server has ended its session, or was restarted`

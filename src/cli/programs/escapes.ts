@@ -32,7 +32,10 @@ export class EscapeFilter {
         continue;
       }
       if (this.#state === 'tilde') {
-        if (byte === DOT) return { bytes: Uint8Array.from(passed), action: 'detach' };
+        if (byte === DOT) {
+          this.#state = 'lineStart';
+          return { bytes: Uint8Array.from(passed), action: 'detach' };
+        }
         if (byte === QUESTION_MARK) {
           action = 'help';
           this.#state = 'lineStart';

@@ -1,13 +1,14 @@
 import { unlessAborted } from '../../base/abort.ts';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
+import { FREQUENT_PINGS } from '../../client/limits.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { withClient, withStarter } from '../environments/with-client.ts';
 import { attachCommand, flushed, type Place, resultOf } from './endings.ts';
 import { type Ending, type Followed, follow } from './follow.ts';
 import type { Interruptions } from './interruptions.ts';
 import { RECOVERY_MS } from './limits.ts';
-import { isSessionGone } from './line-watch.ts';
+import { isSessionGone, processGoneError } from './line-watch.ts';
 import type { ProgramOutput } from './program-output.ts';
 
 /** How a command reaches a program that outlives its clients. */
@@ -18,6 +19,8 @@ interface DetachedAccess {
   readonly interruptions: Interruptions;
   /** Whether `open` starts the program. */
   readonly starts: boolean;
+  /** Whether the command prints JSON. */
+  readonly json?: boolean;
   /** Starts the program or attaches to it. */
   open(client: ExecServerClient, place: Place): Promise<DetachedProgram>;
 }
@@ -42,6 +45,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       return interruptions.signal;
     },
     recoveryWindowMs: 'none',
+    ...(host.isTerminal && FREQUENT_PINGS),
   } as const;
   let program: DetachedProgram | null = null;
   let lost: Extract<Ending, { type: 'lost' }> | null = null;
@@ -53,7 +57,10 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       const place: Place = { target, tokenFile: flags['token-file'] ?? null };
       if (program === null) program = await access.open(client, place);
       else if (lost !== null) {
-        const attaching = attachAgain(client, program.process, lost.seq);
+        const { process } = program;
+        const attaching = attachAgain(client, process, lost.seq).catch((error) => {
+          throw processGoneError(error, process.name ?? process.ref!);
+        });
         program = { ...program, process: await unlessAborted(attaching, interruptions.signal) };
       }
       interruptions.signal.throwIfAborted();
@@ -90,7 +97,7 @@ export async function followDetached(access: DetachedAccess): Promise<CommandRes
       outlives: true,
       timeout: null,
       isOnTerminal: terminal !== null,
-      json: false,
+      json: access.json === true,
       failure: output.failure,
       losses,
     });

@@ -2,15 +2,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecProcess, ProcessEvent } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
-import { type ClientError, messageWithoutHint } from '../../client/errors.ts';
+import { ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
-import { LOCAL } from '../environments/target.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
 import { attachCommand, detachedText, exitOf, limitOf, type Place } from './endings.ts';
 import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
 import { followSize, readKeys, watchRole } from './keyboard.ts';
-import { LEAVE_GRACE_MS, REPORT_WAIT_MS, SECOND_INTERRUPT_MS, TERMINATED_WAIT_MS } from './limits.ts';
-import { reconnectingText, watchDraining, watchLine } from './line-watch.ts';
+import {
+  DETACH_WAIT_MS,
+  LEAVE_GRACE_MS,
+  REPORT_WAIT_MS,
+  SECOND_INTERRUPT_MS,
+  TERMINATED_WAIT_MS,
+} from './limits.ts';
+import { isServerGone, reconnectingText, watchDraining, watchLine } from './line-watch.ts';
 import type { LocalTerminal } from './local-terminal.ts';
 import type { OutputLosses } from './output-losses.ts';
 import { ProgramInput } from './program-input.ts';
@@ -62,6 +67,8 @@ export type Ending =
 /** The exit code when a person detaches: an exit was not observed. */
 const DETACHED = PROGRAM_EXIT_CODES.failure.code;
 
+const UNREACHABLE = 'the server cannot be reached; Ctrl-C again gives up';
+
 /** Shows the output of a program, and passes input, signals and the size of the terminal on, until it ends or is left. */
 export function follow(followed: Followed): Promise<Ending> {
   return new Follower(followed).run();
@@ -74,6 +81,10 @@ class Follower {
   #settle: (ending: Ending | Promise<Ending>) => void = () => {};
   #fail: (error: unknown) => void = () => {};
   #interruptedAt = Number.NEGATIVE_INFINITY;
+  /** Whether the server has not answered yet that it keeps the program running. */
+  #isDetaching = false;
+  /** Whether a person knows that the connection is lost. */
+  #isLossReported = false;
   #terminating = false;
   /** Whether the reader of the output is waited for. */
   #isWriting = false;
@@ -173,7 +184,8 @@ class Follower {
     if (input === 'person') {
       const detach = () => this.#detach();
       const leave = (signal: 'SIGINT' | 'SIGHUP') => this.#leaveAfter(signal);
-      this.#cleanups.push(readKeys(this.#with, { detach, leave, note: this.#note }));
+      const interrupt = () => this.#interruptKey();
+      this.#cleanups.push(readKeys(this.#with, { detach, leave, interrupt, note: this.#note }));
       return;
     }
     const { stdin } = host;
@@ -189,17 +201,22 @@ class Follower {
 
   #watchLine(): void {
     const { client, output, input, outlives, recoveryMs } = this.#with;
-    const way = input === 'person' ? '~.' : 'Ctrl-C twice';
-    const text = reconnectingText(`${way} ${outlives ? 'detaches' : 'gives up'}`);
+    const text = reconnectingText(
+      input === 'person' ? '~. detaches' : `Ctrl-C twice ${outlives ? 'detaches' : 'gives up'}`,
+    );
     const stop = watchLine(
       client,
       {
         lost: () =>
           void this.#isServerGone().then((isGone) => {
             if (isGone && client.failure !== null) this.#giveUp(client.failure, true);
-            else if (client.state !== 'connected') output.line('reconnecting', text);
+            else if (client.state !== 'connected') {
+              this.#isLossReported = true;
+              output.line('reconnecting', text);
+            }
           }),
         restored: () => {
+          this.#isLossReported = false;
           output.line('reconnected', 'reconnected');
           void this.#refresh();
         },
@@ -256,12 +273,9 @@ class Follower {
   /** Ctrl-C: the first one is the program's, the second one terminates it and everything it has started. */
   #interrupt(): void {
     const { client, process } = this.#with;
-    const now = performance.now();
-    const isFirst = now - this.#interruptedAt > SECOND_INTERRUPT_MS;
-    this.#interruptedAt = now;
     const isReachable = client.state === 'connected';
-    if (isFirst) {
-      if (!isReachable) this.#note('the server cannot be reached; Ctrl-C again gives up');
+    if (this.#isFirstInterrupt()) {
+      if (!isReachable) this.#note(UNREACHABLE);
       this.#send('SIGINT');
     } else if (!isReachable && client.failure !== null) {
       this.#settle(this.#lost(client.failure));
@@ -276,6 +290,21 @@ class Follower {
       this.#terminating = true;
       process.terminate().catch((error) => this.#note(`cannot terminate the program: ${error.message}`));
     }
+  }
+
+  /** Ctrl-C on a terminal is a key of the program. Where nothing reaches the program, the second one gives up. */
+  #interruptKey(): void {
+    const { failure } = this.#with.client;
+    if (!this.#isLossReported || failure === null) return;
+    if (this.#isFirstInterrupt()) this.#note(UNREACHABLE);
+    else this.#settle(this.#lost(failure));
+  }
+
+  #isFirstInterrupt(): boolean {
+    const now = performance.now();
+    const isFirst = now - this.#interruptedAt > SECOND_INTERRUPT_MS;
+    this.#interruptedAt = now;
+    return isFirst;
   }
 
   #send(signal: string): void {
@@ -296,12 +325,8 @@ class Follower {
     return { type: 'lost', error, seq: this.#seq, inputDone: this.#inputDone, isServerGone };
   }
 
-  /** Whether there is no server any more that could have the program. Known only of this machine. */
-  async #isServerGone(): Promise<boolean> {
-    const { place, host } = this.#with;
-    if (place.target.name !== LOCAL) return false;
-    const { isPrivateServerGone } = await import('../private-server/is-private-server-gone.ts');
-    return isPrivateServerGone(host.env);
+  #isServerGone(): Promise<boolean> {
+    return isServerGone(this.#with.place.target, this.#with.host.env);
   }
 
   #detach(): void {
@@ -309,14 +334,31 @@ class Follower {
     const left = (text: string) => ({ type: 'left', exitCode: DETACHED, text }) as const;
     if (outlives) {
       this.#settle(left(detachedText(place, process.ref, client.state === 'connected')));
-    } else if (client.failure !== null) {
-      this.#settle(this.#lost(client.failure));
+    } else if (client.failure !== null || this.#isDetaching) {
+      this.#settle(left(detachedText(place, process.ref, false)));
     } else if (this.#cannotDetach) {
       this.#settle(this.#endProgram('SIGHUP').then(() => left('the program is ended')));
     } else {
+      this.#isDetaching = true;
+      const timer = setTimeout(
+        () => this.#note('the server does not answer; ~. again gives up'),
+        DETACH_WAIT_MS,
+      );
+      const answered = () => {
+        clearTimeout(timer);
+        this.#isDetaching = false;
+      };
       process.keepRunning().then(
-        () => this.#settle(left(detachedText(place, process.ref, true))),
+        () => {
+          answered();
+          this.#settle(left(detachedText(place, process.ref, true)));
+        },
         (error) => {
+          answered();
+          if (error instanceof ClientError && error.kind === 'brokenPipe') {
+            this.#detach();
+            return;
+          }
           this.#cannotDetach = true;
           this.#note(`cannot leave the program running: ${messageWithoutHint(error)}; ~. again ends it`);
         },
@@ -333,6 +375,10 @@ class Follower {
       const parts = [failure?.message, text].filter((part) => part != null);
       return { type: 'left', exitCode, text: parts.length === 0 ? null : parts.join('; ') };
     };
+    if (!outlives && this.#with.client.state !== 'connected' && !process.state.exited) {
+      this.#settle(left(detachedText(place, process.ref, false)));
+      return;
+    }
     if (!outlives) {
       this.#settle(
         this.#endProgram(signal).then(() => left(failure === null ? null : 'the program is ended')),

@@ -10,6 +10,8 @@ interface KeyboardEvents {
   detach(): void;
   /** The terminal is gone, or Ctrl-C ends a watcher. */
   leave(signal: 'SIGINT' | 'SIGHUP'): void;
+  /** Ctrl-C of a client that drives a program on a terminal. The program gets it as a key. */
+  interrupt(): void;
   /** Says something to the person. */
   note(text: string): void;
 }
@@ -18,7 +20,7 @@ interface KeyboardEvents {
 const CONTROL_C = 0x03;
 
 /** Passes on what a person types, without the escapes. Returns a function that ends that. */
-export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEvents): () => void {
+export function readKeys(followed: Followed, { detach, leave, interrupt, note }: KeyboardEvents): () => void {
   const { host, terminal, process, wantsKeyboard } = followed;
   const { stdin } = host;
   const written = new ProgramInput(process);
@@ -55,7 +57,10 @@ export function readKeys(followed: Followed, { detach, leave, note }: KeyboardEv
   };
   listen('data', (typed) => {
     const { bytes, action } = escapes.filter(typed, !drives());
-    if (!drives() && terminal !== null && bytes.includes(CONTROL_C)) leave('SIGINT');
+    if (terminal !== null && bytes.includes(CONTROL_C)) {
+      if (drives()) interrupt();
+      else leave('SIGINT');
+    }
     if (bytes.length > 0 && !drives() && !bytes.includes(CONTROL_C)) sayWatching();
     if (bytes.length > 0 && drives()) pass(bytes);
     if (action === 'help') note(ESCAPES);

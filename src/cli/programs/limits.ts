@@ -28,3 +28,7 @@ export const END_TIMEOUT_MS = 30_000;
 export const COMPLETION_TIMEOUT_MS = 1_000;
 /** How long the output of a program may stay open after its exit before that is reported. */
 export const REPORT_WAIT_MS = 2_000;
+/** How often a command in raw mode checks whether its parent is gone. */
+export const ORPHAN_CHECK_MS = 500;
+/** How long the answer to `~.` may take before that is reported. */
+export const DETACH_WAIT_MS = 2_000;

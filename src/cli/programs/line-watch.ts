@@ -1,7 +1,9 @@
 import type { ExecServerClient } from '../../client/client.ts';
 import { ClientError } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
+import { LOCAL, type Target } from '../environments/target.ts';
 import { type Connected, type GivenTarget, withClient } from '../environments/with-client.ts';
+import { RunError } from '../failures.ts';
 import { REPORT_LOSS_MS } from './limits.ts';
 
 /** What a command does about its connection. */
@@ -81,9 +83,23 @@ export async function acrossSessions<Result>(
     ...(host.isTerminal && { recoveryWindowMs: 'none' as const }),
   };
   for (;;) {
+    let hasServerEnded = false;
+    let isReported = false;
+    const lost = async ({ client, target }: Connected) => {
+      hasServerEnded = await isServerGone(target, host.env);
+      if (hasServerEnded) await client.close();
+      else if (client.state !== 'connected') {
+        isReported = true;
+        events.lost();
+      }
+    };
+    const restored = () => {
+      if (isReported) events.restored();
+      isReported = false;
+    };
     try {
       return await withClient(given, host, options, async (connected) => {
-        const stop = watchLine(connected.client, events);
+        const stop = watchLine(connected.client, { ...events, restored, lost: () => void lost(connected) });
         try {
           return await use(connected);
         } finally {
@@ -91,9 +107,33 @@ export async function acrossSessions<Result>(
         }
       });
     } catch (error) {
+      if (hasServerEnded) throw serverGoneError(error as Error);
       if (!isSessionGone(error as Error)) throw error;
     }
   }
+}
+
+/** Whether there is no server any more that could have the programs. Known only of the private server of this machine. */
+export async function isServerGone({ name }: Pick<Target, 'name'>, env: NodeJS.ProcessEnv): Promise<boolean> {
+  if (name !== LOCAL) return false;
+  const { isPrivateServerGone } = await import('../private-server/is-private-server-gone.ts');
+  return isPrivateServerGone(env);
+}
+
+/** The error for a private server that has ended. */
+export function serverGoneError({ kind }: Error & { readonly kind?: string }): RunError {
+  return new RunError('the private server has ended, and the program with it; run the program again', {
+    ...(kind !== undefined && { kind }),
+  });
+}
+
+/** The error for a process that the server does not know in a later session than the one in which it was found; otherwise `error`. */
+export function processGoneError(error: Error, name: string): Error {
+  if (!/^unknown process id/.test(error.message)) return error;
+  return new RunError(
+    `the server no longer has ${name}: it was restarted, or the process was removed; run the program again`,
+    { kind: 'notFound' },
+  );
 }
 
 /** Whether a client has lost its server for good, and the server may still have its session. */

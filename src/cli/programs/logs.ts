@@ -8,7 +8,7 @@ import { parseFlags } from '../flags.ts';
 import { LOGS_FLAGS } from '../specs/process-specs.ts';
 import { commandFor, limitOf, lostText, type Place } from './endings.ts';
 import { type FoundProcess, findProcesses, nameOf, requireOperands } from './find-process.ts';
-import { acrossSessions, isServerLost, reconnectingText } from './line-watch.ts';
+import { acrossSessions, isServerLost, processGoneError, reconnectingText } from './line-watch.ts';
 import { LogTail } from './log-tail.ts';
 import { JsonOutput, PlainOutput, type ProgramOutput, StandardStreams } from './program-output.ts';
 
@@ -32,20 +32,20 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
     lost: () => output.line('reconnecting', reconnectingText('Ctrl-C ends this command')),
     restored: () => output.line('reconnected', 'reconnected'),
   };
-  let ref: string | null = null;
-  let isRecorded = false;
+  let known: FoundProcess | null = null;
   try {
     await acrossSessions(flags, host, 'exec-server logs', line, async ({ client, target }) => {
       const place = { target, tokenFile: flags['token-file'] ?? null };
-      if (ref === null) {
-        const [found] = await findProcesses(client, positionals, { reads: true, place });
-        log.begin(afterSeq ?? 0, lastSeqOf(found!, afterSeq));
-        ref = found!.ref;
-        isRecorded = found!.recording !== null;
-      }
-      const process = await attach(client, ref, log.seq, flags.timestamps === true);
+      const [found] =
+        known === null ? await findProcesses(client, positionals, { reads: true, place }) : [known];
+      if (known === null) log.begin(afterSeq ?? 0, lastSeqOf(found!, afterSeq));
+      known = found!;
+      const { ref } = known;
+      const process = await attach(client, ref, log.seq, flags.timestamps === true).catch((error) => {
+        throw processGoneError(error, nameOf(found!));
+      });
       await log.print(client, process).catch((error) => {
-        throw isServerLost(error) ? lostProcess(error, place, ref!) : error;
+        throw isServerLost(error) ? lostProcess(error, place, ref) : error;
       });
     });
   } catch (error) {
@@ -55,8 +55,9 @@ export async function logsCommand(argv: readonly string[], host: Host): Promise<
   if (output.failure !== null) throw output.failure;
   if (readerGone.signal.aborted) return { text: '', exitCode: READER_GONE };
   if (!log.isIncomplete) return { text: '', exitCode: 0 };
+  const { ref, recording }: FoundProcess = known!;
   const hint = `exec-server: 'exec-server export --txt ${ref}' prints its recording\n`;
-  return { text: '', details: isRecorded && !flags.json ? hint : '', exitCode: INCOMPLETE };
+  return { text: '', details: recording !== null && !flags.json ? hint : '', exitCode: INCOMPLETE };
 }
 
 /** The last event that the server has now. Throws RunError when `afterSeq` is later. */

@@ -4,6 +4,7 @@ import { isatty } from 'node:tty';
 import type { ExecProcess } from '../../client/backend.ts';
 import { ClientError } from '../../client/errors.ts';
 import { INPUT_CHUNK_BYTES } from '../../client/limits.ts';
+import { RunError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
 import { MAX_WRITES } from './limits.ts';
 
@@ -58,7 +59,7 @@ export class ProgramInput {
     }
     while (this.#writes.size > 0) await Promise.race(this.#writes);
     if (this.#failure !== null) throw this.#failure;
-    if (!this.#closed) await this.#unlessEnded(() => this.#process.closeStdin());
+    if (!this.#closed) await this.#unlessEnded(() => this.#process.closeStdin()).catch(explainedEnd);
   }
 
   async #send(bytes: Uint8Array): Promise<void> {
@@ -82,4 +83,13 @@ export class ProgramInput {
       throw error;
     }
   }
+}
+
+/** Throws RunError for a server that has no method to close stdin, where a program that reads to the end would wait without an end. */
+function explainedEnd(error: unknown): never {
+  if (!(error instanceof ClientError) || error.kind !== 'unsupported') throw error;
+  throw new RunError(
+    'the server cannot tell the program that its input has ended, so the program was ended; use -n for one that needs no input',
+    { kind: error.kind },
+  );
 }

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { LostEvent, OutputStream } from '../../client/backend.ts';
+import type { ExecProcess, LostEvent, OutputStream } from '../../client/backend.ts';
 import { cannotWrite, isReaderGone, type RunError } from '../failures.ts';
 import { FileWriter, withWholeWrites } from '../file-writer.ts';
 import { visible } from '../terminal-text.ts';
@@ -163,6 +163,10 @@ export class JsonOutput implements ProgramOutput {
 
   started(ref: string | null, name: string | null): void {
     void this.#print({ type: 'started', ref, name });
+  }
+
+  attached({ ref, name, role }: Pick<ExecProcess, 'ref' | 'name' | 'role'>): void {
+    void this.#print({ type: 'attached', ref, name, role });
   }
 
   async write(stream: OutputStream, seq: number, bytes: Uint8Array, timeMs?: number): Promise<void> {

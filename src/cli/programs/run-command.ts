@@ -1,19 +1,29 @@
 import { isatty } from 'node:tty';
 import type { ExecProcess } from '../../client/backend.ts';
 import type { ExecServerClient } from '../../client/client.ts';
+import { FREQUENT_PINGS } from '../../client/limits.ts';
 import type { SpawnOptions } from '../../client/process/spawn.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { parseDuration } from '../duration.ts';
-import { LOCAL } from '../environments/target.ts';
+import { type ClientOptions, LOCAL, type Target } from '../environments/target.ts';
 import { withStarter } from '../environments/with-client.ts';
 import { UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { RUN_FLAGS } from '../specs/run-specs.ts';
 import { visible } from '../terminal-text.ts';
-import { attachCommand, commandFor, flushed, type Place, recoveryMsOf, resultOf } from './endings.ts';
-import { follow } from './follow.ts';
+import {
+  attachCommand,
+  commandFor,
+  flushed,
+  type Place,
+  recoveryMsOf,
+  resultOf,
+  type SessionTime,
+} from './endings.ts';
+import { type Followed, follow } from './follow.ts';
 import { Interruptions } from './interruptions.ts';
+import { EXIT_ANSWER_MS } from './limits.ts';
 import type { LocalTerminal } from './local-terminal.ts';
 import { OutputLosses } from './output-losses.ts';
 import { asIfHere, programEnvironment } from './program-environment.ts';
@@ -34,15 +44,21 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<C
   }
   const options = programOptions(flags, host);
   const interruptions = new Interruptions(host);
-  // This command decides itself how long it waits for a lost connection.
-  const connection = {
+  const input = inputOf(flags, isOnTerminal);
+  const connection = (target: Target): ClientOptions => ({
     clientName: 'exec-server run',
     signal: interruptions.signal,
+    // This command decides itself how long it waits for a lost connection.
     recoveryWindowMs: 'none',
-  } as const;
+    ...(input === 'person' && FREQUENT_PINGS),
+    // A detached program does not need the session.
+    ...(!flags.detach && sessionTime(target, input)),
+  });
   const running = withStarter(flags, host, connection, ({ client, target }) => {
     const place: Place = { target, tokenFile: flags['token-file'] ?? null };
-    const program: Program = { argv: positionals, flags, options, isOnTerminal, place, host, interruptions };
+    const program: Program = {
+      ...{ argv: positionals, flags, options, isOnTerminal, input, place, host, interruptions },
+    };
     return flags.detach ? startDetached(client, program) : runToEnd(client, program);
   });
   return running.catch((error) => {
@@ -55,6 +71,7 @@ interface Program {
   readonly flags: RunFlags;
   readonly options: SpawnOptions;
   readonly isOnTerminal: boolean;
+  readonly input: Followed['input'];
   readonly place: Place;
   readonly host: Host;
   readonly interruptions: Interruptions;
@@ -73,15 +90,15 @@ async function startDetached(client: ExecServerClient, program: Program): Promis
 }
 
 async function runToEnd(client: ExecServerClient, program: Program): Promise<CommandResult> {
-  const { flags, host, place, interruptions, isOnTerminal } = program;
+  const { flags, host, place, interruptions, isOnTerminal, input } = program;
   const terminal = isOnTerminal ? await localTerminal(host) : null;
-  const input = inputOf(flags, isOnTerminal);
   const process = await start(client, program, {
     tty: terminal?.size ?? false,
     pipeStdin: input !== 'none',
     // The program waits for a lost connection, as it waits for a slow reader.
     holdOutput: client.capabilities.processHoldOutput === true,
   });
+  const time = sessionTime(place.target, input);
   const streams = new StandardStreams(host.stdout, host.stderr);
   const output: ProgramOutput = flags.json
     ? new JsonOutput(streams)
@@ -100,12 +117,13 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
     isOnTerminal,
     outlives: false,
     wantsKeyboard: false,
-    recoveryMs: recoveryMsOf(client),
+    recoveryMs: recoveryMsOf(client, time),
     isResumed: false,
     losses,
   };
   terminal?.enterRawMode();
   const ending = await follow(followed).finally(() => terminal?.restore());
+  if (time.detachedSessionTtlMs !== undefined && ending.type === 'exited') await forget(client, process);
   const result = resultOf(await flushed(ending, output, interruptions), {
     place,
     ref: process.ref,
@@ -119,6 +137,21 @@ async function runToEnd(client: ExecServerClient, program: Program): Promise<Com
   if (!flags.record || !host.isTerminal) return result;
   const hint = `exec-server: recorded; '${commandFor('play', place, process.ref!)}' plays it\n`;
   return { ...result, details: (result.details ?? '') + hint };
+}
+
+/**
+ * How long the server keeps the program without a connection. The line to another machine can be lost for hours, when a laptop sleeps for
+ * example. In a script no person notices a program that still runs, so the default of the server applies. The private server of this
+ * machine loses the connection only when this command has ended.
+ */
+function sessionTime({ name }: Place['target'], input: Followed['input']): SessionTime {
+  return name === LOCAL || input !== 'person' ? {} : { detachedSessionTtlMs: 'none' };
+}
+
+/** Removes a program that has ended, so that the server does not keep its session and output for a client that will not come back. */
+async function forget(client: ExecServerClient, { ref }: ExecProcess): Promise<void> {
+  if (ref === null || client.state !== 'connected' || !client.capabilities.processForget) return;
+  await client.processes.forget(ref, { timeoutMs: EXIT_ANSWER_MS }).catch(() => {});
 }
 
 /** The code for terminals is not loaded for programs without one. */
@@ -198,7 +231,7 @@ function wantsTerminal(flags: RunFlags): boolean {
   );
 }
 
-function inputOf(flags: RunFlags, isOnTerminal: boolean): 'none' | 'stream' | 'person' {
+function inputOf(flags: RunFlags, isOnTerminal: boolean): Followed['input'] {
   if (isOnTerminal) return 'person';
   if (flags['no-stdin']) return 'none';
   if (isatty(0)) return 'person';

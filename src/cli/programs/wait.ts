@@ -10,7 +10,7 @@ import { visible } from '../terminal-text.ts';
 import { commandFor, lostText, type Place } from './endings.ts';
 import { exitCodeOf, limitText, type ProgramEnd } from './exit-codes.ts';
 import { type FoundProcess, findProcesses, nameOf, requireOperands } from './find-process.ts';
-import { acrossSessions, isServerLost, reconnectingText } from './line-watch.ts';
+import { acrossSessions, isServerLost, processGoneError, reconnectingText } from './line-watch.ts';
 
 /** Waits for the exits of processes. */
 export async function waitCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
@@ -69,11 +69,11 @@ async function waitForAll(
     const present = known.get(ref);
     if (present !== undefined) return present;
     const options = deadline === null ? {} : { timeoutMs: Math.max(1, deadline - performance.now()) };
-    const { exitCode, reason } = await client.call(
-      'process/wait',
-      { processId: ref, until: 'exited' },
-      options,
-    );
+    const { exitCode, reason } = await client
+      .call('process/wait', { processId: ref, until: 'exited' }, options)
+      .catch((error) => {
+        throw processGoneError(error, nameOf(process));
+      });
     if (exitCode === null)
       throw new RunError(`the server did not report the exit code of ${nameOf(process)}`);
     const end = { ref, name, exitCode, reason: reason ?? null };

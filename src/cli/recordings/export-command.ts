@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { CastEvent, CastHeader } from '../../recording/asciicast.ts';
 import type { CommandResult, Host } from '../commands.ts';
-import { RunError, UsageError } from '../failures.ts';
+import { cannotWrite, isReaderGone, RunError, UsageError } from '../failures.ts';
 import { cannotWriteFile } from '../file-failures.ts';
 import { parseFlags } from '../flags.ts';
 import { EXPORT_FLAGS } from '../specs/recording-specs.ts';
@@ -29,8 +29,9 @@ async function print(text: Chunks, stdout: Writable): Promise<CommandResult> {
   try {
     await pipeline(text, stdout, { end: false });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return { text: '', exitCode: READER_GONE };
-    throw error;
+    const failure = error as NodeJS.ErrnoException;
+    if (isReaderGone(failure)) return { text: '', exitCode: READER_GONE };
+    throw failure.syscall === 'write' ? cannotWrite('stdout', failure) : failure;
   }
   return { text: '', exitCode: 0 };
 }

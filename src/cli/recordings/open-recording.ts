@@ -89,8 +89,8 @@ async function* castEvents(
       }
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== undefined || (error as Error).name === 'ClientError')
-      throw error;
+    const { code, name: kind } = error as NodeJS.ErrnoException;
+    if (code !== undefined || kind === 'ClientError' || error instanceof RunError) throw error;
     throw new RunError(`line ${number} of ${name} is wrong: ${(error as Error).message}; name a recording`, {
       kind: 'invalidInput',
     });

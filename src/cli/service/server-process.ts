@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, isAbsolute } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
+import { quoteValue } from '../../server/config/values.ts';
 import { RunError } from '../failures.ts';
 
 /** A running server, as another process sees it. */
@@ -41,9 +43,11 @@ export function serverProcess(pid: number): ServerProcess {
   };
 }
 
-/** Reads the process id in a file of `--pid-file`. Throws RunError when the server that wrote it has ended. */
-export function pidInFile(path: string): number {
-  const { text, writtenAtMs } = readPidFile(path);
+/** Reads the process id in a file of `--pid-file`. Null without the file. Throws RunError when the server that wrote it has ended. */
+export function pidInFile(path: string): number | null {
+  const read = readPidFile(path);
+  if (read === null) return null;
+  const { text, writtenAtMs } = read;
   const pid = /^[1-9]\d{0,9}\s*$/.test(text) ? Number(text) : null;
   if (pid === null)
     throw new RunError(`--pid-file ${path} has no process id; name the file of 'serve --pid-file'`);
@@ -53,6 +57,16 @@ export function pidInFile(path: string): number {
     );
   }
   return pid;
+}
+
+/** Refuses a process whose command line is not that of an exec-server: another program may handle SIGUSR2 in its own way. */
+export function expectServer(pid: number): void {
+  const argv = commandLineOf(pid);
+  const words = argv?.filter((word) => !word.startsWith('-')).slice(0, PROGRAM_WORDS) ?? [];
+  if (argv === null || words.some((word) => isServerProgram(word))) return;
+  throw new RunError(
+    `process ${pid} is not recognized as an exec-server: its program is ${quoteValue(argv[0]!)}; find the process id of the server, or use --pid-file`,
+  );
 }
 
 /** Whether there is a process with this id. */
@@ -68,6 +82,33 @@ export function startedAfter(pid: number, writtenAtMs: number): boolean {
 
 const CHECK_MS = 100;
 
+/** The program is the first word, or the script of an interpreter, after its options. One of them may have a value. */
+const PROGRAM_WORDS = 3;
+
+/** Names of the package's program and of the single executables. */
+function isServerProgram(word: string): boolean {
+  return [word, linkTarget(word)].some((path) => /^exec-server(?:[.-]|$)/.test(basename(path)));
+}
+
+/** What an absolute path leads to. Others depend on the directory of the process. */
+function linkTarget(path: string): string {
+  try {
+    return isAbsolute(path) ? realpathSync(path) : path;
+  } catch {
+    return path;
+  }
+}
+
+/** The words of the command line; null when this user may not read them, or without /proc. */
+function commandLineOf(pid: number): readonly string[] | null {
+  try {
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    return words[0] === '' ? null : words;
+  } catch {
+    return null;
+  }
+}
+
 /** The clock may have been adjusted. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
@@ -76,13 +117,13 @@ const TICK_MS = 10;
 
 const SIGUSR2_BIT = 1n << 11n;
 
-function readPidFile(path: string): { readonly text: string; readonly writtenAtMs: number } {
+function readPidFile(path: string): { readonly text: string; readonly writtenAtMs: number } | null {
   try {
     return { text: readFileSync(path, 'utf8'), writtenAtMs: statSync(path).mtimeMs };
   } catch (error) {
-    throw new RunError(
-      `cannot read --pid-file ${path}: ${systemReason(error)}; the server has ended, or the path is wrong`,
-    );
+    // A server that has ended has removed its file.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw new RunError(`cannot read --pid-file ${path}: ${systemReason(error)}; correct the path`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { isLoopback } from '../../listener/listen-url.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
 import { RunError, UsageError } from '../failures.ts';
@@ -9,6 +10,7 @@ import { SERVICE } from '../specs/service-spec.ts';
 import { readText, removeFile, stateOf, writeInstalled, writeNew } from './installed-file.ts';
 import { planService, type Service, type ServiceFlags } from './service-plan.ts';
 import { systemctl } from './systemctl.ts';
+import type { ServicePlan } from './unit-files.ts';
 
 /** Installs, removes or describes a service of systemd. */
 export async function serviceCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
@@ -47,7 +49,7 @@ function install(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv):
   const changed = units.map(({ path }) => path).filter((path) => stateOf(path) === 'changed');
   if (changed.length > 0 && !flags.force) {
     throw new RunError(
-      `${changed.join(' and ')} exist and were changed; keep the changes in 'systemctl edit ${name}.service', or replace the files with --force`,
+      `${changed.join(' and ')} exist and were changed; keep the changes in '${managerOf(plan)} edit ${name}.service', or replace the files with --force`,
     );
   }
   const isNew = units.every(({ path }) => stateOf(path) === 'absent');
@@ -98,7 +100,7 @@ function requireAccount(name: string): void {
 function installedText(service: Service, isNew: boolean): string {
   const { plan, name } = service;
   const { user, kind, listen, environmentFile, secretFile } = plan;
-  const manager = `systemctl${user ? ' --user' : ''}`;
+  const manager = managerOf(plan);
   const next =
     kind === 'server'
       ? `Try it: exec-server run -E ${listen} --token-file ${secretFile} echo hello\n`
@@ -108,10 +110,26 @@ function installedText(service: Service, isNew: boolean): string {
     existsSync(secretFile) ? `${secretWord(service)}: ${secretFile}\n` : '',
     `settings: ${environmentFile}\n`,
     isNew
-      ? next
+      ? `${needsFor(plan)}${next}`
       : `To use changed files now: ${manager} stop ${name}.service && ${manager} restart ${name}.socket\n`,
     user ? 'It ends when you log out; `loginctl enable-linger` keeps it.\n' : '',
   ].join('');
+}
+
+/** The command that manages the units. */
+function managerOf({ user }: ServicePlan): string {
+  return `systemctl${user ? ' --user' : ''}`;
+}
+
+/** What the settings must have before the service can start. */
+function needsFor({ kind, listen }: ServicePlan): string {
+  const needs = (what: string) => `${listen} needs ${what} in the settings before the first connection\n`;
+  if (/^wss:/.test(listen)) return needs('EXEC_SERVER_TLS_CERT and EXEC_SERVER_TLS_KEY');
+  if (/^https:/.test(listen)) return needs('--tls-cert FILE --tls-key FILE in RELAY_OPTIONS');
+  const isOpen = kind === 'relay' && !isLoopback(new URL(listen).hostname.replace(/^\[|\]$/g, ''));
+  return isOpen
+    ? needs('--insecure-no-tls in RELAY_OPTIONS, and a proxy in front of it that provides TLS,')
+    : '';
 }
 
 function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv): CommandResult {

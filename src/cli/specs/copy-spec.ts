@@ -29,7 +29,7 @@ gets the name of its source in it. Otherwise DST is the copy itself. Missing par
 Files have the mode of their source, without set-user-ID, set-group-ID and sticky bits. Symbolic links stay links; one that is named as SRC \
 is followed. Each file appears under its name when it is complete and its SHA-256 is right. If a file of 8 MiB or more is interrupted, its \
 part stays beside the target for a week, and the same command continues it.`,
-  operand: 'FILE',
+  operand: 'ENV:PATH',
   flags: CP_FLAGS,
   notes: {
     'Exit codes': `\

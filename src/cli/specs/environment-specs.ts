@@ -28,14 +28,18 @@ export const ENV_FLAGS = {
     type: 'string',
     value: 'FILE',
     description:
-      "With add and wss://: the only authority that may sign the server's certificate. Default: what the system trusts, and $SSL_CERT_FILE",
+      "With add and wss:// or https://: the only authority that may sign the server's certificate. Default: what the system trusts, and $SSL_CERT_FILE",
   },
   'tls-cert': {
     type: 'string',
     value: 'FILE',
-    description: 'With add and wss://: certificate of this client, for servers that ask for one',
+    description: 'With add and wss:// or https://: certificate of this client, for servers that ask for one',
   },
-  'tls-key': { type: 'string', value: 'FILE', description: 'With add and wss://: key of that certificate' },
+  'tls-key': {
+    type: 'string',
+    value: 'FILE',
+    description: 'With add and wss:// or https://: key of that certificate',
+  },
   json: JSON_FLAG,
   help: HELP,
 } as const satisfies FlagSpecs;
@@ -73,12 +77,13 @@ first command starts and which ends when it is idle.`,
 export const USE_FLAGS = {
   global: { type: 'boolean', description: 'For all directories without a choice of their own.' },
   unset: { type: 'boolean', description: 'Forget the choice.' },
+  json: JSON_FLAG,
   help: HELP,
 } as const satisfies FlagSpecs;
 
 /** The command `use`. */
 export const USE = {
-  usage: ['', 'NAME [--global]', '--unset [--global]'],
+  usage: ['[--json]', 'NAME [--global] [--json]', '--unset [--global] [--json]'],
   description: `\
 Chooses the environment of commands without -E, for this directory and those below it. Without a name it prints the environment that \
 commands here use, and why.`,
@@ -95,7 +100,8 @@ export const PROXY = {
   usage: [''],
   description: `\
 Connects stdin and stdout with this machine's private server, and starts the server if needed. 'ssh://HOST' environments run it on the \
-other machine. A session survives the end of the proxy, so a lost ssh connection loses nothing.`,
+other machine. A session survives the end of the proxy, so a lost ssh connection loses nothing. After the end of stdin it waits for answers, \
+as long as one comes within 10 seconds.`,
   flags: { help: HELP },
   examples: [
     { line: 'proxy', meaning: 'Speak the protocol on stdin and stdout, one JSON object per line.' },

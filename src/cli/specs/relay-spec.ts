@@ -11,7 +11,8 @@ export const RELAY_SERVE_FLAGS = {
   listen: {
     type: 'string',
     value: 'URL',
-    description: 'http://IP:PORT or https://IP:PORT. Default: http://127.0.0.1:0',
+    description:
+      'http://IP:PORT or https://IP:PORT. Default: port 0 of 127.0.0.1, with https if there is a --tls-cert',
   },
   'tls-cert': {
     type: 'string',

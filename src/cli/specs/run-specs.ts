@@ -67,12 +67,21 @@ export const RUN_FLAGS = {
   help: HELP,
 } as const satisfies FlagSpecs;
 
+const PROGRAM_CODE = 'The exit code is that of the program; 128+n if signal n ended it.';
+
 const EXIT_CODES = `\
-The exit code is that of the program; 128+n if signal n ended it.
+${PROGRAM_CODE}
 124   it ran longer than --timeout, or exceeded a limit of the server
 125   exec-server failed, lost the server, or lost output; stderr says whether the program still runs. Also after ~.
 126   the program cannot be executed
 127   there is no such program
+130   Ctrl-C ended this command, 143 SIGTERM, 129 SIGHUP
+2     bad usage`;
+
+const ATTACH_EXIT_CODES = `\
+${PROGRAM_CODE}
+124   the server ended it at a limit
+125   exec-server failed, lost the server, or lost output; stderr says whether the program still runs. Also after ~.
 130   Ctrl-C ended this command, 143 SIGTERM, 129 SIGHUP
 2     bad usage`;
 
@@ -141,12 +150,13 @@ export const ATTACH_FLAGS = {
     type: 'boolean',
     description: 'Take the keyboard from the client that has it, which then watches.',
   },
+  json: { type: 'boolean', description: 'Print one JSON object per line: attached, output, exit.' },
   help: HELP,
 } as const satisfies FlagSpecs;
 
 /** The command `attach`. */
 export const ATTACH = {
-  usage: ['[-E ENV] REF|NAME [--read-only | --take-over]'],
+  usage: ['[-E ENV] REF|NAME [--read-only | --take-over] [--json]'],
   description: `\
 Shows a running program and passes input on to it. A terminal is shown as it is now; a program without one from the first output that \
 the server retains. When the program ends, attach ends with its exit code. Output that the server no longer had when attach began is reported on stderr and does not change the exit code. While another client has the keyboard, attach watches until it leaves.
@@ -155,7 +165,7 @@ Ctrl-C, SIGTERM and SIGHUP: on a terminal Ctrl-C is a key of the program. Withou
 SIGTERM and SIGHUP end attach, and the program keeps running. The end of stdin does not reach a program on a terminal.`,
   operand: 'PROCESS',
   flags: ATTACH_FLAGS,
-  notes: { 'Exit codes': EXIT_CODES, Escapes: ESCAPES },
+  notes: { 'Exit codes': ATTACH_EXIT_CODES, Escapes: ESCAPES },
   examples: [
     { line: 'attach train', meaning: 'Show a program by its name.' },
     { line: 'attach -E gpu --read-only train', meaning: 'Watch it without touching it.' },

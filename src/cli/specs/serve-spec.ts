@@ -110,8 +110,8 @@ nothing else; logs go to stderr. 'exec-server' without a command does the same.`
 export const CONFIG: CommandSpec = {
   usage: ['[--json] [options of serve]'],
   description: `\
-Prints every setting, its value, its source and its environment variable. It takes the flags of serve. A wrong value is shown with its \
-problem; then the exit code is 2.`,
+Prints every setting, its value, its source and its environment variable. It takes the flags of serve. Wrong \
+values, and settings that do not work together, are shown, and the exit code is then that of serve. It reads no certificates, tokens or logs.`,
   flags: { json: json!, ...SERVE.flags },
   examples: [
     { line: 'config', meaning: 'Show the settings that a server would have.' },

@@ -1,10 +1,11 @@
 import { type CommandSpec, type FlagSpecs, HELP, JSON_FLAG } from '../command-spec.ts';
 
 const NO_FLAGS = { help: HELP } as const satisfies FlagSpecs;
+const ONLY_JSON = { json: JSON_FLAG, help: HELP } as const satisfies FlagSpecs;
 
 /** The command `audit`. */
 export const AUDIT = {
-  usage: ['verify FILE...'],
+  usage: ['verify [--json] FILE...'],
   description: `\
 Verifies that an audit log (--audit-log) is one unbroken chain: each line has the SHA-256 of the line before it. Several files are one \
 log that was rotated; name the oldest first. Prints the number of lines and the hash of the last one, or names the first wrong line and \
@@ -13,7 +14,7 @@ exits with 1.
 Anyone who can write the file can rewrite all of it: store the hash elsewhere, and check later that the log still contains it.`,
   verbs: { verify: 'Verify a log' },
   operand: 'FILE',
-  flags: NO_FLAGS,
+  flags: ONLY_JSON,
   examples: [
     { line: 'audit verify audit.jsonl', meaning: 'Verify one file.' },
     { line: 'audit verify audit.jsonl.1 audit.jsonl', meaning: 'Verify a log that was rotated.' },
@@ -29,7 +30,7 @@ programs try to escape from a sandbox; the attempts are real but harmless. Each 
 too, it proves nothing (?). A fix follows each check that failed (✗) or found something missing (-).
 
 Exits with 1 when sandboxes are not reliable; missing parts alone do not count.`,
-  flags: { json: JSON_FLAG, help: HELP },
+  flags: ONLY_JSON,
   examples: [
     { line: 'doctor', meaning: 'Examine this machine.' },
     { line: 'doctor --json', meaning: 'The same for a program.' },
@@ -70,7 +71,7 @@ export const HELP_COMMAND = {
 export const VERSION_COMMAND = {
   usage: ['[--json]'],
   description: 'Prints the version of exec-server; with --json also that of Node and the platform.',
-  flags: { json: JSON_FLAG, help: HELP },
+  flags: ONLY_JSON,
   examples: [
     { line: 'version', meaning: 'Print the version.' },
     { line: 'version --json', meaning: 'Print what a bug report needs.' },

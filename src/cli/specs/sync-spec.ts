@@ -47,7 +47,7 @@ copied as a whole.
 
 Without --delete, what only DST has stays. As in rsync, a file, a link or an empty directory gives way to another kind of entry with the \
 same name in SRC, and counts as deleted; a directory with something in it does not. When something fails, --delete deletes nothing.`,
-  operand: 'FILE',
+  operand: 'ENV:PATH',
   flags: SYNC_FLAGS,
   notes: {
     'Exit codes': `\

@@ -1,6 +1,7 @@
 import { sleep } from '../../base/abort.ts';
 import { Backoff, shorteningJitter } from '../../base/backoff.ts';
 import type { ExecServerClient } from '../../client/client.ts';
+import { ClientError, messageWithoutHint } from '../../client/errors.ts';
 import { ChangeQueue } from './change-queue.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from './limits.ts';
 import type { PassReason, Report } from './report.ts';
@@ -46,7 +47,8 @@ export async function syncAndWatch(context: WatchContext): Promise<void> {
       } catch (error) {
         if (signal.aborted) break;
         if (!hasWorked) throw error;
-        const { message } = error as Error;
+        // What the library advises is for programs that use it.
+        const message = error instanceof ClientError ? messageWithoutHint(error) : (error as Error).message;
         if (message !== lastProblem) report.notice(`${message}; trying again`);
         lastProblem = message;
         await session?.close();

@@ -113,6 +113,6 @@ const SESSION_HINTS: ReadonlyMap<string, string> = new Map([
   ],
   [
     'notFound',
-    'the session has expired, or the server was restarted; connect again, and raise `--detached-session-ttl` of the server if clients may be away for longer',
+    'the session has expired, or the server was restarted; connect again, with a longer `detachedSessionTtlMs` if the client may be away for longer',
   ],
 ]);

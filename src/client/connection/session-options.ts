@@ -15,8 +15,9 @@ export interface SessionOptions {
   /** Resumes a session that another client has left, instead of opening a new one. */
   readonly resumeSessionId?: string;
   /**
-   * How long the server keeps the session and its processes without a connection. The server caps it. 0 ends them
-   * with the connection; `none` asks for no limit.
+   * How long the server keeps the session and its processes without a connection: after a lost one at most
+   * `limits.maxDetachedSessionTtlMs` of its description, after `close()` at most `limits.detachedSessionTtlMs`. 0 ends them with the
+   * connection; `none` asks for the most.
    */
   readonly detachedSessionTtlMs?: number | 'none';
   /**

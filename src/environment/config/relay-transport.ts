@@ -1,4 +1,5 @@
 import type { TransportSource } from '../../client/connection/session-options.ts';
+import type { RelayOptions } from '../../relay/harness/relay-source.ts';
 import { RELAY_CONNECT_TIMEOUT_MS } from '../limits.ts';
 import type { OpenerTarget } from '../provider.ts';
 
@@ -8,6 +9,8 @@ export interface RelaySettings {
   readonly environmentId: string;
   readonly authToken: string;
   readonly accountId: string | null;
+  /** TLS options for the relay. Default: what Node trusts. */
+  readonly tls?: NonNullable<RelayOptions['tls']>;
 }
 
 /** Connects to the executor of an environment through a relay. The first connection loads the relay code. */

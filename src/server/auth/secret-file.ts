@@ -15,12 +15,12 @@ export function readSecretFile(file: string, what = 'websocket auth secret'): st
   return secret;
 }
 
-/** Reads the secret for signed tokens. Throws StartError when it is too short. */
-export function readSharedSecret(file: string): string {
-  const secret = readSecretFile(file);
+/** Reads the secret for signed tokens. Throws StartError when it is too short. Without `what` errors have the words of the reference. */
+export function readSharedSecret(file: string, what?: string): string {
+  const secret = readSecretFile(file, what);
   if (Buffer.byteLength(secret) >= MIN_SHARED_SECRET_BYTES) return secret;
   throw new StartError(
-    `signed websocket bearer secret ${resolve(file)} must be at least ${MIN_SHARED_SECRET_BYTES} bytes`,
+    `${what ?? 'signed websocket bearer secret'} ${resolve(file)} must be at least ${MIN_SHARED_SECRET_BYTES} bytes`,
   );
 }
 

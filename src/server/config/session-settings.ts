@@ -26,7 +26,17 @@ export const SESSION_SETTINGS = {
     max: WEEK,
     none: true,
     description:
-      'How long a session outlives its connection. 0 ends its processes with the connection; `none` keeps the session until the server ends.',
+      'How long a session outlives its connection, unless its client asks for another time. 0 ends its processes with the connection; `none` keeps the session until the server ends.',
+  },
+  maxDetachedSessionTtlMs: {
+    group: 'Sessions and processes',
+    type: 'duration',
+    default: 24 * HOUR,
+    min: 0,
+    max: WEEK,
+    none: true,
+    description:
+      'The longest such time that a client may ask for. `detachedSessionTtlMs` is allowed even if it is longer; if that is 0, nothing else is.',
   },
   closedProcessRetentionMs: {
     group: 'Sessions and processes',

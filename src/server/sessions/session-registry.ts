@@ -16,6 +16,16 @@ import { ProcessDirectory } from './process-directory.ts';
 import { Session } from './session.ts';
 import { SessionsByClient } from './sessions-by-client.ts';
 
+/** How a session has lost its connection. */
+interface Detachment {
+  /** Whether its client may come back: neither the client nor a rule of the server has ended the connection. */
+  readonly isLost: boolean;
+  /** When its client's token expires, if connections end then. */
+  readonly expiresAtMs: number | null;
+}
+
+const LOST: Detachment = { isLost: true, expiresAtMs: null };
+
 /** The sessions of a server. A detached session can be resumed until its TTL has passed. */
 export class SessionRegistry {
   readonly #config: ExecServerConfig;
@@ -124,19 +134,36 @@ export class SessionRegistry {
     return session;
   }
 
-  /** Keeps the session for its TTL, unless the server shuts down. */
-  detach(session: Session): void {
+  /**
+   * Keeps the session for its TTL, unless the server shuts down. A TTL that is longer than the server's own is for processes whose client
+   * has lost its connection, and until its token expires.
+   */
+  detach(session: Session, { isLost, expiresAtMs }: Detachment = LOST): void {
     session.detach();
-    if (session.detachedTtlMs === 0 || this.#closing) {
+    const { detachedSessionTtlMs: ownTtlMs } = this.#config;
+    const longestMs =
+      isLost && !session.processes.isEmpty
+        ? Math.max(ownTtlMs, (expiresAtMs ?? Infinity) - Date.now())
+        : ownTtlMs;
+    const ttlMs = Math.min(session.detachedTtlMs, longestMs);
+    if (ttlMs === 0 || this.#closing) {
       this.end(session);
       return;
     }
     this.#byClient.setDetached(session, true);
-    if (session.detachedTtlMs > MAX_TIMER_MS) return;
-    this.#expiries.set(
-      session,
-      setTimeout(() => this.end(session), session.detachedTtlMs),
-    );
+    this.#expireAfter(ttlMs, session);
+  }
+
+  /** Takes back the longer TTLs that clients asked for from the sessions that `applies` selects. Detached ones have the server's own TTL left. */
+  shortenTtl(applies: (session: Session) => boolean): void {
+    const { detachedSessionTtlMs } = this.#config;
+    for (const session of this.#sessions.values()) {
+      if (session.detachedTtlMs <= detachedSessionTtlMs || !applies(session)) continue;
+      session.detachedTtlMs = detachedSessionTtlMs;
+      if (session.attached) continue;
+      this.#stopExpiry(session);
+      this.#expireAfter(detachedSessionTtlMs, session);
+    }
   }
 
   /** Kills the session's processes and removes it. */
@@ -164,6 +191,14 @@ export class SessionRegistry {
     await Promise.all(managers.map((processes) => processes.close()));
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
+  }
+
+  #expireAfter(ttlMs: number, session: Session): void {
+    if (ttlMs > MAX_TIMER_MS) return;
+    this.#expiries.set(
+      session,
+      setTimeout(() => this.end(session), ttlMs),
+    );
   }
 
   #stopExpiry(session: Session): void {

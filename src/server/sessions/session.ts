@@ -44,6 +44,8 @@ export class Session implements HomeSession {
   readonly client: string;
   /** The owner of its processes. */
   readonly owner: string;
+  /** The id of the latest token that it was used with; null without one that can be revoked. */
+  revocableId: string | null = null;
   /** The `clientName` of the latest `initialize`. */
   clientName = '';
   /** Whether the client asked for references and for `process/attachment`. */

@@ -70,6 +70,14 @@ async function breakWrites(fail: (bytes: Uint8Array) => Promise<{ bytesWritten: 
     ) as never;
   });
 }
+/** The disk takes ten bytes, and then nothing. */
+function fillDisk() {
+  let calls = 0;
+  return breakWrites(async () => {
+    if (calls++ > 0) throw new Error('ENOSPC');
+    return { bytesWritten: 10 };
+  });
+}
 const diskFull = () => Promise.reject(new Error('ENOSPC: no space left on device'));
 
 test('chains records from a random genesis in a file with mode 0600', async () => {
@@ -178,15 +186,25 @@ test('refuses new work while the disk is full and writes the pending records lat
 
 test('writes the rest of a line after a partial write', async () => {
   const log = await openLog();
-  let calls = 0;
-  const writes = await breakWrites(async () => {
-    if (calls++ > 0) throw new Error('ENOSPC');
-    return { bytesWritten: 10 };
-  });
+  const writes = await fillDisk();
   await expect(log.append({ event: 'start' })).rejects.toThrow();
   writes.mockRestore();
   await waitFor('the rest', () => readFileSync(path, 'utf8').endsWith('}\n') && events().includes('start'));
   expect(await verifyAuditLogs([path])).toMatchObject({ ok: true, lines: 2 });
+});
+
+test('a rotation removes the part of a record from the old file that the new file has whole', async () => {
+  const log = await openLog();
+  const writes = await fillDisk();
+  await expect(log.append({ event: 'start' })).rejects.toThrow();
+  renameSync(path, `${path}.1`);
+  // The disk is full for a while longer. What the old file has stays until the new one has it too.
+  await log.reopen();
+  expect(readFileSync(`${path}.1`, 'utf8')).toMatch(/[^\n]$/);
+  writes.mockRestore();
+  await waitFor('the log to be writable again', () => isWritable(log));
+  expect(events()).toEqual(['continued', 'start']);
+  expect(await verifyAuditLogs([`${path}.1`, path])).toMatchObject({ ok: true, lines: 3 });
 });
 
 test('lets work go on with onError continue and writes the records later', async () => {

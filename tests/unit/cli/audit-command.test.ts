@@ -20,6 +20,10 @@ test('names the file and the line of a damaged log', async () => {
   await expect(auditCommand(['verify', '/nowhere'])).rejects.toThrow(
     'cannot read the audit log /nowhere: no such file or directory; check the path',
   );
+  await expect(auditCommand(['verify', file, '/'])).rejects.toThrow(`${file}: line 2: `);
+  await expect(auditCommand(['verify', '/'])).rejects.toThrow(
+    'cannot read the audit log /: it is a directory; name a file',
+  );
 });
 
 test.each([
@@ -35,6 +39,11 @@ test.each([
 test('the exit code is 0, 1 or 2', async () => {
   const good = workspace.file('good', LINE);
   expect(await workspace.run(['audit', 'verify', good])).toMatchObject({ code: 0, stderr: '' });
+  const { stdout } = await workspace.run(['audit', 'verify', '--json', good]);
+  expect(JSON.parse(stdout)).toEqual({
+    lines: expect.any(Number),
+    head: expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
   const bad = workspace.file('bad', 'not json\n');
   expect(await workspace.run(['audit', 'verify', bad])).toMatchObject({ code: 1, stdout: '' });
   expect(await workspace.run(['audit'])).toMatchObject({ code: 2, stdout: '' });

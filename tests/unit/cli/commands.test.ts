@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
+import { BUNDLES, MODULES } from '../../../scripts/bundle-cli.mjs';
 import { COMMANDS, findCommand } from '../../../src/cli/commands.ts';
 import { parseFlags } from '../../../src/cli/flags.ts';
 import { commandHelp, programHelp } from '../../../src/cli/help.ts';
@@ -10,6 +12,8 @@ const workspace = new Workspace();
 afterAll(() => workspace.close());
 
 const MAN_PAGE = fileURLToPath(new URL('../../../man/exec-server.1', import.meta.url));
+
+const COMMANDS_SOURCE = readFileSync(new URL('../../../src/cli/commands.ts', import.meta.url), 'utf8');
 
 test('the help of the program fits a terminal of 80 columns and 24 lines', () => {
   const lines = programHelp().trimEnd().split('\n');
@@ -22,6 +26,24 @@ test('names and aliases are unique', () => {
   const names = COMMANDS.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
   expect(new Set(names).size).toBe(names.length);
   expect(findCommand('forward')).toBe(findCommand('connect'));
+});
+
+/** The module that runs each command, and that of its description, as src/cli/commands.ts has them. */
+function modulesOf(name: string): string[] {
+  const [, entry] = new RegExp(`\n    name: '${name}',\n([\\s\\S]*?)\n  \\},`).exec(COMMANDS_SOURCE)!;
+  return Array.from(entry!.matchAll(/import\('(.*?)\.ts'\)/g), ([, path]) => `${path}.js`);
+}
+
+test('each bundle has the modules of its commands, and only main has those of the others', () => {
+  const bundleOf = (name: string) =>
+    Object.entries(BUNDLES).find(([, names]) => names.includes(name))?.[0] ?? 'main';
+  for (const { name } of COMMANDS) {
+    const modules = modulesOf(name);
+    expect(modules).toHaveLength(2);
+    for (const module of modules) expect(MODULES[bundleOf(name)]!(module), `${name}: ${module}`).toBe(true);
+  }
+  const known = [...COMMANDS.map(({ name }) => name), '__complete'];
+  expect(known).toEqual(expect.arrayContaining(Object.values(BUNDLES).flat()));
 });
 
 describe.each(COMMANDS)('$name', (command) => {

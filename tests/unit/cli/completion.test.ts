@@ -38,6 +38,9 @@ test.each<[string[], string[]]>([
   [['relay', '--listen', 'token', 't'], ['token']],
   [['kill', '-s', 'HU'], ['HUP']],
   [['kill', '--signal=TER'], ['--signal=TERM']],
+  [['env', 'l'], ['ls']],
+  [['env', 'rm', ''], ['some-ENV']],
+  [['cp', 'some-ENV:/et'], []],
 ])('%j completes to %j', async (words, expected) => {
   expect(await complete(...words)).toEqual({ words: expected, paths: 'none' });
 });

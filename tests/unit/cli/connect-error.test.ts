@@ -1,19 +1,24 @@
 import { expect, test } from 'vitest';
-import { connectError } from '../../../src/cli/environments/target.ts';
+import { connectError } from '../../../src/cli/environments/connect-error.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 
 const server = { address: 'ws://gpu.example:4000', tokenFrom: null, tokenAdvice: 'use --token-file' };
 
-test('a connection that times out names the server and the seconds, and no option of the library', () => {
-  const error = new ClientError('connectTimeout', 'connecting took longer than 10000 ms', {
-    hint: 'check the address and the network, or raise `connectTimeoutMs`',
-  });
-  expect(connectError(error, server)).toMatchObject({
-    kind: 'connectTimeout',
-    message:
-      'connecting to ws://gpu.example:4000 took longer than 10 s; check the address, the network and the firewall',
-  });
-});
+test.each([
+  [false, 'check the address, the network and the firewall'],
+  [true, 'check that its executor runs and is connected to the relay'],
+])(
+  'a connection that times out names the server, the seconds and what to check (relay: %s)',
+  (isRelay, advice) => {
+    const error = new ClientError('connectTimeout', 'connecting took longer than 10000 ms', {
+      hint: 'check the address and the network, or raise `connectTimeoutMs`',
+    });
+    expect(connectError(error, { ...server, isRelay })).toMatchObject({
+      kind: 'connectTimeout',
+      message: `connecting to ws://gpu.example:4000 took longer than 10 s; ${advice}`,
+    });
+  },
+);
 
 test.each([
   ['/home/me/token', 'the token in /home/me/token is wrong, expired or revoked; put a new one there'],

@@ -109,7 +109,7 @@ test.each([
     "only valid together with 'registry_url'",
   ],
   ['[[environments', 'not valid TOML'],
-  ['[[environments]]\nid = "a"\nurl = "ws://a"\nca_file = "/ca"', 'are only for wss:// URLs'],
+  ['[[environments]]\nid = "a"\nurl = "ws://a"\nca_file = "/ca"', 'are only for wss:// and https:// URLs'],
   [
     '[[environments]]\nid = "a"\nurl = "wss://a"\ncert_file = "/c"',
     "'cert_file' and 'key_file' need each other",

@@ -24,7 +24,7 @@ function joined(carriesBytes: boolean, rewrite?: (text: string) => string) {
   const [page, first] = createMemoryPair({ carriesBytes });
   const [second, server] = createMemoryPair({ carriesBytes });
   const [atPage, atServer] = [arriving(page), arriving(server)];
-  const ended = joinTransports(first, second, rewrite);
+  const ended = joinTransports(first, second, rewrite && { rewrite });
   return { page, server, atPage, atServer, ended };
 }
 

@@ -120,6 +120,8 @@ test.each<[string[], RegExp]>([
 test('rejects a secret that the server would reject', () => {
   const short = join(folder, 'short');
   writeFileSync(short, 'short');
-  expect(() => tokenCommand(['signed', '--secret-file', short])).toThrow('must be at least 32 bytes');
+  expect(() => tokenCommand(['signed', '--secret-file', short])).toThrow(
+    `--secret-file ${short} must be at least 32 bytes`,
+  );
   expect(() => tokenCommand(['signed', '--secret-file', join(folder, 'no')])).toThrow('No such file');
 });

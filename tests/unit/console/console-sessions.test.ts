@@ -1,10 +1,11 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   MAX_SESSIONS,
   MAX_SOCKETS_PER_SESSION,
   MAX_TICKETS_PER_SESSION,
   SESSION_IDLE_MS,
   SESSION_MAX_MS,
+  TICKET_TTL_MS,
 } from '../../../src/console/limits.ts';
 import { closeCode } from '../../support/console-browser.ts';
 import { echo, start } from './console-fixture.ts';
@@ -31,12 +32,19 @@ describe('websockets', () => {
     expect(closedLinks).toEqual(['one', 'one']);
   });
 
-  test.each(['http://evil.example', 'null'])('are refused with the Origin %j', async (origin) => {
-    const { signedIn } = await start();
+  test('need a ticket of the last 30 seconds', async () => {
+    const { signedIn, closedLinks } = await start();
     const browser = await signedIn();
-    const ticket = await browser.ticket();
-    await expect(browser.connect(ticket, { origin })).rejects.toThrow('403');
-    await browser.connect(ticket);
+    expect(TICKET_TTL_MS).toBe(30_000);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const [early, late] = [await browser.ticket(), await browser.ticket()];
+    vi.advanceTimersByTime(29_999);
+    await browser.connect(early);
+    expect(closedLinks).toEqual([]);
+    vi.advanceTimersByTime(1);
+    await expect(browser.connect(late)).rejects.toThrow('401');
+    expect(closedLinks).toEqual(['one']);
   });
 
   test('lead to the environment that the ticket names', async () => {

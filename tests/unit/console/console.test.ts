@@ -1,9 +1,11 @@
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import { MAX_CODES } from '../../../src/console/limits.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CODE_TTL_MS, MAX_CODES } from '../../../src/console/limits.ts';
 import { signInUrl } from '../../../src/console/paths.ts';
+import { FailureDelay } from '../../../src/listener/failure-delay.ts';
 import { createLogger } from '../../../src/observability/log.ts';
 import { ConsoleBrowser, closeCode } from '../../support/console-browser.ts';
+import { testForeignRequests } from '../../support/foreign-requests.ts';
 import { folder, start } from './console-fixture.ts';
 
 /** The path of the page's script below /console/. */
@@ -161,6 +163,46 @@ describe('signing in', () => {
     });
   });
 
+  test('works for a minute with a code', async () => {
+    const { console, grant, stranger } = await start();
+    expect(CODE_TTL_MS).toBe(60_000);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const [early, late] = [console.issueCode(grant), console.issueCode(grant)];
+    vi.advanceTimersByTime(59_999);
+    expect((await stranger.signIn(early)).status).toBe(200);
+    vi.advanceTimersByTime(1);
+    expect(await stranger.signIn(late)).toMatchObject({ status: 401, json: { error: 'badCode' } });
+  });
+
+  test('answers a wrong code after the delay for wrong tokens, and others without it', async () => {
+    const { console, grant, stranger, origin } = await start();
+    const failed = vi.spyOn(FailureDelay.prototype, 'failed').mockReturnValue(2 ** 31 - 1);
+    onTestFinished(() => failed.mockRestore());
+    let isAnswered = false;
+    const wrong = new ConsoleBrowser(origin).signIn('wrong').then(
+      () => {
+        isAnswered = true;
+      },
+      // The server has ended.
+      () => {},
+    );
+    await vi.waitFor(() => expect(failed).toHaveBeenCalledExactlyOnceWith('127.0.0.1'));
+    expect((await stranger.signIn(console.issueCode(grant))).status).toBe(200);
+    expect((await stranger.get('session')).status).toBe(200);
+    expect([isAnswered, failed.mock.calls.length]).toEqual([false, 1]);
+    failed.mockReturnValue(0);
+    expect((await new ConsoleBrowser(origin).signIn('wrong')).status).toBe(401);
+    void wrong;
+  });
+
+  test('a console that has ended answers 503, and does not report a sign-out', async () => {
+    const { console, signedIn } = await start();
+    const browser = await signedIn();
+    console.close();
+    expect(await browser.post('ticket')).toMatchObject({ status: 503, json: { error: 'offline' } });
+  });
+
   test('ends the earlier session of the browser, and a wrong code does not', async () => {
     const { console, grant, signedIn } = await start();
     const browser = await signedIn();
@@ -206,54 +248,9 @@ describe('signing in', () => {
 });
 
 describe('requests of others', () => {
-  test.each(['http://evil.example', 'null', 'http://127.0.0.1:1', 'http://localhost', ''])(
-    'POST requests with the Origin %j are refused and change nothing',
-    async (origin) => {
-      const { console, grant, signedIn } = await start();
-      const browser = await signedIn();
-      const code = console.issueCode(grant);
-      for (const [path, body] of [
-        ['sign-in', { code }],
-        ['ticket', {}],
-        ['sign-out', {}],
-      ] as const) {
-        expect(await browser.post(path, body, { origin })).toMatchObject({
-          status: 403,
-          json: { error: 'forbidden' },
-        });
-      }
-      expect((await browser.get('session')).status).toBe(200);
-      expect((await browser.signIn(code)).status).toBe(200);
-    },
-  );
-
-  test.each(['', 'session', 'machine', 'assets/console-1.js'])(
-    'GET /console/%s with a foreign Origin is refused, and no answer allows one',
-    async (path) => {
-      const { signedIn } = await start();
-      const { status, headers } = await (await signedIn()).get(path, { origin: 'http://evil.example' });
-      expect(status).toBe(403);
-      expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
-    },
-  );
-
-  test.each(['evil.example', 'evil.example:80', '127.0.0.1.evil.example', 'localhost.evil.example'])(
-    'the Host %j is refused (DNS rebinding)',
-    async (host) => {
-      const { signedIn } = await start();
-      const browser = await signedIn();
-      expect((await browser.get('session', { host })).status).toBe(421);
-      const origin = `http://${host}`;
-      expect((await browser.post('ticket', {}, { host, origin })).status).toBe(421);
-      const ticket = await browser.ticket();
-      await expect(browser.connect(ticket, { host, origin })).rejects.toThrow('421');
-    },
-  );
-
-  test('a browser behind an ssh tunnel has another port', async () => {
-    const { console, grant, stranger } = await start();
-    const headers = { host: 'localhost:9999', origin: 'http://localhost:9999' };
-    expect((await stranger.post('sign-in', { code: console.issueCode(grant) }, headers)).status).toBe(200);
+  testForeignRequests(async () => {
+    const { console, grant, signedIn } = await start();
+    return { browser: await signedIn(), newCode: () => console.issueCode(grant) };
   });
 
   test('the cookie alone is not enough', async () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Peer } from '../../../src/listener/connection-slots.ts';
-import { MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
+import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
 import { RequestCredits } from '../../../src/listener/request-stream.ts';
 import { WebServer } from '../../../src/listener/web-server.ts';
 import { createLogger } from '../../../src/observability/log.ts';
@@ -100,3 +100,20 @@ test.each([
   await once(socket, 'close');
   expect(received()).toContain('HTTP/1.1 408 Request Timeout');
 });
+
+test.each(['arrived in time', 'is on its way'])(
+  'answers a request that %s when the process was too busy to read it',
+  async (when) => {
+    const requestTimeoutMs = 1_000;
+    const { client, served } = await start(requestTimeoutMs);
+    const { socket, received } = await client();
+    socket.write(REQUEST);
+    await waitFor('the first answer', () => received().includes('HTTP/1.1 200'));
+    if (when === 'arrived in time') socket.write(REQUEST);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, requestTimeoutMs + 2 * LATE_TIMER_MS);
+    if (when === 'is on its way') setImmediate(() => socket.write(REQUEST));
+    await waitFor('an answer', () => received().split('HTTP/1.1').length === 3);
+    expect(received()).not.toContain('408');
+    expect(served.get('/answer')).toBe(2);
+  },
+);

@@ -4,7 +4,8 @@ import { createServer as createWebServer, type IncomingMessage, request } from '
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { connectSecurely, LenientSocket, ReliableAgent } from '../../../src/network/failed-writes.ts';
+import { LenientSocket, ReliableAgent } from '../../../src/network/failed-writes.ts';
+import { connectSecurely } from '../../../src/network/tls-over-socket.ts';
 import { Certificates, pem } from '../../support/certificates.ts';
 import { waitFor } from '../../support/wait-for.ts';
 

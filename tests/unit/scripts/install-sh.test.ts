@@ -47,7 +47,7 @@ function install(...args: string[]) {
 
 async function dash(...args: string[]) {
   const env = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, HOME: home };
-  return await promisify(execFile)('dash', args, { env }).then(
+  return await promisify(execFile)('dash', args, { env, cwd: home }).then(
     ({ stdout }) => ({ stdout, stderr: '', code: 0 }),
     ({ stdout, stderr, code }: { stdout: string; stderr: string; code: number }) => ({
       stdout,
@@ -104,6 +104,21 @@ describe('install.sh', () => {
       server.close();
     }
     expect(readFileSync(join(prefix, 'bin/exec-server'), 'utf8')).toBe(PROGRAM);
+  });
+
+  test('shows the whole path of a relative prefix', async () => {
+    const { stdout, code } = await install('--from', release, '--prefix', 'tools');
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`export PATH="${home}/tools/bin:$PATH"`)]);
+  });
+
+  test('puts nothing into a folder with the name of the program', async () => {
+    const taken = join(home, '.local/bin/exec-server');
+    mkdirSync(taken, { recursive: true });
+    expect(await install('--from', release)).toMatchObject({
+      code: 1,
+      stderr: `install.sh: ${taken} is a folder; remove it, or pass another --prefix\n`,
+    });
+    expect(written()).toEqual(['.local', '.local/bin', '.local/bin/exec-server']);
   });
 
   test.for(['curl', 'wget'])(

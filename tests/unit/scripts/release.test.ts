@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -63,6 +72,69 @@ test('prepares no release without changes, of a version that exists, or of no ve
   expect(release('prepare', '1.0.0').stderr).toContain('already has a section');
   expect(release('prepare', 'next').stderr).toContain('is not a version');
   expect(readFileSync(join(folder, 'CHANGELOG.md'), 'utf8')).toBe(before);
+});
+
+/** Creates a folder with links to all entries of another but one. */
+function linkEntries(from: string, to: string, except: string): void {
+  mkdirSync(to);
+  for (const name of readdirSync(from)) if (name !== except) symlinkSync(join(from, name), join(to, name));
+}
+
+test('prepares a release: its version in every file that has one, and its section in the changelog', () => {
+  const clone = join(folder, 'clone');
+  execFileSync('git', ['clone', '--quiet', '--shared', root, clone]);
+  const changes = execFileSync('git', ['diff', '--binary', 'HEAD'], { cwd: root });
+  if (changes.length > 0) execFileSync('git', ['apply'], { cwd: clone, input: changes });
+  // The generated files need the build, of which only one module has the version.
+  linkEntries(join(root, 'dist'), join(clone, 'dist'), 'observability');
+  linkEntries(join(root, 'dist/observability'), join(clone, 'dist/observability'), 'version.js');
+  symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
+  const edit = (name: string, change: (text: string) => string) =>
+    writeFileSync(join(clone, name), change(readFileSync(join(clone, name), 'utf8')));
+  const compiled =
+    'esbuild src/observability/version.ts --outfile=dist/observability/version.js --allow-overwrite';
+  edit('package.json', (text) =>
+    text.replaceAll(
+      'node scripts/prepare.mjs && node scripts/generate-',
+      `${compiled} && node scripts/generate-`,
+    ),
+  );
+  edit('CHANGELOG.md', (text) =>
+    text.replace(/(?<=## \[Unreleased\]\n)[\s\S]*?(?=\n## )/, '\n### Fixed\n\n- A bug.\n'),
+  );
+  const inClone = (program: string, ...args: string[]) =>
+    execFileSync(program, args, { cwd: clone, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  inClone(
+    'git',
+    '-c',
+    'user.name=x',
+    '-c',
+    'user.email=x@example.com',
+    'commit',
+    '--quiet',
+    '--all',
+    '-m',
+    'x',
+  );
+
+  const printed = inClone(process.execPath, 'scripts/release.mjs', 'prepare', '999.1.0', '2026-01-02');
+  expect(printed).toContain("git commit -a -m 'Release 999.1.0', git tag v999.1.0");
+  const changed = inClone('git', 'diff', '--name-only').trim().split('\n');
+  expect(changed).toEqual([
+    'CHANGELOG.md',
+    'deploy/helm/exec-server/Chart.yaml',
+    'docs/guides/ci.md',
+    'man/exec-server.1',
+    'package-lock.json',
+    'package.json',
+    'src/observability/version.ts',
+  ]);
+  for (const name of changed) expect(readFileSync(join(clone, name), 'utf8'), name).toContain('999.1.0');
+  expect(readFileSync(join(clone, 'CHANGELOG.md'), 'utf8')).toContain(
+    '## [Unreleased]\n\n## 999.1.0 - 2026-01-02\n\n### Fixed\n\n- A bug.\n\n## ',
+  );
+  for (const script of ['changelog.mjs', 'generate-version.mjs'])
+    inClone(process.execPath, `scripts/${script}`, '--check');
 });
 
 test.each([

@@ -11,6 +11,7 @@ const PARTS = {
   tools: 'scripts/test-tools.mjs',
   tests: 'node_modules/vitest/vitest.mjs',
   checks: 'scripts/check.mjs',
+  site: 'website/build.mjs',
   'other versions of Node': 'scripts/test-nodes.mjs',
 };
 

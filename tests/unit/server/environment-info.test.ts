@@ -70,6 +70,7 @@ test('reports the limits of the settings to clients', async () => {
     allowDirectExec: false,
     allowPreparedExec: false,
     detachedSessionTtlMs: 78_000,
+    maxDetachedSessionTtlMs: 79_000,
     maxMessageBytes: 9_876_543,
   };
   for (const [key, value] of Object.entries(limits)) expect(DEFAULT_CONFIG).not.toHaveProperty(key, value);

@@ -11,9 +11,11 @@ import { bufferedText } from '../../support/buffered-text.ts';
 const CONFIG: ExecServerConfig = { ...DEFAULT_CONFIG, logLevel: 'error', shutdownGracePeriodMs: 0 };
 const servers: ExecServer[] = [];
 
-afterEach(async () => {
+afterEach(closeServers);
+
+async function closeServers(): Promise<void> {
   await Promise.all(servers.splice(0).map((server) => server.close()));
-});
+}
 
 function createServer(config: Partial<ExecServerConfig> = {}) {
   const server = new ExecServer({ ...CONFIG, ...config });
@@ -97,22 +99,28 @@ describe('resuming a session', () => {
 
 describe('the TTL that a client asks for', () => {
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldAdvanceTime: true });
   });
-  afterEach(() => {
+  // A server that ends a process may wait for one of these timers.
+  afterEach(async () => {
+    await closeServers();
     vi.useRealTimers();
   });
 
   test.each([
-    ['less than the setting', 1, 60_000, false],
-    ['more than the setting', 60_000, 1, false],
-    ['no limit', -1, 1, false],
-    ['no limit, as the setting', -1, Number.POSITIVE_INFINITY, true],
-    ['more than a timer can run', 2 ** 40, Number.POSITIVE_INFINITY, true],
-  ])('can be %s', async (_name, detachedSessionTtlMs, setting, kept) => {
-    const { connect } = createServer({ detachedSessionTtlMs: setting });
+    ['less than the default', 1, 60_000, 60_000, false],
+    ['more than the default', 60_000, 1, 60_000, true],
+    ['the default, which is more than the maximum', 60_000, 60_000, 1, true],
+    ['more than the maximum, which it gets', 60_000, 1, 500, false],
+    ['no limit, and it gets the maximum', -1, 1, 500, false],
+    ['no limit, as the default', -1, Number.POSITIVE_INFINITY, 1, true],
+    ['no limit, as the maximum', -1, 1, Number.POSITIVE_INFINITY, true],
+    ['more than a timer can run', 2 ** 40, 1, Number.POSITIVE_INFINITY, true],
+  ])('can be %s', async (_name, asked, ttl, max, kept) => {
+    const { connect } = createServer({ detachedSessionTtlMs: ttl, maxDetachedSessionTtlMs: max });
     const first = connect();
-    const sessionId = await first.client.handshake({ detachedSessionTtlMs });
+    const sessionId = await first.client.handshake({ detachedSessionTtlMs: asked });
+    await first.client.call('process/start', start('p', 'sleep 1000'));
     first.link.break();
     await nextTurn();
     vi.advanceTimersByTime(1_000);
@@ -121,10 +129,35 @@ describe('the TTL that a client asks for', () => {
     else await expect(resumed).rejects.toThrow('unknown session id');
   });
 
+  test('does not keep a session without a process longer than the default', async () => {
+    const { connect } = createServer({ detachedSessionTtlMs: 500, maxDetachedSessionTtlMs: 60_000 });
+    const first = connect();
+    const sessionId = await first.client.handshake({ detachedSessionTtlMs: -1 });
+    first.link.break();
+    await nextTurn();
+    vi.advanceTimersByTime(1_000);
+    await expect(connect().client.handshake({ resumeSessionId: sessionId })).rejects.toThrow(
+      'unknown session id',
+    );
+  });
+
+  test('is not longer than the default for a client that closes its connection', async () => {
+    const { connect } = createServer({ detachedSessionTtlMs: 500, maxDetachedSessionTtlMs: 60_000 });
+    const first = connect();
+    const sessionId = await first.client.handshake({ detachedSessionTtlMs: -1 });
+    await first.client.call('process/start', start('p', 'sleep 1000'));
+    await first.client.close();
+    await nextTurn();
+    vi.advanceTimersByTime(1_000);
+    await expect(connect().client.handshake({ resumeSessionId: sessionId })).rejects.toThrow(
+      'unknown session id',
+    );
+  });
+
   test('is described as -1 when there is no limit', async () => {
     const { connect } = createServer({ detachedSessionTtlMs: Number.POSITIVE_INFINITY });
     const { environmentInfo } = await connect().client.call('initialize', { clientName: 'x' });
-    expect(environmentInfo?.limits).toMatchObject({ detachedSessionTtlMs: -1 });
+    expect(environmentInfo?.limits).toMatchObject({ detachedSessionTtlMs: -1, maxDetachedSessionTtlMs: -1 });
   });
 });
 

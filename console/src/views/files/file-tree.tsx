@@ -9,7 +9,10 @@ import { baseName, parentOf } from './paths.ts';
 
 const MAX_ENTRIES = 1000;
 
-/** Folders that open in place. Arrow keys move between visible entries, left and right close and open a folder. */
+/**
+ * Folders that open in place. Up and down move between visible entries. Right opens a folder, or moves into it. Left closes it, or moves to
+ * the folder that contains the entry.
+ */
 export function FileTree({
   client,
   root,
@@ -19,11 +22,14 @@ export function FileTree({
   root: string;
   selected: string;
 }): JSX.Element {
-  const top = selected === root || selected.startsWith(root === '/' ? '/' : `${root}/`) ? root : '/';
+  const top = isOnPath(root, selected) ? root : '/';
+  const [isSettled, setSettled] = useState(false);
   return (
     <div
       role="tree"
+      class={isSettled ? '' : 'loading'}
       aria-label="Files"
+      aria-busy={!isSettled}
       onKeyDown={(event) => {
         const links = [...event.currentTarget.querySelectorAll<HTMLElement>('[role=treeitem]')];
         const index = links.indexOf(document.activeElement as HTMLElement);
@@ -33,8 +39,12 @@ export function FileTree({
         if (event.key === 'ArrowDown') links[index + 1]?.focus();
         else if (event.key === 'ArrowUp') links[index - 1]?.focus();
         else if (event.key === 'ArrowRight' && isOpen === 'false') item.querySelector('button')?.click();
+        else if (event.key === 'ArrowRight' && isOpen === 'true') links[index + 1]?.focus();
         else if (event.key === 'ArrowLeft' && isOpen === 'true') item.querySelector('button')?.click();
-        else return;
+        else if (event.key === 'ArrowLeft') {
+          const isAbove = (other: HTMLElement) => Number(other.ariaLevel) < Number(item.ariaLevel);
+          links.slice(0, index).findLast(isAbove)?.focus();
+        } else return;
         event.preventDefault();
       }}
     >
@@ -43,9 +53,21 @@ export function FileTree({
           <Icon name="back" size={14} /> Parent folder
         </a>
       )}
-      <Node client={client} path={top} kind="directory" selected={selected} depth={0} />
+      <Node
+        client={client}
+        path={top}
+        kind="directory"
+        selected={selected}
+        depth={0}
+        onSettled={() => setSettled(true)}
+      />
     </div>
   );
+}
+
+/** Whether a path is the selected one, or a folder that contains it. */
+function isOnPath(path: string, selected: string): boolean {
+  return selected === path || selected.startsWith(path === '/' ? '/' : `${path}/`);
 }
 
 function Node({
@@ -54,14 +76,17 @@ function Node({
   kind,
   selected,
   depth,
+  onSettled,
 }: {
   client: ExecServerClient;
   path: string;
   kind: FileEntry['kind'];
   selected: string;
   depth: number;
+  /** All folders on the way to the selected entry are loaded. Until then their entries would move those below. */
+  onSettled: () => void;
 }): JSX.Element {
-  const contains = selected === path || selected.startsWith(path === '/' ? '/' : `${path}/`);
+  const contains = isOnPath(path, selected);
   const [isOpen, setOpen] = useState(kind === 'directory' && (depth === 0 || contains));
   useEffect(() => {
     if (kind === 'directory' && contains) setOpen(true);
@@ -72,6 +97,13 @@ function Node({
   }, [selected]);
   const isFolder = kind === 'directory';
   const { entries, error } = useFolder(client, path, isOpen && isFolder);
+  const shown = entries?.slice(0, MAX_ENTRIES) ?? null;
+  useEffect(() => {
+    if (!contains) return;
+    const leadsOn = shown?.some((entry) => isOnPath(entry.path, selected)) === true;
+    const isLoaded = !isFolder || entries !== null || error !== null;
+    if (isLoaded && !leadsOn) onSettled();
+  }, [entries, error, selected]);
   return (
     <>
       <div
@@ -110,18 +142,17 @@ function Node({
       </div>
       {isOpen && error !== null && <p class="tree-note">{error}</p>}
       {isOpen &&
-        entries
-          ?.slice(0, MAX_ENTRIES)
-          .map((entry) => (
-            <Node
-              key={entry.path}
-              client={client}
-              path={entry.path}
-              kind={entry.kind}
-              selected={selected}
-              depth={depth + 1}
-            />
-          ))}
+        shown?.map((entry) => (
+          <Node
+            key={entry.path}
+            client={client}
+            path={entry.path}
+            kind={entry.kind}
+            selected={selected}
+            depth={depth + 1}
+            onSettled={onSettled}
+          />
+        ))}
       {isOpen && entries !== null && entries.length > MAX_ENTRIES && (
         <p class="tree-note">{(entries.length - MAX_ENTRIES).toLocaleString()} more are not shown</p>
       )}

@@ -124,7 +124,7 @@ export async function upload(
 
 /**
  * Writes a file. Readers see the old file or the complete new one, except with a token that is limited to a directory: for it the server
- * follows no links, and can write only in place.
+ * follows no links, and can write only in place. Writes in place have no condition, so a change since the caller's comparison is lost.
  */
 export async function writeFile(
   client: ExecServerClient,

@@ -177,7 +177,9 @@ function Audit({ audit }: { audit: MachineReport['audit'] }): JSX.Element {
               <div key={index} class="audit-row">
                 <span class="dim number">{time}</span>
                 <span class="mono">{event}</span>
-                <span>{subject}</span>
+                <span class="ellipsis" title={subject}>
+                  {subject}
+                </span>
                 <span class="dim mono ellipsis" title={detail}>
                   {detail}
                 </span>

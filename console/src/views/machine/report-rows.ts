@@ -47,17 +47,21 @@ export interface AuditRow {
   readonly detail: string;
 }
 
-/** Members of a record that a reader does not need: its place in the chain. */
-const CHAIN = new Set(['v', 'seq', 'hash', 'prev', 'previous', 'time', 'ts', 'event', 'subject']);
+/** Members of a record that a row shows elsewhere, or that only programs need: its place in the chain, its connection. */
+const NO_DETAILS = new Set([
+  ...['v', 'seq', 'hash', 'prev', 'previous', 'time', 'ts', 'event', 'subject'],
+  ...['who', 'connection', 'session'],
+]);
 
 export function auditRow(record: object): AuditRow {
-  const { time, ts, event, subject } = record as Readonly<Record<string, unknown>>;
+  const { time, ts, event, who } = record as Readonly<Record<string, unknown>>;
+  const { tokenId, kind } = (who ?? {}) as { readonly tokenId?: unknown; readonly kind?: unknown };
   const when = time ?? ts;
   const date = typeof when === 'number' || typeof when === 'string' ? new Date(when) : null;
-  const details = Object.entries(record).filter(([name]) => !CHAIN.has(name));
+  const details = Object.entries(record).filter(([name]) => !NO_DETAILS.has(name));
   return {
     time: date === null || Number.isNaN(date.getTime()) ? '' : formatTime(date),
-    subject: typeof subject === 'string' ? subject : '',
+    subject: String(tokenId ?? kind ?? ''),
     event: String(event ?? ''),
     detail: details
       .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)

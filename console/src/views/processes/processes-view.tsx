@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ProcessInfo } from '../../../../src/client/browser.ts';
 import { formatCommand } from '../../base/format.ts';
 import { go } from '../../base/route.ts';
-import { useStore } from '../../base/store.ts';
+import { type Store, useStore } from '../../base/store.ts';
 import type { Workspace } from '../../connection/workspace.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -29,6 +29,7 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
       ),
     [processes, ports, filter, shown],
   );
+  const owners = useMemo(() => new Set(processes?.map(({ owner }) => owner)), [processes]);
   const running = (processes ?? []).filter(({ state }) => state !== 'closed').length;
 
   useEffect(() => {
@@ -84,14 +85,7 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
           ))}
         </div>
         {workspace.session.scopes.observe && client?.capabilities.processSharing && (
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={everyone}
-              onChange={(event) => workspace.list.everyone.set(event.currentTarget.checked)}
-            />
-            All owners
-          </label>
+          <EveryoneCheck everyone={workspace.list.everyone} />
         )}
       </div>
       {error !== null && <ErrorNotice text={`The list of processes cannot be read. ${error}`} />}
@@ -101,7 +95,7 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
         <ProcessTable
           processes={found}
           ports={ports}
-          showOwner={everyone}
+          showOwner={everyone && owners.size > 1}
           onOpen={(process) => go({ view: 'processes', item: process.ref ?? process.processId })}
           onKill={workspace.mayExec ? setKilling : null}
         />
@@ -136,6 +130,20 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
         <KillDialog workspace={workspace} process={killing} onClose={() => setKilling(null)} />
       )}
     </section>
+  );
+}
+
+/** Whether processes and recordings of all owners are listed. */
+export function EveryoneCheck({ everyone }: { everyone: Store<boolean> }): JSX.Element {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={useStore(everyone)}
+        onChange={(event) => everyone.set(event.currentTarget.checked)}
+      />
+      All owners
+    </label>
   );
 }
 

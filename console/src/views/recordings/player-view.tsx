@@ -2,13 +2,30 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes } from '../../base/format.ts';
+import { dark } from '../../base/preferences.ts';
 import { ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { MONOSPACE } from '../terminal/terminal-theme.ts';
+import { MONOSPACE, terminalColours } from '../terminal/terminal-theme.ts';
 import { MAX_PLAYED_BYTES, readRecording } from './recordings.ts';
 
+const PHONE = matchMedia('(max-width: 700px)');
 /** Longer pauses are shortened to this. */
 const IDLE_LIMIT_SECONDS = 3;
+
+/** Gives the keyboard to the player, which only the mouse could focus. */
+function takeKeys(parent: HTMLElement): void {
+  const element = parent.querySelector<HTMLElement>('.ap-wrapper');
+  if (element === null) return;
+  element.tabIndex = 0;
+  element.role = 'group';
+  element.ariaLabel = 'Player';
+  element.focus({ preventScroll: true });
+}
+
+interface Player {
+  getCurrentTime(): number | Promise<number>;
+  dispose(): void;
+}
 
 /** Plays a recording. The player is loaded on first use. */
 export function PlayerView({
@@ -23,8 +40,9 @@ export function PlayerView({
   const [isReady, setReady] = useState(false);
   const [isCut, setCut] = useState(false);
   useEffect(() => {
-    let player: { dispose(): void } | null = null;
+    let player: Player | null = null;
     let closed = false;
+    let show = (_startAt: number): void => {};
     const open = async () => {
       const [{ create }, recording] = await Promise.all([
         import('./player.ts'),
@@ -32,19 +50,39 @@ export function PlayerView({
       ]);
       if (closed) return;
       setCut(recording.isCut);
-      player = create({ data: recording.text }, frame.current!, {
-        autoPlay: true,
-        controls: true,
-        fit: 'both',
-        idleTimeLimit: IDLE_LIMIT_SECONDS,
-        terminalFontFamily: MONOSPACE,
-        theme: 'asciinema',
-      });
+      show = (startAt) => {
+        for (const [name, colour] of terminalColours(dark.value)) {
+          frame.current!.style.setProperty(`--player-${name}`, colour);
+        }
+        player = create({ data: recording.text }, frame.current!, {
+          autoPlay: true,
+          controls: true,
+          // A terminal is wider than a phone, so its height is no limit.
+          fit: PHONE.matches ? 'width' : 'both',
+          idleTimeLimit: IDLE_LIMIT_SECONDS,
+          startAt,
+          terminalFontFamily: MONOSPACE,
+          theme: 'console',
+        });
+        takeKeys(frame.current!);
+      };
+      show(0);
       setReady(true);
     };
     open().catch((failure) => setError(describeError(failure)));
+    // The player reads its colours and its `fit` only when it is created.
+    const showAgain = async () => {
+      const time = await player?.getCurrentTime();
+      if (closed || time === undefined) return;
+      player!.dispose();
+      show(time);
+    };
+    const stop = dark.subscribe(showAgain);
+    PHONE.addEventListener('change', showAgain);
     return () => {
       closed = true;
+      stop();
+      PHONE.removeEventListener('change', showAgain);
       player?.dispose();
     };
   }, [client, recordingId]);
@@ -59,7 +97,7 @@ export function PlayerView({
       )}
       <div ref={frame} class="player" aria-busy={!isReady && error === null} />
       <p class="dim hint">
-        Space plays and pauses, the arrow keys jump 5 seconds, &lt; and &gt; change the speed.
+        Space plays and pauses, the arrow keys jump 5 seconds, [ and ] to the markers. ? lists all keys.
       </p>
     </>
   );

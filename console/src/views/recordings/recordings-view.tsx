@@ -8,6 +8,7 @@ import type { Workspace } from '../../connection/workspace.ts';
 import { Empty, ErrorNotice } from '../../ui/empty.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { download } from '../files/transfers.ts';
+import { EveryoneCheck } from '../processes/processes-view.tsx';
 import { PlayerView } from './player-view.tsx';
 import { listRecordings } from './recordings.ts';
 
@@ -25,19 +26,25 @@ export function RecordingsView({
   const [recordings, setRecordings] = useState<readonly RecordingInfo[] | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [isRefused, setRefused] = useState(!workspace.maySeeProcesses);
+  const everyone = useStore(workspace.list.everyone);
   useEffect(() => {
     if (client === null || isRefused) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let current = true;
     const load = async () => {
       try {
-        const found = document.hidden ? null : await listRecordings(client);
+        const found = document.hidden ? null : await listRecordings(client, everyone);
         if (current && found !== null) setRecordings(found);
         if (current) setError(null);
       } catch (failure) {
-        if (current && client.state === 'connected') setError(describeError(failure));
+        const isDenied = failure instanceof ClientError && failure.kind === 'permissionDenied';
         // The server records each refusal, so the page does not ask again.
-        if (current && failure instanceof ClientError && failure.kind === 'permissionDenied') {
+        if (current && isDenied && everyone) {
+          workspace.list.everyone.set(false);
+          return;
+        }
+        if (current && client.state === 'connected') setError(describeError(failure));
+        if (current && isDenied) {
           setRefused(true);
           return;
         }
@@ -49,7 +56,7 @@ export function RecordingsView({
       current = false;
       clearTimeout(timer);
     };
-  }, [client, item]);
+  }, [client, item, everyone]);
   if (isRefused) {
     return (
       <section class="view" aria-label="Recordings">
@@ -59,6 +66,7 @@ export function RecordingsView({
       </section>
     );
   }
+  const owners = new Set(recordings?.map(({ owner }) => owner));
   const selected = recordings?.find(({ recordingId }) => recordingId === item) ?? null;
   return (
     <section class="view" aria-labelledby="view-title">
@@ -77,6 +85,12 @@ export function RecordingsView({
           {selected === null ? 'Recordings' : printable(selected.command)}
         </h1>
         {selected !== null && <span class="count">{formatTime(selected.startedAt)}</span>}
+        {item === null && workspace.session.scopes.observe && (
+          <>
+            <span class="spring" />
+            <EveryoneCheck everyone={workspace.list.everyone} />
+          </>
+        )}
       </header>
       {error !== null && <ErrorNotice text={`The recordings cannot be read. ${error}`} />}
       {item !== null && client !== null ? (
@@ -91,7 +105,13 @@ export function RecordingsView({
       ) : (
         <ul class="recordings">
           {recordings?.map((recording) => (
-            <Row key={recording.recordingId} client={client} recording={recording} onError={setError} />
+            <Row
+              key={recording.recordingId}
+              client={client}
+              recording={recording}
+              showOwner={owners.size > 1}
+              onError={setError}
+            />
           ))}
         </ul>
       )}
@@ -102,13 +122,15 @@ export function RecordingsView({
 function Row({
   client,
   recording,
+  showOwner,
   onError,
 }: {
   client: ExecServerClient | null;
   recording: RecordingInfo;
+  showOwner: boolean;
   onError: (text: string) => void;
 }): JSX.Element {
-  const { recordingId, state, bytes, command, name, startedAt } = recording;
+  const { recordingId, state, bytes, command, name, owner, startedAt } = recording;
   const [isLoading, setLoading] = useState(false);
   const get = async () => {
     setLoading(true);
@@ -128,12 +150,13 @@ function Row({
         </span>
         <span class="mono ellipsis">{printable(command)}</span>
         {name !== null && <span class="chip">{name}</span>}
+        {showOwner && <span class="chip">{printable(owner)}</span>}
       </a>
-      <span class={`recording-state ${state}`}>
+      <span class={`recording-state is-${state}`}>
         {state === 'recording' ? 'Recording' : state === 'incomplete' ? 'Incomplete' : ''}
       </span>
       <span class="dim number">{formatBytes(bytes)}</span>
-      <span class="dim">{formatTime(startedAt)}</span>
+      <span class="dim number recording-time">{formatTime(startedAt)}</span>
       <button
         type="button"
         class="icon-button small"

@@ -4,9 +4,12 @@ import { isDrawable } from '../../../../src/process/screen/drawable.ts';
 /** A player in a browser keeps the whole recording in memory. */
 export const MAX_PLAYED_BYTES = 64 * 1024 * 1024;
 
-/** Lists recordings, the latest first. */
-export async function listRecordings(client: ExecServerClient): Promise<readonly RecordingInfo[]> {
-  return (await client.recordings.list()).toReversed();
+/** Lists recordings of this owner or of all, the latest first. */
+export async function listRecordings(
+  client: ExecServerClient,
+  everyone: boolean,
+): Promise<readonly RecordingInfo[]> {
+  return (await client.recordings.list({ scope: everyone ? 'server' : 'owner' })).toReversed();
 }
 
 /** What a player plays. */

@@ -31,6 +31,7 @@ export function ProcessView({
     <section class="view process-view" aria-label="Process">
       <Tabs workspace={workspace} tabs={tabs} current={session} />
       {state.info !== null && <Facts workspace={workspace} session={session} />}
+      {state.info === null && state.phase === 'attaching' && <div class="facts" aria-busy="true" />}
       {state.phase === 'lost' ? (
         <Empty icon="terminal" title="This process is no longer here">
           <p>

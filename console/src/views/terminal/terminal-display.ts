@@ -50,6 +50,8 @@ export class TerminalDisplay implements ProcessDisplay {
   #sentSize = '';
   /** Whether the terminal gets old output. Then it must not answer to it, set the title or ask for the clipboard. */
   #isReplaying = false;
+  /** How many screens are being drawn. Each needs the size that it was made for. */
+  #drawings = 0;
 
   constructor(session: ProcessSession) {
     this.#session = session;
@@ -138,6 +140,7 @@ export class TerminalDisplay implements ProcessDisplay {
 
   /** A driver's terminal has the size of the page. A viewer's has that of the driver, with smaller letters if it does not fit. */
   fit(): void {
+    if (this.#drawings > 0) return;
     if (!this.#element.isConnected || this.#element.clientWidth === 0) return;
     const { role, phase, info } = this.#session.state.value;
     const { fontSize } = preferences.value;
@@ -164,12 +167,25 @@ export class TerminalDisplay implements ProcessDisplay {
     this.#queue.discard();
     if (typeof before === 'string') {
       // What is on the screen moves into the history. The rest of the state must not reach the new screen.
-      await this.#queue.write(`${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`);
+      const gap = `${RESET_MODES}${gapLine(before)}${'\r\n'.repeat(this.terminal.rows)}${CLEAR}`;
+      const parsing = this.#queue.parse(gap);
+      if (!document.hidden) await parsing;
     }
-    this.#resize(screen);
-    if (typeof before !== 'string') await this.#replay(before, screen);
-    await this.#queue.write(screen.redraw);
-    this.fit();
+    this.#drawings++;
+    const drawn = () => {
+      this.#drawings--;
+      this.fit();
+    };
+    try {
+      this.#resize(screen);
+      if (typeof before !== 'string') await this.#replay(before, screen);
+    } catch (error) {
+      drawn();
+      throw error;
+    }
+    // A hidden page parses seldom, and the program must not wait for that.
+    const parsing = this.#queue.parse(screen.redraw).then(drawn);
+    if (!document.hidden) await parsing;
   }
 
   output(bytes: Uint8Array): Promise<void> | void {

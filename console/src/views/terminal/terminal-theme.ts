@@ -48,6 +48,27 @@ const LIGHT: ITheme = {
   brightWhite: '#3a3f49',
 };
 
+const COLOUR_NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'] as const;
+const BRIGHT_NAMES = [
+  'brightBlack',
+  'brightRed',
+  'brightGreen',
+  'brightYellow',
+  'brightBlue',
+  'brightMagenta',
+  'brightCyan',
+  'brightWhite',
+] as const;
+
+/** The colours by their names in the style sheet: foreground, background, and the numbers 0 to 15. */
+export function terminalColours(isDark: boolean): readonly (readonly [name: string, colour: string])[] {
+  const theme = terminalTheme(isDark);
+  const numbered = [...COLOUR_NAMES, ...BRIGHT_NAMES].map(
+    (name, index) => [`${index}`, theme[name]!] as const,
+  );
+  return [['foreground', theme.foreground!], ['background', theme.background!], ...numbered];
+}
+
 export function terminalTheme(dark: boolean): ITheme {
   return dark ? DARK : LIGHT;
 }

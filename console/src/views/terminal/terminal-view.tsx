@@ -45,6 +45,8 @@ export function TerminalView({
     const unmount = display.mount(frame.current!);
     display.keyHandler = (event) => {
       if (event.type !== 'keydown') return true;
+      // A viewer's keys reach no program. Tab leaves the terminal.
+      if (event.key === 'Tab' && session.state.value.role === 'viewer') return false;
       const isSearch = event.ctrlKey && event.shiftKey && event.code === 'KeyF';
       const isCopy = event.ctrlKey && event.shiftKey && event.code === 'KeyC';
       const isLeave = event.ctrlKey && event.key === 'F6';

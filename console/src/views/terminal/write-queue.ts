@@ -59,7 +59,7 @@ export class WriteQueue {
   }
 
   /** Writes immediately, even on a hidden page. Resolves when the terminal has parsed the text, or has stopped parsing. */
-  parse(text: string): Promise<void> {
+  parse(text: string | Uint8Array): Promise<void> {
     if (this.#isStuck) return Promise.resolve();
     return new Promise((resolve) => {
       this.#parsing.add(resolve);

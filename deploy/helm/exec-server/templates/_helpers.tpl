@@ -42,14 +42,14 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
-{{/* The values that belong together; a wrong combination is refused here and not by a pod that does not start. */}}
+{{/*
+The values that belong together; a wrong combination is refused here and not by a pod that does not start. values.schema.json refuses
+single values.
+*/}}
 {{- define "exec-server.check" -}}
 {{- $values := .Values -}}
 {{- $name := include "exec-server.name" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}{{ fail (printf "the release name %s must start with a letter and have only letters, digits and hyphens, because Services get it" $name) }}{{ end -}}
-{{- if not (has (kindOf $values.executors.drainSeconds) (list "int64" "float64")) }}{{ fail "executors.drainSeconds must be a number, such as 600" }}{{ end -}}
-{{- if not (has $values.access (list "relay" "service")) }}{{ fail "access must be relay or service" }}{{ end -}}
-{{- if not (has $values.executors.kind (list "statefulSet" "template")) }}{{ fail "executors.kind must be statefulSet or template" }}{{ end -}}
 {{- if and (eq $values.access "service") (not $values.service.tokenSecret) }}{{ fail "access: service needs service.tokenSecret, a Secret with the key token" }}{{ end -}}
 {{- if eq $values.access "relay" -}}
 {{- if not $values.relay.url }}{{ fail "access: relay needs relay.url, the URL at which executors and clients reach the relay" }}{{ end -}}

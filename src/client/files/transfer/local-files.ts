@@ -134,4 +134,6 @@ const ONE_FILE: ReadonlySet<string> = new Set([
   'EEXIST',
   'ELOOP',
   'ENAMETOOLONG',
+  // The path is a socket, or a device that is not there.
+  'ENXIO',
 ]);

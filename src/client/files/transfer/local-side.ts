@@ -29,6 +29,7 @@ import {
 } from './local-files.ts';
 import { LocalPart, withTemporary } from './local-part.ts';
 import type { ContentFrom, SourceItem, TransferSink, TransferSource } from './sides.ts';
+import { changedWhileRead } from './transfer.ts';
 
 /** A file or tree of this machine. */
 export class LocalSource implements TransferSource {
@@ -103,7 +104,12 @@ export class LocalSource implements TransferSource {
   async #open({ relative, target }: SourceItem): Promise<{ path: LocalPath; file: FileHandle }> {
     const path = below(this.#top, relative);
     const links = relative === '' || target !== null ? 0 : constants.O_NOFOLLOW;
-    return { path, file: await openLocal('read', path, constants.O_RDONLY | constants.O_NONBLOCK | links) };
+    const file = await openLocal('read', path, constants.O_RDONLY | constants.O_NONBLOCK | links);
+    // A FIFO that replaced the file would look like an empty one.
+    const isFile = await onLocal('read', path, async () => (await file.stat()).isFile()).catch(() => false);
+    if (isFile) return { path, file };
+    await file.close();
+    throw changedWhileRead(path.text);
   }
 }
 

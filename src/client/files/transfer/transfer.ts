@@ -243,6 +243,7 @@ function different(message: string): ClientError {
   });
 }
 
+/** The error for a file of this machine that was written or replaced during the transfer. */
 export function changedWhileRead(shown: string): ClientError {
   return new ClientError('invalidData', `${shown} of this machine was changed while it was read`, {
     hint: 'transfer it again when no program writes it, or copy a snapshot of it',

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { connectSecurely, type LenientSocket, ReliableAgent } from '../../failed-writes.ts';
+import { type LenientSocket, ReliableAgent } from '../../failed-writes.ts';
+import { connectSecurely } from '../../tls-over-socket.ts';
 import type { AccessRequest } from '../admission.ts';
 import type { Host } from '../host.ts';
 import { IDLE_TIMEOUT_MS, TLS_HANDSHAKE_MS } from '../limits.ts';

@@ -79,6 +79,18 @@ test('each reason of a failed attempt to reconnect is shown once in a row', () =
   ]);
 });
 
+test('text of a server does not reach the terminal as escape sequences', () => {
+  const { report: shown, stdout, stderr } = report();
+  const hostile = '\x1b]0;title\x07';
+  shown.listening({ bind: '127.0.0.1', port: 1080, remote: null, ref: hostile, note: null });
+  shown.lost(hostile, 0);
+  shown.stillLost(new Error(`again ${hostile}`));
+  shown.failed('8080', new Error(hostile));
+  const printed = stdout() + stderr();
+  expect(printed.split('\\x1b]0;title\\x07')).toHaveLength(5);
+  expect(printed).not.toContain('\x1b');
+});
+
 test('with JSON everything is on stdout, one object per line', () => {
   const { report: shown, stdout, stderr } = report(true);
   shown.listening({ bind: '127.0.0.1', port: 1080, remote: null, ref: null, note: null });

@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { flushed } from '../../../../src/cli/programs/endings.ts';
+import { flushed, recoveryMsOf } from '../../../../src/cli/programs/endings.ts';
 import type { Ending } from '../../../../src/cli/programs/follow.ts';
 import { Interruptions } from '../../../../src/cli/programs/interruptions.ts';
 import { PlainOutput, StandardStreams } from '../../../../src/cli/programs/program-output.ts';
@@ -34,3 +34,29 @@ test('a program that was left does not wait for a reader that takes nothing', as
   const ending: Ending = { type: 'left', exitCode: 125, text: 'detached' };
   expect(await flushed(ending, output, interruptions)).toEqual(ending);
 });
+
+test.each([
+  ['nothing', undefined, { detachedSessionTtlMs: 30_000, maxDetachedSessionTtlMs: 60_000 }, 31_000],
+  [
+    'less than the maximum',
+    50_000,
+    { detachedSessionTtlMs: 30_000, maxDetachedSessionTtlMs: 60_000 },
+    51_000,
+  ],
+  [
+    'more than the maximum',
+    90_000,
+    { detachedSessionTtlMs: 30_000, maxDetachedSessionTtlMs: 60_000 },
+    61_000,
+  ],
+  ['no limit', 'none', { detachedSessionTtlMs: 30_000, maxDetachedSessionTtlMs: 60_000 }, 61_000],
+  ['no limit of a server without one', 'none', { maxDetachedSessionTtlMs: -1 }, null],
+  ['no limit of a server that does not report the maximum', 'none', { detachedSessionTtlMs: 30_000 }, 31_000],
+  ['no limit of a server that reports nothing', 'none', undefined, 25_000],
+] as const)(
+  'a command that asks for %s waits as long as the server keeps its session',
+  (_, asked, limits, waitMs) => {
+    const client = { environmentInfo: { limits } } as unknown as Parameters<typeof recoveryMsOf>[0];
+    expect(recoveryMsOf(client, asked === undefined ? {} : { detachedSessionTtlMs: asked })).toBe(waitMs);
+  },
+);

@@ -32,6 +32,7 @@ describe('escapes', () => {
     expect(typed('a', '\r', '~', '.')).toBe('a|\r||<');
     expect(typed('~', '?', '~', '~', 'x')).toBe('|?||~|x');
     expect(typed('a', '~', '.')).toBe('a|~|.');
+    expect(typed('~', '.', '~', '.')).toBe('|<||<');
   });
 
   test('hold a tilde back until the next character', () => {

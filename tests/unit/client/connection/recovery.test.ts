@@ -310,7 +310,7 @@ describe('a connection that cannot be restored', () => {
       'the session is gone',
       () => void 0,
       new RpcError(-32600, 'unknown session id x'),
-      'raise `--detached-session-ttl`',
+      'longer `detachedSessionTtlMs`',
     ],
     ['another session is opened', () => ({ sessionId: 'session-2' }), null, 'exec-server'],
     ['the answer is malformed', () => ({}), null, 'exec-server'],

@@ -43,6 +43,20 @@ describe('resuming', () => {
     expect(registry.resume(session.id)).toBe(session);
   });
 
+  test.each([
+    ['after a lost connection', true, null, true],
+    ['but not longer than its token', true, TTL_MS * 2, false],
+    ['but not after a deliberate end', false, null, false],
+  ])('a session with a longer TTL is kept %s', async (_name, isLost, tokenMs, isKept) => {
+    const { registry, attached, run } = createRegistry();
+    const session = attached();
+    const child = await run(session);
+    session.detachedTtlMs = TTL_MS * 10;
+    registry.detach(session, { isLost, expiresAtMs: tokenMs === null ? null : Date.now() + tokenMs });
+    vi.advanceTimersByTime(TTL_MS * 5);
+    expect(child.killed).toBe(isKept ? 0 : 1);
+  });
+
   test('stops the expiry; the next detach starts it again', async () => {
     const { registry, attached, run } = createRegistry();
     const session = attached();

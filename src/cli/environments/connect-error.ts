@@ -1,0 +1,72 @@
+import type { ClientError } from '../../client/errors.ts';
+import { systemReason } from '../../client/system-error.ts';
+import { RunError } from '../failures.ts';
+
+/** What the error for a failed connection depends on. */
+export interface ServerFacts {
+  /** Where the server is, for people. */
+  readonly address: string;
+  /** The file or the variable that has the token; null when it got none. */
+  readonly tokenFrom: string | null;
+  /** How to give it a token. */
+  readonly tokenAdvice: string;
+  /** Whether it is behind a relay. */
+  readonly isRelay?: boolean;
+}
+
+/** The command that shows whether ssh finds exec-server on a machine. */
+function sshTestFor(address: string): string {
+  const [, host = address, port] = /^ssh:\/\/(.*?)(?::(\d+))?\/?$/.exec(address) ?? [];
+  const flag = port === undefined ? '' : ` -p ${port}`;
+  return `ssh${flag} ${host.replace(/[[\]]/g, '')} exec-server version`;
+}
+
+/** Says what to do on the command line, where the client library names its options. */
+export function connectError(error: Error, { address, tokenFrom, tokenAdvice, isRelay }: ServerFacts): Error {
+  if (error.name !== 'ClientError') return error;
+  const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
+  const message =
+    cause instanceof Error ? error.message.replace(cause.message, systemReason(cause)) : error.message;
+  const problem = hint ? message.slice(0, -`; ${hint}`.length) : message;
+  const status = data?.status;
+  if (status === 401) {
+    const advice =
+      tokenFrom === null
+        ? `it needs a token: ${tokenAdvice}`
+        : `the token in ${tokenFrom} is wrong, expired or revoked; put a new one there`;
+    return new RunError(`${problem}; ${advice}`, { kind: 'permissionDenied' });
+  }
+  if (kind === 'connectTimeout') {
+    const limit = /(\d+) ms$/.exec(problem)?.[1];
+    const time = limit === undefined ? 'too long' : `longer than ${Number(limit) / 1_000} s`;
+    const advice = isRelay
+      ? 'check that its executor runs and is connected to the relay'
+      : 'check the address, the network and the firewall';
+    return new RunError(`connecting to ${address} took ${time}; ${advice}`, { kind });
+  }
+  const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];
+  if (exit === 'exit code 127') {
+    return new RunError(
+      'ssh has connected, but found no exec-server there; install it where the PATH of ssh commands has it',
+      { kind },
+    );
+  }
+  if (exit !== undefined) {
+    const reason = said?.replace(/\.$/, '') ?? 'it gave no reason';
+    return new RunError(`ssh has failed (${exit}): ${reason}; try '${sshTestFor(address)}'`, { kind });
+  }
+  if (/requires a client certificate$/.test(problem)) {
+    return new RunError(
+      `${problem}; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'`,
+      { kind },
+    );
+  }
+  // A hint that does not name the authority is about another defect of the certificate, such as its host name.
+  if (/certificate of .* is not trusted/.test(problem) && (hint?.includes('tls.ca') ?? true)) {
+    return new RunError(
+      `${problem}; name the server with 'exec-server env add NAME URL --tls-ca FILE', or set SSL_CERT_FILE to the file; it has the certificate of the authority, or the server's own if it is self-signed`,
+      { kind },
+    );
+  }
+  return new RunError(message.replaceAll('`', ''), { kind });
+}
