@@ -216,10 +216,21 @@ describe.each(TRANSPORTS)('over %s', (name) => {
 test.each([LOCAL, ...TRANSPORTS])('ports are forwarded over %s', async (name) => {
   const peer = await echoPeer();
   const { flags, env } = environments.way(name);
-  const args = [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`];
-  const forward = await startForward(environments.user, args, { env });
-  expect(await answerOf(forward.ports[0]!, name)).toBe(name);
-  expect(await forward.stop()).toBe(0);
+  const echo = "require('net').createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')";
+  const listener = await environments.run(name, 'run', '-d', '--', process.execPath, '-e', echo);
+  const [one, proxy, all] = await Promise.all([
+    startForward(environments.user, [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`], { env }),
+    startForward(environments.user, [...flags, '-D', '0'], { env }),
+    startForward(environments.user, [...flags, '--auto', '--json'], { env }),
+  ]);
+  expect(lines(all.stdout())).toMatchObject([{ type: 'listening', ref: listener.stdout.trim() }]);
+  expect(await answerOf(one.ports[0]!, name)).toBe(name);
+  expect(await answerOf(all.ports[0]!, name)).toBe(name);
+  const request = Buffer.from([5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, peer.port >> 8, peer.port & 255]);
+  const answer = `\x05\0\x05\0\0\x01${'\0'.repeat(6)}${name}`;
+  expect(await answerOf(proxy.ports[0]!, Buffer.concat([request, Buffer.from(name)]))).toBe(answer);
+  expect(await Promise.all([one, proxy, all].map((forward) => forward.stop()))).toEqual([0, 0, 0]);
+  expect(await environments.run(name, 'rm', '-f', listener.stdout.trim())).toMatchObject({ code: 0 });
 });
 
 test('a server with tokens knows the owner of a recording', async () => {
