@@ -131,6 +131,22 @@ describe.skipIf(helmMissing !== null)(`the Helm chart${why}`, () => {
     );
   });
 
+  test('renders every option of the executor as a string', async () => {
+    const options = ['--set-json=executors.args=["--max-connections",1e7,true,"a: \\"b\\" #c"]'];
+    const objects = await render([...SERVICE, ...options]);
+    const { args } = find(objects, 'StatefulSet', 'box').spec.template.spec.containers[0];
+    expect(args.slice(-4)).toEqual(['--max-connections', '10000000', 'true', 'a: "b" #c']);
+  });
+
+  test('keeps the name of an executor while it drains', () => {
+    const { clusterIP, publishNotReadyAddresses } = object(
+      'executors behind a service',
+      'Service',
+      'box',
+    ).spec;
+    expect([clusterIP, publishNotReadyAddresses]).toEqual(['None', true]);
+  });
+
   test('renders no Secret, and nothing connects to an executor behind a relay', () => {
     expect(all().filter(({ kind }) => kind === 'Secret')).toEqual([]);
     const policy = object('executors behind a relay', 'NetworkPolicy', 'box').spec;

@@ -55,8 +55,9 @@ containers:
       - --pid-file=/tmp/exec-server.pid
       - --drain-timeout={{ $drainSeconds }}s
       - --log-level=info
-      {{- with $values.executors.args }}
-      {{- toYaml . | nindent 6 }}
+      {{- range $values.executors.args }}
+      # Kubernetes takes only strings; --set makes numbers and booleans of 5 and true.
+      - {{ ternary . (toJson .) (kindIs "string" .) | quote }}
       {{- end }}
     {{- if or $isNamed $values.executors.env }}
     env:
