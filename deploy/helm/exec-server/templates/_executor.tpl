@@ -85,10 +85,12 @@ containers:
       httpGet: { path: /healthz, port: metrics }
       periodSeconds: 10
       failureThreshold: 6
+    {{- if $drainSeconds }}
     lifecycle:
       preStop:
         exec:
           command: [exec-server, drain, --pid-file, /tmp/exec-server.pid, --timeout, {{ $drainSeconds }}s]
+    {{- end }}
     resources: {{ toYaml $values.executors.resources | nindent 6 }}
     securityContext:
       {{- include "exec-server.containerSecurity" . | nindent 6 }}
