@@ -153,6 +153,7 @@ function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv
   const removed = files.filter((path) => !kept.includes(path));
   for (const path of removed) removeFile(path);
   manager.run('daemon-reload');
+  const dropIns = units.map(({ path }) => `${path}.d`).filter((path) => existsSync(path));
   const state =
     user || kind === 'relay' ? [] : ['/var/lib/exec-server (files of programs, if there are any)'];
   const lines = [
@@ -160,6 +161,7 @@ function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv
     ...kept.map(
       (path) => `kept ${path}, because it was changed or belongs to a changed file (--force removes it)\n`,
     ),
+    ...dropIns.map((path) => `kept ${path} (changes by '${managerOf(plan)} edit')\n`),
     ...state.map((path) => `kept ${path}\n`),
   ];
   return printed(lines.join(''));
