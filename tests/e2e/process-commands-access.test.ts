@@ -156,6 +156,6 @@ test('without the client certificate the server refuses', async () => {
   const { code, stderr } = await user.run(['ps', '-E', 'half']);
   expect([code, stderr]).toEqual([
     125,
-    `exec-server: ${url} requires a client certificate; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'\n`,
+    `exec-server: ${url} requires a client certificate; name the server with 'exec-server env add NAME URL --tls-cert FILE --tls-key FILE'\n`,
   ]);
 });

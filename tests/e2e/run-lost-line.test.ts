@@ -269,6 +269,24 @@ test('--timeout ends with 124 although the server no longer answers', async () =
   });
 });
 
+test.skipIf(!HAS_TMUX)('~. twice leaves a server that does not answer, and says only that', async () => {
+  const proxy = await MessageProxy.open(server, ({ direction, text }) =>
+    direction === 'toServer' && text.includes('"process/setLifetime"') ? 'drop' : 'pass',
+  );
+  onTestFinished(() => proxy.close());
+  const tmux = new TmuxTerminal(user.workspace.path, { ...user.env, HOME: user.workspace.path });
+  onTestFinished(() => tmux.close());
+  tmux.line(`${process.execPath} ${CLI} run -E ${proxy.url} -- sh -c 'echo up-$((1+1)); exec sleep 1000'`);
+  await tmux.shows('up-2');
+  tmux.type('~.');
+  await tmux.shows('the server does not answer; ~. again gives up');
+  tmux.type('~.');
+  await tmux.shows(/detached; the connection is lost, so the program may still run/);
+  tmux.line('echo code $?');
+  await tmux.shows('code 125');
+  expect(tmux.screen).not.toContain('cannot leave');
+});
+
 test.skipIf(!HAS_TMUX)('a shell whose session the server has forgotten has its keyboard again', async () => {
   const proxy = await proxyTo(forgetful);
   const witness = user.start(['run', '-E', proxy.url, '--', 'sh', '-c', 'echo $$; exec sleep 1000']);

@@ -186,6 +186,15 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     await driver.shows(/^mine\nmine$/m);
   });
 
+  test('--take-over on a smaller terminal shows the end of the screen', async () => {
+    const [driver, smaller] = [terminal(), terminal()];
+    driver.line('exec-server run --name tall -- sh -c "seq 1 20; cat"');
+    await driver.shows(/^20$/m);
+    smaller.resize(60, 10);
+    smaller.line('clear; exec-server attach --take-over tall');
+    await smaller.shows(/^17\n18\n19\n20$/m);
+  });
+
   test.each([
     ['SIGTERM', 'kill -TERM PID'],
     ['SIGINT', 'kill -INT PID'],

@@ -21,6 +21,9 @@ function sshTestFor(address: string): string {
   return `ssh${flag} ${host.replace(/[[\]]/g, '')} exec-server version`;
 }
 
+const NAME_WITH_CERTIFICATE =
+  "name the server with 'exec-server env add NAME URL --tls-cert FILE --tls-key FILE'";
+
 /** Says what to do on the command line, where the client library names its options. */
 export function connectError(error: Error, { address, tokenFrom, tokenAdvice, isRelay }: ServerFacts): Error {
   if (error.name !== 'ClientError') return error;
@@ -56,10 +59,11 @@ export function connectError(error: Error, { address, tokenFrom, tokenAdvice, is
     return new RunError(`ssh has failed (${exit}): ${reason}; try '${sshTestFor(address)}'`, { kind });
   }
   if (/requires a client certificate$/.test(problem)) {
-    return new RunError(
-      `${problem}; name the server with 'exec-server env add --tls-cert FILE --tls-key FILE'`,
-      { kind },
-    );
+    return new RunError(`${problem}; ${NAME_WITH_CERTIFICATE}`, { kind });
+  }
+  if (hint?.startsWith('if the server requires a client certificate')) {
+    const advice = `if the server requires a client certificate, ${NAME_WITH_CERTIFICATE}; otherwise try again later`;
+    return new RunError(`${problem}; ${advice}`, { kind });
   }
   // A hint that does not name the authority is about another defect of the certificate, such as its host name.
   if (/certificate of .* is not trusted/.test(problem) && (hint?.includes('tls.ca') ?? true)) {

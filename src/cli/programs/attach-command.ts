@@ -77,13 +77,16 @@ async function attach(
   const ref = ownRef ?? processId;
   const screen = terminal !== null && tty && state === 'running';
   if (flags['read-only']) return { process: await client.attach(ref, { screen }), isWatching: false };
-  if (screen && !flags['take-over']) {
+  const takeOver = flags['take-over'] === true;
+  if (screen) {
     // Before the screen is read, so that it fits. Refused while another client drives.
     const { rows, cols } = terminal.size;
-    await client.call('process/resize', { processId: ref, rows, cols }).catch(() => {});
+    const driving = takeOver && client.call('process/attach', { ref, role: 'driver', takeOver });
+    await Promise.resolve(driving)
+      .then(() => client.call('process/resize', { processId: ref, rows, cols }))
+      .catch(() => {});
   }
   try {
-    const takeOver = flags['take-over'] === true;
     return { process: await client.attach(ref, { role: 'driver', takeOver, screen }), isWatching: false };
   } catch (error) {
     if ((error as ClientError).kind !== 'conflict') throw error;

@@ -355,6 +355,8 @@ class Follower {
         },
         (error) => {
           answered();
+          // This command has given up, and its client is closed.
+          if (this.#stop.signal.aborted) return;
           if (error instanceof ClientError && error.kind === 'brokenPipe') {
             this.#detach();
             return;

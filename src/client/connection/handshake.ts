@@ -57,12 +57,20 @@ export async function initialize(
   }
 }
 
-/** The connection ended during the handshake. */
-export function endedEarly(reason: CloseReason, end: LinkEnd | null): ClientError {
+/**
+ * The connection ended during the handshake. A program that ends is no reason to give up a session: ssh does so as long as the network
+ * is down.
+ */
+export function endedEarly(
+  reason: CloseReason,
+  end: LinkEnd | null,
+  { resumes }: { readonly resumes: boolean },
+): ClientError {
   // A single garbled message does not prove that this is not an exec-server.
   if (end?.protocolError) return notAnExecServer(end.reason, { retryable: true });
   if (reason.programEnded)
     return new ClientError('spawn', `the server did not start: ${reason.reason}`, {
+      retryable: resumes,
       hint: 'check its program, `args` and `cwd`',
     });
   return new ClientError(

@@ -214,7 +214,8 @@ export class Link {
       this.#environmentInfo = result.environmentInfo;
       this.#droppedProcesses = result.droppedProcesses;
     } catch (error) {
-      throw error instanceof ConnectionClosedError ? endedEarly(error.reason, this.#end) : error;
+      if (!(error instanceof ConnectionClosedError)) throw error;
+      throw endedEarly(error.reason, this.#end, { resumes: resumeSessionId !== null });
     }
   }
 

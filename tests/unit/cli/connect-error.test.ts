@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { connectError } from '../../../src/cli/environments/connect-error.ts';
+import { unansweredError } from '../../../src/client/connection/socket-errors.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 
 const server = { address: 'ws://gpu.example:4000', tokenFrom: null, tokenAdvice: 'use --token-file' };
@@ -30,6 +31,15 @@ test.each([
   });
   expect(connectError(error, { ...server, tokenFrom }).message).toBe(
     `refused the connection with HTTP 401; ${advice}`,
+  );
+});
+
+test('a server that cuts a connection with TLS may need a certificate, which a flag of env add gives it', () => {
+  const address = 'wss://gpu.example';
+  const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  const error = unansweredError(address, reset, { hasCertificate: false, hasWorked: false });
+  expect(connectError(error!, { ...server, address }).message).toBe(
+    "wss://gpu.example closed the connection before it answered; if the server requires a client certificate, name the server with 'exec-server env add NAME URL --tls-cert FILE --tls-key FILE'; otherwise try again later",
   );
 });
 

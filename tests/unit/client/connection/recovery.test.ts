@@ -55,6 +55,21 @@ describe('a lost connection', () => {
     await client.close();
   });
 
+  test('is tried again when the program that carries it has ended, as ssh does without a network', async () => {
+    const { server, client } = await world([]);
+    const { initialize } = server.answers;
+    let failures = 2;
+    server.answers.initialize = (given, link) => {
+      if (failures-- === 0) return initialize!(given, link);
+      link.transport.close({ code: 1006, reason: 'ssh has ended (exit code 255)', programEnded: true });
+      return SILENCE;
+    };
+    server.link.break();
+    await recovered(client);
+    expect([failures, server.attempts, client.failure]).toEqual([-1, 4, null]);
+    await client.close();
+  });
+
   test('loses no output: the client reads what it missed, once and in order', async () => {
     const { server, client, processes } = await world();
     server.link.output('p', 1);
