@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import { FailureDelay } from '../listener/failure-delay.ts';
 import { handshakeError } from '../listener/http-response.ts';
+import { refusalDelay } from '../listener/refusal-delay.ts';
 import { addressOf } from '../listener/web-server.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -275,7 +275,7 @@ export class Console<Grant> {
     if (grant === null || !this.#options.isGranted(grant)) {
       this.#logRefusal(address);
       const refusal = this.#refuse(BAD_CODE, address);
-      await delay(this.#delay.failed(address), undefined, { ref: false });
+      await refusalDelay(request.socket, this.#delay.failed(address));
       return refusal;
     }
     this.#endSessionsOf(request, origin);
