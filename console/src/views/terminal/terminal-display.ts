@@ -11,6 +11,7 @@ import { printable } from '../../base/format.ts';
 import { dark, preferences } from '../../base/preferences.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
+import { limitLinks } from './link-limit.ts';
 import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
 import { WriteQueue } from './write-queue.ts';
 
@@ -48,6 +49,8 @@ export class TerminalDisplay implements ProcessDisplay {
   #opened = false;
   #resizeTimer: ReturnType<typeof setTimeout> | undefined;
   #sentSize = '';
+  /** What was typed in this turn, and what the terminal answers. */
+  #typed = '';
   /** Whether the terminal gets old output. Then it must not answer to it, set the title or ask for the clipboard. */
   #isReplaying = false;
   /** How many screens are being drawn. Each needs the size that it was made for. */
@@ -82,6 +85,7 @@ export class TerminalDisplay implements ProcessDisplay {
       onStuck: () => this.problem.set('This terminal has failed. Load the page again to see the program.'),
     });
     refuseLongRepeats(this.terminal, () => {});
+    limitLinks(this.terminal);
     this.terminal.loadAddon(this.#fit);
     limitCells(this.terminal, new Unicode11Addon());
     const hover = {
@@ -93,14 +97,16 @@ export class TerminalDisplay implements ProcessDisplay {
       if (!this.#isReplaying) this.title.set(printable(title.slice(0, MAX_TITLE_LENGTH)));
     });
     this.terminal.onData((data) => {
-      if (!this.#isReplaying) session.write(this.#withCtrl(data));
+      if (!this.#isReplaying) this.#type(this.#withCtrl(data));
     });
     this.terminal.onKey(() => {
       const { role, phase } = session.state.value;
       if (role === 'viewer' && phase === 'live') this.ignoredKeys.set(this.ignoredKeys.value + 1);
     });
     this.terminal.onBinary((data) => {
-      if (!this.#isReplaying) session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
+      if (this.#isReplaying) return;
+      this.#sendTyped();
+      session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
     });
     this.terminal.parser.registerOscHandler(52, (data) => this.#requestCopy(data));
     this.#element.addEventListener('paste', (event) => this.#paste(event), { capture: true });
@@ -259,6 +265,17 @@ export class TerminalDisplay implements ProcessDisplay {
       this.#sentSize = size;
       this.#session.resize(rows, cols);
     }, delay);
+  }
+
+  /** What comes in one turn is one request: a terminal can have thousands of answers to one piece of output. */
+  #type(data: string): void {
+    if (this.#typed === '') queueMicrotask(() => this.#sendTyped());
+    this.#typed += data;
+  }
+
+  #sendTyped(): void {
+    if (this.#typed !== '') this.#session.write(this.#typed);
+    this.#typed = '';
   }
 
   #withCtrl(data: string): string {
