@@ -354,9 +354,14 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
       null,
       '',
     ]);
-    // Output from before a reload asks for nothing.
+    // Output from before a reload asks for nothing, also when the program has ended.
     await page.reload();
     await seesText(page, 'script-text');
+    expect(await page.getByText('wants to copy').count()).toBe(0);
+    await typeKeys(page, '\n');
+    await page.locator('.terminal-frame[data-phase=ended]').waitFor();
+    await page.reload();
+    await seesText(page, 'bold');
     expect(await page.getByText('wants to copy').count()).toBe(0);
     await page.context().close();
   });

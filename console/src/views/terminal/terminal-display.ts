@@ -288,7 +288,7 @@ export class TerminalDisplay implements ProcessDisplay {
   /** OSC 52. A question for the content of the clipboard gets no answer. */
   #requestCopy(data: string): boolean {
     const [, content = ''] = data.split(';', 2);
-    if (this.#isReplaying) return true;
+    if (this.#isReplaying || this.#session.showsPast) return true;
     if (content === '?' || content === '' || content.length > MAX_CLIPBOARD_LENGTH) return true;
     try {
       const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));
