@@ -12,6 +12,7 @@ import { dark, preferences } from '../../base/preferences.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
 import { limitLinks } from './link-limit.ts';
+import { limitResets } from './reset-limit.ts';
 import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
 import { WriteQueue } from './write-queue.ts';
 
@@ -86,6 +87,7 @@ export class TerminalDisplay implements ProcessDisplay {
     });
     refuseLongRepeats(this.terminal, () => {});
     limitLinks(this.terminal);
+    limitResets(this.terminal);
     this.terminal.loadAddon(this.#fit);
     limitCells(this.terminal, new Unicode11Addon());
     const hover = {
