@@ -267,15 +267,16 @@ export class Console<Grant> {
   }
 
   async #signIn(request: IncomingMessage, origin: OwnOrigin): Promise<Answer> {
+    const { socket } = request;
+    const address = addressOf(socket);
     const body = await readBody(request);
     if ('problem' in body) return BODY_PROBLEMS[body.problem];
     const { code } = body.value;
     const grant = typeof code === 'string' ? this.#codes.redeem(code) : null;
-    const address = addressOf(request.socket);
     if (grant === null || !this.#options.isGranted(grant)) {
       this.#logRefusal(address);
       const refusal = this.#refuse(BAD_CODE, address);
-      await refusalDelay(request.socket, this.#delay.failed(address));
+      await refusalDelay(socket, this.#delay.failed(address));
       return refusal;
     }
     this.#endSessionsOf(request, origin);

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { ConnectionTurns, TurnCredit } from '../transport/turn-credit.ts';
 import { countedAddress, type Peer } from './connection-slots.ts';
-import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
+import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, MAX_UNANSWERED_REQUESTS, REQUEST_TURN_BYTES } from './limits.ts';
 
 /** The credits of the addresses that connect. The connections of one address share their turns until they are websockets. */
 export class RequestCredits {
@@ -25,8 +25,8 @@ export class RequestCredits {
 /**
  * A client's connection as the HTTP parser sees it, until it becomes a websocket. The parser handles everything that it gets in one turn,
  * and a client may send thousands of requests in a row. So it gets a few bytes per turn, and connections take turns. It gets no further
- * request while answers are outstanding: each of them takes memory, and refusals are answered seconds later. A client that does not
- * send a whole request in time is cut off.
+ * requests while many have no answer: each of them takes memory, and refusals are answered seconds later. A client that does not send a
+ * whole request in time is cut off.
  */
 export class RequestStream extends Duplex {
   readonly #socket: Socket;
@@ -163,9 +163,9 @@ export class RequestStream extends Duplex {
     }, this.#requestTimeoutMs);
   }
 
-  /** Whether what follows is another request, which waits for the answers to those before. */
+  /** Whether what follows is another request, and waits for answers to those before. */
   get #mustAnswer(): boolean {
-    return this.#unanswered > 0 && this.#latest?.complete === true;
+    return this.#unanswered >= MAX_UNANSWERED_REQUESTS && this.#latest?.complete === true;
   }
 
   #continue(): void {
