@@ -40,11 +40,6 @@ main() {
       *) fail "unknown argument '$1'; see sh install.sh --help" ;;
     esac
   done
-  if [ -z "$from" ]; then
-    from=$(dirname -- "$0")
-    # A script that comes from a pipe has no file, and one that was downloaded alone has no checksums beside it.
-    [ -f "$0" ] && [ -f "$from/SHA256SUMS" ] || from=$RELEASE
-  fi
   if [ -z "$prefix" ]; then
     [ -n "${HOME:-}" ] || fail 'HOME is not set; pass --prefix FOLDER'
     prefix=$HOME/.local
@@ -58,6 +53,11 @@ main() {
   esac
   if ls /lib/ld-musl-* >/dev/null 2>&1 && ! ls /lib*/ld-linux-* >/dev/null 2>&1; then
     fail 'the executable needs the GNU C library, and this system uses musl; install the npm package instead'
+  fi
+  if [ -z "$from" ]; then
+    from=$(dirname -- "$0")
+    # A script that comes from a pipe has no file. One that was downloaded alone may be beside the checksums of something else.
+    [ -f "$0" ] && [ -f "$from/SHA256SUMS" ] && [ -f "$from/$name" ] || from=$RELEASE
   fi
   command -v sha256sum >/dev/null || fail 'sha256sum is missing; install coreutils'
 
@@ -74,7 +74,8 @@ main() {
   get SHA256SUMS
   get "$name"
   grep -- "^[0-9a-f]\{64\}  $name\$" "$work/SHA256SUMS" >"$work/expected" || fail "SHA256SUMS has no line for $name"
-  (cd -- "$work" && sha256sum --check --status expected) ||
+  # BusyBox has no long options, and names them in a message.
+  (cd -- "$work" && sha256sum -c expected >/dev/null 2>&1) ||
     fail "the SHA-256 of $name is not the one in SHA256SUMS; nothing was installed. Download it again"
   chmod 755 -- "$work/$name"
   version=$("$work/$name" --version) || fail "$name does not run on this system; it needs glibc 2.28 and libstdc++6"

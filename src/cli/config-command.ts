@@ -5,9 +5,10 @@ import { ConfigError, describeSource } from '../server/config/resolve.ts';
 import { type ConfigValue, formatConfigValue } from '../server/config/values.ts';
 import { refuseBadNetworkSettings } from '../server/sessions/connection-http.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
-import { EXIT_CODES, reportFailure } from './failures.ts';
+import { EXIT_CODES, reportFailure, UsageError } from './failures.ts';
 import { programHelp } from './help.ts';
 import { reportIgnored, reportUnknownVariables } from './reference-flags.ts';
+import { rejectUselessFiles } from './run-server.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
 import { inspectSettings, type Settings } from './settings.ts';
 import { table } from './table.ts';
@@ -29,8 +30,10 @@ export async function printSettings(
   reportUnknownVariables(settings, host);
   // How settings work together can be checked when each of them is right.
   const problems =
-    found.length > 0 ? [...found, ...(await networkProblems(settings))] : await startProblems(settings);
-  const isInvalid = problems.some((problem) => problem instanceof ConfigError);
+    found.length > 0 ? [...found, ...(await networkProblems(settings))] : await startProblems(settings, args);
+  const isInvalid = problems.some(
+    (problem) => problem instanceof ConfigError || problem instanceof UsageError,
+  );
   return {
     text: args.json ? settingsJson(settings, problems) : settingsTable(settings, problems),
     details: problems.map((problem) => `${reportFailure(problem, false).text.split('\n')[0]}\n`).join(''),
@@ -46,13 +49,19 @@ async function networkProblems({ config }: Settings): Promise<Error[]> {
 }
 
 /** Why the settings do not work together, or not on this machine. */
-async function startProblems({ config, address }: Settings): Promise<Error[]> {
+async function startProblems({ config, address }: Settings, args: ServerArguments): Promise<Error[]> {
   const { checkSettings, readMinSandbox, tlsFilesOf } = await import('../server/start-checks.ts');
+  const { environmentId } = config;
   try {
+    rejectUselessFiles({ config, address }, args);
     await checkSettings(config, address);
     if (address.kind === 'websocket' || address.kind === 'unix') tlsFilesOf(config, address);
     if (config.metricsListen !== '') parseMetricsAddress(config.metricsListen);
     readMinSandbox(config.minSandbox);
+    if (args.remote !== null) {
+      const { checkTarget } = await import('./registry-auth.ts');
+      await checkTarget({ remote: args.remote, environmentId, command: null });
+    }
     return [];
   } catch (error) {
     return [error as Error];

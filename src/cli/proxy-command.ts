@@ -17,11 +17,14 @@ export async function proxyCommand(argv: readonly string[], host: Host): Promise
   const limits = { maxMessageBytes: MAX_MESSAGE_BYTES };
   const { result: server } = await reachPrivateServer(host.env, (url) => connectWebSocket(url, limits));
   const client = new StdioTransport(host.stdin, host.stdout, limits);
-  const unanswered = await joinTransports(client, server, { answerTimeoutMs: ANSWER_TIMEOUT_MS });
+  const isBelowSsh = Boolean(host.env.SSH_CONNECTION);
+  const answerTimeoutMs = isBelowSsh ? SSH_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS;
+  const unanswered = await joinTransports(client, server, { answerTimeoutMs });
   if (unanswered === 0) return { text: '', exitCode: 0 };
   const requests = unanswered === 1 ? 'one request is' : `${unanswered} requests are`;
   throw new RunError(`${requests} not answered; keep stdin open until the answers have come`);
 }
 
-/** A client behind ssh that is gone looks the same, and its session must be free for the next connection. */
 const ANSWER_TIMEOUT_MS = 10_000;
+/** A lost ssh connection looks the same, and its client tries to come back to the session, which must be free for it. */
+const SSH_ANSWER_TIMEOUT_MS = 1_000;

@@ -74,7 +74,11 @@ export async function openAuth(
 }
 
 /** Checks the flags that name the registry and the environment, and returns the environment id. Throws UsageError. */
-async function checkTarget({ remote, environmentId, command }: RegistryFlags): Promise<string> {
+export async function checkTarget({
+  remote,
+  environmentId,
+  command,
+}: Pick<RegistryFlags, 'remote' | 'environmentId' | 'command'>): Promise<string> {
   const { checkedEnvironmentId, parseRegistryUrl } = await import('../relay/registry-client.ts');
   if (environmentId.trim() === '') throw new UsageError('--remote needs --environment-id', command);
   try {

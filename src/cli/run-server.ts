@@ -226,7 +226,11 @@ async function showConsole(server: RunningServer, host: Host): Promise<void> {
   host.stderr.write(consoleNote(server.url ?? '', server.consoleLink()));
 }
 
-function rejectUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {
+/** Throws UsageError for a file that would not be written, or replaced by the other one. */
+export function rejectUselessFiles(
+  { address, config }: Pick<Settings, 'address' | 'config'>,
+  { urlFile, pidFile }: RuntimeFiles,
+): void {
   if (urlFile === null) return;
   if (address.kind !== 'websocket' && address.kind !== 'unix') {
     throw new UsageError(`--url-file needs a websocket listener; '${config.listen}' has no URL`);

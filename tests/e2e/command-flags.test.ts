@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type RunningServer, runServer } from '../../src/server/serve.ts';
@@ -53,6 +53,31 @@ test('env ls --json and version --json print JSON', async () => {
   const { version: node, platform, arch } = process;
   const printed = { version: expect.stringMatching(/^\d+\.\d+\.\d+/), node, platform, arch };
   expect([version.code, JSON.parse(version.stdout)]).toEqual([0, printed]);
+});
+
+test('help prints the help of a command, and mcp config --write and relay token --out write files', async () => {
+  const [help, flag] = await Promise.all([user.run(['help', 'logs']), user.run(['logs', '--help'])]);
+  expect(help).toEqual(flag);
+  expect(help).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('Usage: exec-server logs '),
+    stderr: '',
+  });
+  const mcp = ['--read-only', '--root', '/usr'];
+  expect(await user.run(['mcp', 'config', 'cursor', '--write', ...mcp])).toMatchObject({ code: 0 });
+  expect(JSON.parse(readFileSync(at('.cursor/mcp.json'), 'utf8'))).toEqual({
+    mcpServers: {
+      'exec-server': { command: process.execPath, args: [CLI, 'mcp', '--root', '/usr', '--read-only'] },
+    },
+  });
+  const secret = user.workspace.file('relay.secret', 'a secret of more than thirty-two bytes');
+  const claims = ['--role', 'harness', '--environment', 'box', '--id', 'x', '--expires-in', '1m'];
+  const minted = ['relay', 'token', '--secret-file', secret, ...claims, '--out', 'minted'];
+  expect(await user.run(minted)).toMatchObject({ code: 0 });
+  expect([readFileSync(at('minted'), 'utf8'), statSync(at('minted')).mode & 0o777]).toEqual([
+    expect.stringMatching(/^\S{50,}\n?$/),
+    0o600,
+  ]);
 });
 
 test('play --idle-limit shortens the pauses of a recording', async () => {

@@ -14,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { collect } from '../support/collect.ts';
 import { CommandEnvironments, LOCAL, SECURE, SSH, TRANSPORTS } from '../support/command-environments.ts';
 import { hostTree, subtree } from '../support/host-tree.ts';
+import { connectMcp } from '../support/mcp-client.ts';
 import { answerOf, startForward } from '../support/port-forward.ts';
 import { echoPeer } from '../support/tcp-peers.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -56,7 +57,8 @@ describe.each(TRANSPORTS)('over %s', (name) => {
     const ref = await detached('-i', '--name', 'job', '--record', 'sh', '-c', script);
     const listed = await run('ps', '--json');
     expect(JSON.parse(listed.stdout)).toMatchObject([{ ref, name: 'job', state: 'running' }]);
-    const [follower, waiter] = [start('logs', '-f', 'job'), start('wait', 'job')];
+    const follower = start('logs', '-f', '--since-seq', '0', 'job');
+    const waiter = start('wait', '--timeout', '10m', 'job');
     const followed = collect(follower);
     await waitFor('the first line', () => followed.stdout === 'one\n');
     const attached = start('attach', 'job');
@@ -66,16 +68,22 @@ describe.each(TRANSPORTS)('over %s', (name) => {
     expect(await follower.outcome).toMatchObject({ code: 0, stdout: text, stderr: '' });
     expect(await waiter.outcome).toMatchObject({ code: 4, stdout: '', stderr: '' });
 
-    expect(await run('logs', '--tail', '1', 'job')).toMatchObject({ code: 0, stdout: 'two\n', stderr: '' });
+    const tail = await run('logs', '--tail', '1', '--timestamps', 'job');
+    expect(tail).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\S+Z two\n$/), stderr: '' });
     const recordings = await run('recordings', '--json');
     expect(JSON.parse(recordings.stdout)).toContainEqual(expect.objectContaining({ ref, name: 'job' }));
+    const castFile = own('job.cast');
+    expect(await run('export', '--v2', '-o', castFile, 'job')).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(castFile, 'utf8')).toMatch(/^\{"version":2,/);
     expect(await run('export', '--txt', 'job')).toMatchObject({ code: 0, stdout: text });
-    const player = await environments.startOnTerminal(name, 'play', '--speed', '100', 'job');
+    const faster = ['--speed', '100', '--idle-limit', '1ms'];
+    const player = await environments.startOnTerminal(name, 'play', ...faster, 'job');
     expect(await environments.user.run(['wait', player])).toMatchObject({ code: 0 });
     expect(await environments.user.run(['logs', player])).toMatchObject({ stdout: 'one\r\ntwo\r\n' });
 
     expect(await run('rm', 'job')).toMatchObject({ code: 0, stderr: '' });
-    expect((await run('ps', '-a', '--json')).stdout).not.toContain(ref);
+    const all = await run('ps', '-a', '--all-owners', '--json');
+    expect(all).toMatchObject({ code: 0, stdout: expect.not.stringContaining(ref) });
   });
 
   test('programs get variables, a directory, a time limit and a sandbox', async () => {
@@ -107,11 +115,14 @@ describe.each(TRANSPORTS)('over %s', (name) => {
 
   test('programs are killed and signalled', async () => {
     const [killed, signalled] = [await detached('sleep', '1000'), await detached('sleep', '1000')];
-    expect(await run('kill', killed)).toMatchObject({ code: 0, stderr: '' });
-    expect(await run('wait', killed)).toMatchObject({ code: 137 });
+    expect(await run('kill', '--json', killed)).toMatchObject({ code: 0, stderr: '' });
+    const waited = await run('wait', '--json', killed);
+    expect([waited.code, JSON.parse(waited.stdout)]).toMatchObject([137, [{ ref: killed, exitCode: 137 }]]);
     expect(await run('kill', '-s', 'TERM', signalled)).toMatchObject({ code: 0, stderr: '' });
     expect(await run('wait', signalled)).toMatchObject({ code: 143 });
+    const running = await detached('sleep', '1000');
     expect(await run('rm', killed, signalled)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('rm', '-f', '--json', running)).toMatchObject({ code: 0, stderr: '' });
   });
 
   test('attach watches with --read-only, and takes the input over with --take-over', async () => {
@@ -124,12 +135,14 @@ describe.each(TRANSPORTS)('over %s', (name) => {
     const watched = collect(watcher);
     watcher.child.stdin.write('unwanted\n');
     await waitFor('the first line for the watcher', () => watched.stdout === 'got one\n');
-    const taker = start('attach', '--take-over', ref);
+    const taker = start('attach', '--take-over', '--json', ref);
     await waitFor('the new driver', () => driven.stderr.includes('another client has taken over'));
     driver.child.stdin.write('unwanted\n');
     taker.child.stdin.write('two\n');
     const ended = { code: 6, stdout: 'got one\nthen two\n' };
-    for (const { outcome } of [driver, watcher, taker]) expect(await outcome).toMatchObject(ended);
+    for (const { outcome } of [driver, watcher]) expect(await outcome).toMatchObject(ended);
+    const { code, stdout } = await taker.outcome;
+    expect([code, lines(stdout).at(-1)]).toMatchObject([6, { type: 'exit', exitCode: 6 }]);
   });
 
   test('files and trees are copied both ways', async () => {
@@ -137,7 +150,8 @@ describe.each(TRANSPORTS)('over %s', (name) => {
     expect(await run('cp', '-q', '-p', 'file', `:${own('there')}`)).toMatchObject({ code: 0, stderr: '' });
     expect([readFileSync(own('there'), 'utf8'), statSync(own('there')).mode & 0o777]).toEqual([name, 0o600]);
     expect(Math.floor(statSync(own('there')).mtimeMs)).toBe(Math.floor(statSync(at('file')).mtimeMs));
-    expect(await run('cp', `:${own('there')}`, own('back'))).toMatchObject({ code: 0 });
+    const { code, stdout } = await run('cp', '--json', `:${own('there')}`, own('back'));
+    expect([code, lines(stdout).at(-1)]).toMatchObject([0, { files: 1, failed: [] }]);
     expect(readFileSync(own('back'), 'utf8')).toBe(name);
 
     const tree = own('tree');
@@ -159,29 +173,64 @@ describe.each(TRANSPORTS)('over %s', (name) => {
     writeFileSync(join(source, 'changed'), 'now');
     writeFileSync(join(there, 'changed'), 'before');
     writeFileSync(join(there, 'extra'), '');
-    expect(await run('sync', source, `:${there}`)).toMatchObject({ code: 0 });
-    expect(treeAt(there)).toEqual({ ...treeAt(source), '/extra': expect.stringContaining('file') });
+    const before = treeAt(there);
+    expect(await run('sync', '--dry-run', '--delete', source, `:${there}`)).toMatchObject({ code: 0 });
+    expect(treeAt(there)).toEqual(before);
+    expect(await run('sync', '--exclude', 'changed', source, `:${there}`)).toMatchObject({ code: 0 });
+    expect(treeAt(there)).toEqual({ ...treeAt(source), ...before });
     expect(await run('sync', '--delete', source, `:${there}`)).toMatchObject({ code: 0 });
-    expect(await run('sync', `:${there}`, back)).toMatchObject({ code: 0 });
-    for (const copy of [there, back]) expect(treeAt(copy)).toEqual(treeAt(source));
+    expect(treeAt(there)).toEqual(treeAt(source));
+    const watcher = start('sync', '--watch', '--json', `:${there}`, back);
+    const watched = collect(watcher);
+    await waitFor('the first pass', () => watched.stdout.includes('"type":"pass"'));
+    writeFileSync(join(there, 'later'), name);
+    await waitFor('the change', () => existsSync(join(back, 'later')));
+    watcher.child.kill('SIGINT');
+    expect(await watcher.outcome).toMatchObject({ code: 0, stderr: '' });
+    expect(treeAt(back)).toEqual(treeAt(there));
   });
 
   test('a shell opens on a terminal, and ends with its exit code', async () => {
-    const shell = await environments.startOnTerminal(name, 'shell');
+    const shell = await environments.startOnTerminal(name, 'shell', '--name', 'work', '--record');
     const keys = environments.user.start(['attach', shell]);
     keys.child.stdin.write('echo home is $HOME; exit 5\n');
     const home = name === SSH ? environments.machine.user.workspace.path : '/';
     expect(await keys.outcome).toMatchObject({ code: 5, stdout: expect.stringContaining(`home is ${home}`) });
+  });
+
+  test('the environment is tested, and serves the tools of mcp', async () => {
+    const { code, stdout, stderr } = await run('env', 'test', '--json');
+    expect([code, stderr, JSON.parse(stdout)]).toMatchObject([0, '', { source: '-E' }]);
+    const { flags, env } = environments.way(name);
+    const client = await connectMcp('2025-11-25', {
+      args: ['mcp', ...flags, '--sandbox', 'off'],
+      cwd: environments.user.workspace.path,
+      env: { HOME: environments.user.workspace.path, ...environments.user.env, ...env },
+    });
+    onTestFinished(() => client.close());
+    const { text, isError } = await client.call('exec_command', { cmd: 'echo tools; exit 3', login: false });
+    expect([isError, text]).toEqual([false, expect.stringContaining('tools\n')]);
   });
 });
 
 test.each([LOCAL, ...TRANSPORTS])('ports are forwarded over %s', async (name) => {
   const peer = await echoPeer();
   const { flags, env } = environments.way(name);
-  const args = [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`];
-  const forward = await startForward(environments.user, args, { env });
-  expect(await answerOf(forward.ports[0]!, name)).toBe(name);
-  expect(await forward.stop()).toBe(0);
+  const echo = "require('net').createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')";
+  const listener = await environments.run(name, 'run', '-d', '--', process.execPath, '-e', echo);
+  const [one, proxy, all] = await Promise.all([
+    startForward(environments.user, [...flags, '--reconnect-timeout', '1m', `0:${peer.port}`], { env }),
+    startForward(environments.user, [...flags, '-D', '0'], { env }),
+    startForward(environments.user, [...flags, '--auto', '--json'], { env }),
+  ]);
+  expect(lines(all.stdout())).toMatchObject([{ type: 'listening', ref: listener.stdout.trim() }]);
+  expect(await answerOf(one.ports[0]!, name)).toBe(name);
+  expect(await answerOf(all.ports[0]!, name)).toBe(name);
+  const request = Buffer.from([5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, peer.port >> 8, peer.port & 255]);
+  const answer = `\x05\0\x05\0\0\x01${'\0'.repeat(6)}${name}`;
+  expect(await answerOf(proxy.ports[0]!, Buffer.concat([request, Buffer.from(name)]))).toBe(answer);
+  expect(await Promise.all([one, proxy, all].map((forward) => forward.stop()))).toEqual([0, 0, 0]);
+  expect(await environments.run(name, 'rm', '-f', listener.stdout.trim())).toMatchObject({ code: 0 });
 });
 
 test('a server with tokens knows the owner of a recording', async () => {
@@ -191,8 +240,8 @@ test('a server with tokens knows the owner of a recording', async () => {
   expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ name: 'owned', owner: 'ana' }));
 });
 
-test('a terminal of this command follows a program over the private server', async () => {
-  const ref = await environments.startOnTerminal(LOCAL, 'run', '-t', '--', 'sh', '-c', 'tty && exit 9');
+test.each([LOCAL, ...TRANSPORTS])('a terminal of this command shows a program over %s', async (name) => {
+  const ref = await environments.startOnTerminal(name, 'run', '-t', '--', 'sh', '-c', 'tty && exit 9');
   expect(await environments.user.run(['wait', ref])).toMatchObject({ code: 9 });
   expect((await environments.user.run(['logs', ref])).stdout).toMatch(/^\/dev\/pts\/\d+\r\n/);
 });

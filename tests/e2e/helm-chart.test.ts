@@ -119,16 +119,38 @@ describe.skipIf(helmMissing !== null)(`the Helm chart${why}`, () => {
     ];
     const objects = await render(
       // A file of values has numbers with a floating point.
-      [RELAY[0]!, ...names, 'relay.ingress.className=5', '--set-json=executors.drainSeconds=1e6'],
+      [RELAY[0]!, ...names, 'relay.ingress.className=5', '--set-json=executors.drainSeconds=6e5'],
       'true',
     );
     expect(await problemsOf(objects)).toBe('');
     const { spec } = find(objects, 'StatefulSet', 'true').spec.template;
-    expect(spec.terminationGracePeriodSeconds).toBe(1_000_030);
+    expect(spec.terminationGracePeriodSeconds).toBe(600_030);
     const [{ args, lifecycle }] = spec.containers;
     expect([...args, ...lifecycle.preStop.exec.command]).toEqual(
-      expect.arrayContaining(['--drain-timeout=1000000s', '1000000s']),
+      expect.arrayContaining(['--drain-timeout=600000s', '600000s']),
     );
+  });
+
+  test('renders every option of the executor as a string', async () => {
+    const options = ['--set-json=executors.args=["--max-connections",1e7,true,"a: \\"b\\" #c"]'];
+    const objects = await render([...SERVICE, ...options]);
+    const { args } = find(objects, 'StatefulSet', 'box').spec.template.spec.containers[0];
+    expect(args.slice(-4)).toEqual(['--max-connections', '10000000', 'true', 'a: "b" #c']);
+  });
+
+  test('ends programs without draining if the drain time is 0', async () => {
+    const objects = await render([...SERVICE, 'executors.drainSeconds=0']);
+    const { spec } = find(objects, 'StatefulSet', 'box').spec.template;
+    expect([spec.terminationGracePeriodSeconds, spec.containers[0].lifecycle]).toEqual([30, undefined]);
+  });
+
+  test('keeps the name of an executor while it drains', () => {
+    const { clusterIP, publishNotReadyAddresses } = object(
+      'executors behind a service',
+      'Service',
+      'box',
+    ).spec;
+    expect([clusterIP, publishNotReadyAddresses]).toEqual(['None', true]);
   });
 
   test('renders no Secret, and nothing connects to an executor behind a relay', () => {
@@ -258,6 +280,11 @@ describe.skipIf(helmMissing !== null)(`the Helm chart${why}`, () => {
     ],
     ['a drain time with a unit', [...RELAY, 'executors.drainSeconds=10m'], 'got string, want integer'],
     ['a drain time below zero', [...RELAY, 'executors.drainSeconds=-5'], 'minimum: got -5, want 0'],
+    [
+      'a drain time that the server refuses',
+      [...RELAY, 'executors.drainSeconds=604801'],
+      'maximum: got 604,801',
+    ],
     ['no drain time', [...RELAY, 'executors.drainSeconds=null'], "missing property 'drainSeconds'"],
     ['no kind of executors', [...RELAY, 'executors.kind=null'], "missing property 'kind'"],
     ['no access', [...RELAY, 'access=null'], "missing property 'access'"],

@@ -369,6 +369,29 @@ test.each([
   expect(answers.map((line) => JSON.parse(line).id)).toEqual(ids);
 });
 
+test('proxy leaves its session sooner when sshd has started it: its client may come back over another connection', async () => {
+  const user = newUser();
+  const { stdout } = await user.run(['run', '-d', 'sleep', '1000']);
+  /** Starts a proxy, whose stdin ends behind a request that is not answered. */
+  const start = async (env: Readonly<Record<string, string>>) => {
+    const proxy = user.start(['proxy'], env);
+    const params = { clientName: 'test', capabilities: { processSharing: true } };
+    proxy.child.stdin.write(`${JSON.stringify({ id: 1, method: 'initialize', params })}\n`);
+    await firstLine(proxy);
+    const wait = { id: 2, method: 'process/wait', params: { processId: stdout.trim(), until: 'exited' } };
+    proxy.child.stdin.end(`{"method":"initialized"}\n${JSON.stringify(wait)}\n`);
+    return proxy;
+  };
+  // This one ends first if both wait for the same time.
+  const local = await start({});
+  const remote = await start({ SSH_CONNECTION: '127.0.0.1 1 127.0.0.1 22' });
+  const ended = [local, remote].map(({ child, outcome }) => outcome.then(() => child.pid));
+  expect(await Promise.race(ended)).toBe(remote.child.pid);
+  const stderr = 'exec-server: one request is not answered; keep stdin open until the answers have come\n';
+  expect(await remote.outcome).toMatchObject({ code: 125, stderr });
+  local.child.kill('SIGKILL');
+});
+
 test('programs do not inherit the variables of the command that started the server', async () => {
   const user = newUser();
   await user.run(TEST, { EXEC_SERVER_TOKEN: 'secret-token', EXEC_SERVER_LISTEN: 'stdio' });

@@ -289,15 +289,20 @@ test('keeps the token and changed settings, and removes what is unchanged', asyn
   await withSystemctl('exit 0', 'install', '--user', '--listen', 'ws://127.0.0.1:4001', '--force');
   expect(readFileSync(unit, 'utf8')).toBe(text);
 
+  mkdirSync(`${unit}.d`);
   const removed = await withSystemctl('exit 0', 'uninstall', '--user');
   expect(removed.stdout).toContain(`kept ${settings}`);
+  expect(removed.stdout).toContain(`kept ${unit}.d (changes by 'systemctl --user edit')\n`);
   expect(existsSync(token)).toBe(true);
-  expect(existsSync(join(config, 'systemd/user'))).toBe(false);
+  expect(readdirSync(dirname(unit))).toEqual(['exec-server.service.d']);
   expect(removed.calls).toBe(
     '--user disable --now exec-server.socket exec-server.service\n--user daemon-reload\n',
   );
-  await withSystemctl('exit 0', 'uninstall', '--user', '--force');
+  // The units do not exist any more, and systemctl fails for such units.
+  const rest = await withSystemctl('[ "$2" != disable ]', 'uninstall', '--user', '--force');
+  expect([rest.code, rest.calls]).toEqual([0, '--user daemon-reload\n']);
   expect(existsSync(join(config, 'exec-server'))).toBe(false);
+  rmSync(config, { recursive: true });
 });
 
 test.each([

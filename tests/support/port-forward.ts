@@ -47,7 +47,7 @@ export async function startForward(
 }
 
 /** What a local port answers to `sent`: all bytes until its end, or the code of an error. The sending side is ended first. */
-export async function answerOf(port: number, sent: string, host = '127.0.0.1'): Promise<string> {
+export async function answerOf(port: number, sent: string | Uint8Array, host = '127.0.0.1'): Promise<string> {
   const socket = connect({ port, host, allowHalfOpen: true });
   let got = '';
   socket.on('data', (bytes) => {

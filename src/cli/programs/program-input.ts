@@ -89,7 +89,7 @@ export class ProgramInput {
 function explainedEnd(error: unknown): never {
   if (!(error instanceof ClientError) || error.kind !== 'unsupported') throw error;
   throw new RunError(
-    'the server cannot tell the program that its input has ended, so the program was ended; use -n for one that needs no input',
+    'the server cannot close stdin, so the program was ended; use -n for one that needs no input',
     { kind: error.kind },
   );
 }

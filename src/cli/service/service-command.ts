@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
 import { isLoopback } from '../../listener/listen-url.ts';
 import { quoteValue } from '../../server/config/values.ts';
 import { type CommandResult, type Host, printed } from '../commands.ts';
@@ -8,7 +9,7 @@ import { RunError, UsageError } from '../failures.ts';
 import { parseFlags } from '../flags.ts';
 import { SERVICE } from '../specs/service-spec.ts';
 import { readText, removeFile, stateOf, writeInstalled, writeNew } from './installed-file.ts';
-import { planService, type Service, type ServiceFlags } from './service-plan.ts';
+import { planService, requireReadableProgram, type Service, type ServiceFlags } from './service-plan.ts';
 import { systemctl } from './systemctl.ts';
 import type { ServicePlan } from './unit-files.ts';
 
@@ -24,6 +25,7 @@ export async function serviceCommand(argv: readonly string[], host: Host): Promi
   const service = planService(flags, host.env);
   if (verb === 'status') return status(service, flags, host.env);
   if (verb === 'uninstall') return uninstall(service, flags, host.env);
+  requireReadableProgram(service.plan);
   return flags['dry-run'] ? printed(listFiles(service)) : install(service, flags, host.env);
 }
 
@@ -141,7 +143,9 @@ function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv
   );
   if (files.length === 0) throw new RunError(`${name} is not installed${user ? ' for this user' : ''}`);
   const manager = systemctl(user, env);
-  manager.run('disable', '--now', `${name}.socket`, `${name}.service`);
+  // systemctl fails for units that do not exist: an earlier call may have removed them and kept the settings.
+  const installed = units.map(({ path }) => path).filter((path) => existsSync(path));
+  if (installed.length > 0) manager.run('disable', '--now', ...installed.map((path) => basename(path)));
   const isKept = (path: string) => !flags.force && stateOf(path) === 'changed';
   const kept = files.filter((path) => path !== secretFile && isKept(path));
   // Settings that are kept belong to the token.
@@ -149,6 +153,7 @@ function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv
   const removed = files.filter((path) => !kept.includes(path));
   for (const path of removed) removeFile(path);
   manager.run('daemon-reload');
+  const dropIns = units.map(({ path }) => `${path}.d`).filter((path) => existsSync(path));
   const state =
     user || kind === 'relay' ? [] : ['/var/lib/exec-server (files of programs, if there are any)'];
   const lines = [
@@ -156,6 +161,7 @@ function uninstall(service: Service, flags: ServiceFlags, env: NodeJS.ProcessEnv
     ...kept.map(
       (path) => `kept ${path}, because it was changed or belongs to a changed file (--force removes it)\n`,
     ),
+    ...dropIns.map((path) => `kept ${path} (changes by '${managerOf(plan)} edit')\n`),
     ...state.map((path) => `kept ${path}\n`),
   ];
   return printed(lines.join(''));

@@ -21,7 +21,7 @@ export interface Service {
   environment(digest: string): InstalledFile;
 }
 
-/** Decides what to install. Throws UsageError for a wrong flag, and RunError where a service cannot run. */
+/** Decides what a service has. Throws UsageError for a wrong flag, and RunError for a path that no unit can have. */
 export function planService(flags: ServiceFlags, env: NodeJS.ProcessEnv, program = ownCommand()): Service {
   const { user = false, relay = false, 'run-as': runAs = null } = flags;
   const kind = relay ? 'relay' : 'server';
@@ -32,7 +32,6 @@ export function planService(flags: ServiceFlags, env: NodeJS.ProcessEnv, program
     throw new UsageError(`--run-as: ${quoteValue(runAs)} is not the name of an account`, 'service');
   }
   const listen = flags.listen ?? (relay ? 'http://127.0.0.1:4080' : 'ws://127.0.0.1:4000');
-  if (!user && runAs === null) rejectHomeDirectory(program);
   const name = unitName({ kind });
   const config = user ? configDirectory(env) : '/etc';
   refuseControlCharacters([config, listen, ...program]);
@@ -95,8 +94,9 @@ function refuseControlCharacters(values: readonly string[]): void {
   );
 }
 
-/** An account that systemd allocates cannot read home directories. */
-function rejectHomeDirectory(program: readonly string[]): void {
+/** An account that systemd allocates cannot read home directories. Throws RunError. */
+export function requireReadableProgram({ user, runAs, program }: ServicePlan): void {
+  if (user || runAs !== null) return;
   const inHome = program.find((word) => /^\/(?:home|root|run\/user)\//.test(word));
   if (inHome === undefined) return;
   throw new RunError(

@@ -66,6 +66,7 @@ export class Link {
   #environmentInfo: EnvironmentInfo | null = null;
   #droppedProcesses: readonly DroppedProcess[] = [];
   #answered = 0;
+  #received = 0;
   readonly #closed: Promise<void>;
 
   private constructor(transport: Transport, options: LinkSettings, events: LinkEvents) {
@@ -81,8 +82,12 @@ export class Link {
     });
     this.#closed = new Promise((resolve) => {
       this.#connection.open({
-        request: (message) => void this.#answer(message),
+        request: (message) => {
+          this.#received++;
+          void this.#answer(message);
+        },
         notification: ({ method, params }) => {
+          this.#received++;
           if (!events.notification(method, params))
             this.#failProtocol(`malformed params of \`${printable(method)}\``);
         },
@@ -138,6 +143,11 @@ export class Link {
   /** Number of calls that were answered. */
   get answered(): number {
     return this.#answered;
+  }
+
+  /** Number of messages from the server, without answers that are errors. */
+  get received(): number {
+    return this.#received + this.#answered;
   }
 
   /**

@@ -71,17 +71,21 @@ test.each([
   expect(stderr).toMatch(new RegExp(`^exec-server: ${flag}: .+\\n`));
 });
 
-test.each([
+test.each<[string[], string, number?]>([
+  [['--remote', 'https://relay.example'], '--remote needs --environment-id', 2],
+  [['--remote', 'x', '--environment-id', 'e'], '--remote: ', 2],
+  [['--listen', 'stdio', '--url-file', 'u'], "--url-file needs a websocket listener; 'stdio' has no URL", 2],
+  [['--url-file', 'u', '--pid-file', 'u'], '--url-file and --pid-file name the same file', 2],
   [['--bwrap-path', 'bwrap'], '--bwrap-path bwrap: expected an absolute path'],
   [['--metrics-listen', 'nonsense'], "--metrics-listen: 'nonsense' is not an address"],
   [['--ws-auth', 'capability-token', '--ws-token-sha256', 'abc'], '--ws-token-sha256 must be a 64-character'],
   [['--listen', 'ws://0.0.0.0:0'], 'ws://0.0.0.0:0 can be reached from other machines'],
   [['--listen', 'wss://127.0.0.1:0'], '`wss://127.0.0.1:0` needs `--tls-cert FILE`'],
   [['--min-sandbox', '/nothing'], '--min-sandbox /nothing: '],
-])('config %j shows the settings and why serve would not start', async (flags, problem) => {
+])('config %j shows the settings and why serve would not start', async (flags, problem, expected = 1) => {
   const { code, stdout, stderr } = await workspace.runHere(['config', ...flags]);
   expect([code, stdout, stderr]).toEqual([
-    1,
+    expected,
     expect.stringMatching(/^listen /m),
     expect.stringContaining(`exec-server: ${problem}`),
   ]);

@@ -40,6 +40,30 @@ test('a timeout of 0 keeps a connection that does not answer probes', async () =
   await client.close();
 });
 
+test('a connection whose answers are late is kept as long as other messages arrive', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const server = new FakeServer();
+  server.answers['environment/status'] = (_params, link) => {
+    link.output('p', link.requests.length);
+    return SILENCE;
+  };
+  const client = await ProbingClient.connect(server, 1_000, 3_000);
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second++) {
+      await vi.advanceTimersByTimeAsync(1_000);
+      // The messages of both directions arrive.
+      for (let turn = 0; turn < 4; turn++) await nextTurn();
+    }
+  };
+  await pass(10);
+  expect([server.requests('environment/status').length, server.links.length]).toEqual([10, 1]);
+  server.answers['environment/status'] = () => SILENCE;
+  await pass(5);
+  expect(server.links[0]!.closed).not.toBeNull();
+  await client.close();
+});
+
 describe('ExecServerClient.connect', () => {
   test('performs the handshake and exposes the environment of the server', async () => {
     const server = new FakeServer();

@@ -84,6 +84,8 @@ describe('install.sh', () => {
     const url = `${repositoryHome()}/releases/latest/download/SHA256SUMS`;
     const downloaded = { code: 1, stderr: `install.sh: cannot download ${url}\n` };
     expect(await install()).toMatchObject(downloaded);
+    rmSync(join(release, NAME));
+    expect(await dash(beside)).toMatchObject(downloaded);
     expect(await dash('-c', readFileSync(SCRIPT, 'utf8'))).toMatchObject(downloaded);
   });
 
@@ -104,6 +106,19 @@ describe('install.sh', () => {
       server.close();
     }
     expect(readFileSync(join(prefix, 'bin/exec-server'), 'utf8')).toBe(PROGRAM);
+  });
+
+  test('verifies with a sha256sum that has no long options', async () => {
+    mkdirSync(join(folder, 'bin'));
+    const real = (await promisify(execFile)('sh', ['-c', 'command -v sha256sum'])).stdout.trim();
+    const busybox = `#!/bin/sh\ncase $1 in --*) exit 1 ;; esac\nexec ${real} "$@"\n`;
+    writeFileSync(join(folder, 'bin/sha256sum'), busybox, { mode: 0o755 });
+    expect(await install('--from', release)).toMatchObject({ code: 0 });
+    writeFileSync(join(release, NAME), 'something else');
+    expect(await install('--from', release)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^install\.sh: the SHA-256 of .* is not the one in SHA256SUMS;.*\n$/),
+    });
   });
 
   test('shows the whole path of a relative prefix', async () => {

@@ -55,8 +55,9 @@ containers:
       - --pid-file=/tmp/exec-server.pid
       - --drain-timeout={{ $drainSeconds }}s
       - --log-level=info
-      {{- with $values.executors.args }}
-      {{- toYaml . | nindent 6 }}
+      {{- range $values.executors.args }}
+      # Kubernetes takes only strings; --set makes numbers and booleans of 5 and true.
+      - {{ ternary . (toJson .) (kindIs "string" .) | quote }}
       {{- end }}
     {{- if or $isNamed $values.executors.env }}
     env:
@@ -84,10 +85,12 @@ containers:
       httpGet: { path: /healthz, port: metrics }
       periodSeconds: 10
       failureThreshold: 6
+    {{- if $drainSeconds }}
     lifecycle:
       preStop:
         exec:
           command: [exec-server, drain, --pid-file, /tmp/exec-server.pid, --timeout, {{ $drainSeconds }}s]
+    {{- end }}
     resources: {{ toYaml $values.executors.resources | nindent 6 }}
     securityContext:
       {{- include "exec-server.containerSecurity" . | nindent 6 }}
