@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import { FailureDelay } from '../listener/failure-delay.ts';
 import { handshakeError } from '../listener/http-response.ts';
+import { refusalDelay } from '../listener/refusal-delay.ts';
 import { addressOf } from '../listener/web-server.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -267,15 +267,16 @@ export class Console<Grant> {
   }
 
   async #signIn(request: IncomingMessage, origin: OwnOrigin): Promise<Answer> {
+    const { socket } = request;
+    const address = addressOf(socket);
     const body = await readBody(request);
     if ('problem' in body) return BODY_PROBLEMS[body.problem];
     const { code } = body.value;
     const grant = typeof code === 'string' ? this.#codes.redeem(code) : null;
-    const address = addressOf(request.socket);
     if (grant === null || !this.#options.isGranted(grant)) {
       this.#logRefusal(address);
       const refusal = this.#refuse(BAD_CODE, address);
-      await delay(this.#delay.failed(address), undefined, { ref: false });
+      await refusalDelay(socket, this.#delay.failed(address));
       return refusal;
     }
     this.#endSessionsOf(request, origin);

@@ -4,6 +4,12 @@
  */
 export const REQUEST_TURN_BYTES = 2_048;
 
+/**
+ * Requests of a connection without an answer after which no further ones are taken. Clients send one after the other. A listener may close
+ * connections that have fewer.
+ */
+export const MAX_UNANSWERED_REQUESTS = 20;
+
 /** Addresses whose credit is kept; about 100 bytes each. Beyond that the address that connected longest ago starts afresh. */
 export const MAX_REQUEST_CREDITS = 4_096;
 

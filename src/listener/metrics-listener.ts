@@ -1,5 +1,4 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { createHostCheck, type HostCheck } from './host-check.ts';
@@ -7,6 +6,7 @@ import { encodeResponse, type HttpResponse, textResponse } from './http-response
 import { MAX_METRICS_SOCKETS, METRICS_REQUEST_TIMEOUT_MS } from './limits.ts';
 import { hostInUrl, isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from './listen-url.ts';
 import type { MetricsToken } from './metrics-token.ts';
+import { refusalDelay } from './refusal-delay.ts';
 import { listenError, StartError } from './start-error.ts';
 import { addressOf, WebServer } from './web-server.ts';
 
@@ -97,7 +97,7 @@ export class MetricsListener {
     const refused = token?.check(request.headers.authorization, address) ?? null;
     if (refused === null) return textResponse(200, scrape(), { 'content-type': Metrics.contentType });
     log.info('scraper refused', { reason: refused.refusal, address });
-    await delay(refused.delayMs, undefined, { ref: false });
+    await refusalDelay(request.socket, refused.delayMs);
     return textResponse(401, `${refused.refusal}\n`, { 'www-authenticate': 'Bearer' });
   }
 }

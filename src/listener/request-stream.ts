@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { ConnectionTurns, TurnCredit } from '../transport/turn-credit.ts';
 import { countedAddress, type Peer } from './connection-slots.ts';
-import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from './limits.ts';
+import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, MAX_UNANSWERED_REQUESTS, REQUEST_TURN_BYTES } from './limits.ts';
 
 /** The credits of the addresses that connect. The connections of one address share their turns until they are websockets. */
 export class RequestCredits {
@@ -24,8 +24,9 @@ export class RequestCredits {
 
 /**
  * A client's connection as the HTTP parser sees it, until it becomes a websocket. The parser handles everything that it gets in one turn,
- * and a client may send thousands of requests in a row. So it gets a few bytes per turn, and connections take turns. A client that
- * does not send a whole request in time is cut off.
+ * and a client may send thousands of requests in a row. So it gets a few bytes per turn, and connections take turns. It gets no further
+ * requests while many have no answer: each of them takes memory, and refusals are answered seconds later. A client that does not send a
+ * whole request in time is cut off.
  */
 export class RequestStream extends Duplex {
   readonly #socket: Socket;
@@ -34,6 +35,9 @@ export class RequestStream extends Duplex {
   #rest: Buffer | null = null;
   /** Whether the parser wants no more at the moment. */
   #isFull = false;
+  /** The last request that the parser has found, and how many have no answer yet. */
+  #latest: IncomingMessage | null = null;
+  #unanswered = 0;
   #hasEnded = false;
   #isReleased = false;
   readonly #requestTimeoutMs: number;
@@ -80,7 +84,13 @@ export class RequestStream extends Duplex {
   requestBegun(request: IncomingMessage, response: ServerResponse): void {
     clearTimeout(this.#timer);
     if (!request.complete) this.#expectRequest(request);
-    response.once('close', () => this.#expectRequest(null));
+    this.#latest = request;
+    this.#unanswered++;
+    response.once('close', () => {
+      this.#unanswered--;
+      this.#expectRequest(null);
+      this.#continue();
+    });
   }
 
   /** Node's HTTP server ends idle connections with it. */
@@ -153,8 +163,14 @@ export class RequestStream extends Duplex {
     }, this.#requestTimeoutMs);
   }
 
+  /** Whether what follows is another request, and waits for answers to those before. */
+  get #mustAnswer(): boolean {
+    return this.#unanswered >= MAX_UNANSWERED_REQUESTS && this.#latest?.complete === true;
+  }
+
   #continue(): void {
     while (this.#rest !== null && !this.#isFull && !this.#turns.isWaiting && !this.#isReleased) {
+      if (this.#mustAnswer) break;
       // Other connections of the address spend the same credit.
       this.#turns.endIfSpent();
       if (this.#turns.isWaiting) break;

@@ -60,9 +60,13 @@ const SECRET_WORD =
 /** A name with such a word in it, up to its end. Bounded, like every repetition that can be tried at many positions. */
 const SECRET_NAME = `${SECRET_WORD}(?![\\w.-]{65})[\\w.-]{0,64}(?![\\w.-])`;
 /** A quote that is not closed ends with its line. A quote after a backslash does not close it. */
-const VALUE = '(?:"[^"\\\\]*(?:\\\\[^][^"\\\\]*)*"|\'[^\']*\'|["\'][^\\r\\n]+|[^\\s"\'&;|,)]+)';
-/** What is between a name and its value: an equals sign or a colon, and after a flag also spaces. */
-const BEFORE_VALUE = '(?:["\']?\\s*[=:]\\s*|(?<=(?:^|\\s)--?[\\w.-]{0,160})\\s+(?!-))';
+const VALUE =
+  '(?:"[^"\\\\]*(?:\\\\[^][^"\\\\]*)*"|\'[^\']*\'|["\'][^\\r\\n]+|\\\\{1,8}"[^"\\r\\n]+|[^\\s"\'&;|,)]+)';
+/**
+ * What is between a name and its value: an equals sign, a colon, `=>` or `:=`, and after a flag also spaces. The quotes of JSON within a
+ * string have backslashes.
+ */
+const BEFORE_VALUE = '(?:(?:\\\\{0,8}["\'])?\\s*(?:=>|:=|[=:])\\s*|(?<=(?:^|\\s)--?[\\w.-]{0,160})\\s+(?!-))';
 const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_NAME}|user|u)$`, 'i');
 
 /**

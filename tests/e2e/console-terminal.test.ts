@@ -244,11 +244,14 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await page.context().close();
   });
 
-  test('is not harmed by sequences that repeat, cells without end, pasted sequences and hidden links', async () => {
+  test('is not harmed by sequences that repeat, cells without end, floods, pasted sequences and hidden links', async () => {
     const script = [
       'echo ready; read -r line',
       String.raw`for final in S T L M I Z b; do printf 'x\033[2147483647%s' $final; done; printf '\033[H\033[2J'`,
       String.raw`printf a; head -c 40000 /dev/zero | sed 's/\x00/\xcc\x81/g'; printf '\033[H\033[2J'`,
+      // A terminal answers each of these questions.
+      String.raw`stty raw -echo; printf '\033[c%.0s' $(seq 5000); head -c 35000 > answers; stty sane`,
+      String.raw`printf '\033]4;1;#ff0000\007%.0s' $(seq 5000)`,
       String.raw`printf 'https://seen.example\033[8m.target.example\033[0m \033[?2004h'`,
       'stty raw -echo; head -c 26 > pasted; stty sane; echo stored',
       'read -r line',
@@ -257,8 +260,19 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     const page = await openConsole(browser, server, { hash: `processes/${ref}` });
     await hasRole(page, 'driver');
     await seesText(page, 'ready');
+    const styles = await page.evaluateHandle(() => {
+      const count = { value: 0 };
+      const replace = CSSStyleSheet.prototype.replaceSync;
+      CSSStyleSheet.prototype.replaceSync = function (text) {
+        count.value++;
+        return replace.call(this, text);
+      };
+      return count;
+    });
     await typeKeys(page, '\n');
     await seesText(page, 'https://seen.example');
+    // Each one takes a millisecond.
+    expect(await styles.evaluate(({ value }) => value)).toBeLessThan(500);
 
     const opened: string[] = [];
     page.context().on('page', (other) => opened.push(other.url()));
@@ -340,9 +354,14 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
       null,
       '',
     ]);
-    // Output from before a reload asks for nothing.
+    // Output from before a reload asks for nothing, also when the program has ended.
     await page.reload();
     await seesText(page, 'script-text');
+    expect(await page.getByText('wants to copy').count()).toBe(0);
+    await typeKeys(page, '\n');
+    await page.locator('.terminal-frame[data-phase=ended]').waitFor();
+    await page.reload();
+    await seesText(page, 'bold');
     expect(await page.getByText('wants to copy').count()).toBe(0);
     await page.context().close();
   });

@@ -48,12 +48,14 @@ function oneLine(text: string): string {
   return printable(text.replaceAll(/\s*\n\s*/g, ' ↵ '));
 }
 
-/**
- * Control characters, characters that change the direction of text, and others that cannot be seen. A joiner is visible only after letters
- * of some scripts and in emoji.
- */
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]|(?<![^\u0000-\u024f])[\u200c\u200d]/gu;
+/** Joiners, and characters that choose the form of the character before. They are visible only after letters of some scripts and in emoji. */
+const JOINING =
+  '[\\u034f\\u180b-\\u180f\\u200c\\u200d\\ufe00-\\ufe0e\\u{e0100}-\\u{e01ef}]|\\ufe0f(?!\\u20e3)';
+/** Control characters, characters that change the direction of text, and others that cannot be seen. */
+const HIDDEN = new RegExp(
+  `(?![\\t\\n]|${JOINING}|\\ufe0f)[\\p{Cc}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\ufff9-\\ufffb]|(?<![^\\u0000-\\u024f])(?:${JOINING})`,
+  'gu',
+);
 
 /** Replaces characters that cannot be seen, or that change the direction of text. Keeps tabs and line breaks. */
 export function printable(text: string): string {

@@ -65,6 +65,7 @@ export class ProcessSession {
   #process: ExecProcess | null = null;
   #following: AbortController | null = null;
   #wasLive = false;
+  #showsPast = false;
   /** The last event that the screen shows. */
   #drawnSeq = 0;
   #redrawing: Promise<void> = Promise.resolve();
@@ -89,6 +90,11 @@ export class ProcessSession {
       }),
     ];
     this.#follow(connection.client.value);
+  }
+
+  /** Whether the program had ended before this page showed it. Then nothing that it asks for is meant for now. */
+  get showsPast(): boolean {
+    return this.#showsPast;
   }
 
   /** Sends input. Only a driver may; other input is dropped. */
@@ -157,6 +163,7 @@ export class ProcessSession {
     if (signal.aborted) return;
     const display = this.display.value!;
     const replay = info.state === 'closed' && (info.outputBytes ?? 0) <= REPLAY_MAX_BYTES && !this.#wasLive;
+    if (!this.#wasLive) this.#showsPast = info.state === 'closed';
     const screen = info.tty && client.capabilities.processScreen === true && !replay;
     const process = await this.#attach(client, screen, signal);
     if (signal.aborted) {

@@ -16,8 +16,18 @@ export function routeStylesThroughCssom(): void {
 function styleElement(element: HTMLElement): HTMLElement {
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets.push(sheet);
+  let latest: string | null = null;
   Object.defineProperty(element, 'textContent', {
-    set: (text: string) => sheet.replaceSync(text),
+    set: (text: string) => {
+      // A program can change colours thousands of times in one piece of output, and each change is a new text.
+      if (latest === null) {
+        queueMicrotask(() => {
+          sheet.replaceSync(latest!);
+          latest = null;
+        });
+      }
+      latest = text;
+    },
     get: () => '',
   });
   element.remove = () => {

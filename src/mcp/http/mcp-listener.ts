@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import { createMcpHandler, isLegacyRequest, type McpHttpHandler } from '@modelcontextprotocol/server';
 import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { type HttpResponse, textResponse } from '../../listener/http-response.ts';
 import { SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import { hostInUrl, type SocketAddress } from '../../listener/listen-url.ts';
+import { refusalDelay } from '../../listener/refusal-delay.ts';
 import { listenError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
@@ -153,7 +153,7 @@ export class McpListener {
     if ('refusal' in admission) {
       const { refusal: reason, delayMs, tokenId = null } = admission;
       log[delayMs > 0 ? 'warn' : 'info']('client refused', { reason, address, token: tokenId });
-      await delay(delayMs, undefined, { ref: false });
+      await refusalDelay(request.socket, delayMs);
       return unauthorized(
         request.headers.authorization === undefined ? NO_TOKEN : `${reason.replace('websocket ', '')}\n`,
       );

@@ -1,12 +1,12 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Console } from '../../console/console.ts';
 import type { ConnectionLimits } from '../../listener/connection-slots.ts';
 import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
+import { refusalDelay } from '../../listener/refusal-delay.ts';
 import { listenError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
@@ -201,7 +201,7 @@ export class Listener {
     this.#options.log[level]('client refused', { reason, address, token: tokenId });
     const refusal = unauthorized(reason);
     this.#options.rejected?.(refusal.status, reason, address, tokenId);
-    await delay(delayMs, undefined, { ref: false });
+    await refusalDelay(socket, delayMs);
     return refusal;
   }
 

@@ -1,8 +1,9 @@
-import { type Answer, fail } from '../../console/answers.ts';
+import { fail } from '../../console/answers.ts';
 import { Console } from '../../console/console.ts';
 import { packagePageFolder } from '../../console/page-files.ts';
 import { consoleOrigin, signInUrl } from '../../console/paths.ts';
 import { textOfNativePath } from '../../files/native-path.ts';
+import { refusalDelay } from '../../listener/refusal-delay.ts';
 import type { Logger } from '../../observability/log.ts';
 import { VERSION } from '../../observability/version.ts';
 import type { Transport } from '../../transport/transport.ts';
@@ -87,7 +88,8 @@ export function createServerConsole(options: ServerConsoleOptions): ServerConsol
       if (!('refusal' in admission)) return readOnly ? restricted(admission.principal) : admission.principal;
       const { refusal, delayMs, tokenId = null } = admission;
       options.rejected(401, refusal, address, tokenId);
-      return refused(refusal, delayMs);
+      await refusalDelay(socket, delayMs);
+      return fail(401, 'signedOut', refusal, { 'www-authenticate': 'Bearer' });
     },
     rejected: (status, reason, address) => options.rejected(status, reason, address, null),
   });
@@ -100,11 +102,4 @@ export function createServerConsole(options: ServerConsoleOptions): ServerConsol
 /** A principal without the rights to change anything. */
 function restricted(principal: Principal): Principal {
   return { ...principal, access: readOnlyAccess(principal.access) };
-}
-
-/** Delayed, to slow down guessing. */
-async function refused(reason: string, delayMs: number): Promise<Answer> {
-  const { setTimeout: delay } = await import('node:timers/promises');
-  await delay(delayMs, undefined, { ref: false });
-  return fail(401, 'signedOut', reason, { 'www-authenticate': 'Bearer' });
 }

@@ -2,7 +2,12 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Peer } from '../../../src/listener/connection-slots.ts';
-import { LATE_TIMER_MS, MAX_REQUEST_CREDITS, REQUEST_TURN_BYTES } from '../../../src/listener/limits.ts';
+import {
+  LATE_TIMER_MS,
+  MAX_REQUEST_CREDITS,
+  MAX_UNANSWERED_REQUESTS,
+  REQUEST_TURN_BYTES,
+} from '../../../src/listener/limits.ts';
 import { RequestCredits } from '../../../src/listener/request-stream.ts';
 import { WebServer } from '../../../src/listener/web-server.ts';
 import { createLogger } from '../../../src/observability/log.ts';
@@ -15,6 +20,11 @@ const UPGRADE = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: we
 async function start(requestTimeoutMs = 60_000) {
   const upgraded: Buffer[] = [];
   const served = new Map<string, number>();
+  /** Answers requests for `/late`, those before and those to come. */
+  let answerLate: () => void = () => {};
+  const late = new Promise<void>((resolve) => {
+    answerLate = resolve;
+  });
   const server = new WebServer(
     {
       address: { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 },
@@ -29,7 +39,10 @@ async function start(requestTimeoutMs = 60_000) {
       request: (request, response) => {
         const path = request.url!;
         served.set(path, (served.get(path) ?? 0) + 1);
-        request.resume().on('end', () => response.end('x'));
+        request.resume().on('end', async () => {
+          if (path === '/late') await late;
+          response.end('x');
+        });
       },
       upgrade: (_request, socket, head) => {
         upgraded.push(head);
@@ -46,7 +59,7 @@ async function start(requestTimeoutMs = 60_000) {
     await once(socket, 'connect');
     return { socket, received: receivedBy(socket) };
   };
-  return { client, served, upgraded: () => Buffer.concat(upgraded) };
+  return { client, served, answerLate, upgraded: () => Buffer.concat(upgraded) };
 }
 
 function receivedBy(socket: Socket): () => string {
@@ -67,6 +80,23 @@ test('answers pipelined requests in turns: a later request of another connection
   expect(served.get('/answer') ?? 0).toBeLessThan(count);
   await waitFor('all answers', () => served.get('/answer') === Math.floor(count));
   await waitFor('the last bytes', () => busy.received().split('HTTP/1.1 200').length > count);
+});
+
+test('takes a limited number of pipelined requests before the first is answered, and the others afterwards', async () => {
+  const { client, served, answerLate } = await start();
+  const [busy, other] = [await client(), await client()];
+  const body = 'b'.repeat(5 * REQUEST_TURN_BYTES);
+  const late = `POST /late HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const request = REQUEST.replace('/answer', '/late');
+  const perTurn = Math.ceil(REQUEST_TURN_BYTES / request.length);
+  busy.socket.write(late + request.repeat(20 * perTurn));
+  for (let count = 1; count <= 40; count++) {
+    other.socket.write(REQUEST);
+    await waitFor('an answer', () => served.get('/answer') === count);
+  }
+  expect(served.get('/late')).toBeLessThanOrEqual(MAX_UNANSWERED_REQUESTS + perTurn);
+  answerLate();
+  await waitFor('all answers', () => busy.received().split('HTTP/1.1 200').length === 2 + 20 * perTurn);
 });
 
 test('the connections of an address share a credit, of which a limited number is kept', () => {

@@ -24,6 +24,11 @@ test.each([
   ['a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b', 'a *** b'],
   ['a -----BEGIN PGP PRIVATE KEY BLOCK-----\nlQO\n-----END PGP PRIVATE KEY BLOCK----- b', 'a *** b'],
   ['{"password":"hun\\"ter2secret","user":"me"}', '{"password":***,"user":"me"}'],
+  ['{"password"=>"hunter2", :api_key=>\'x\', token := abc}', '{"password"=>***, :api_key=>***, token := ***'],
+  [
+    '"{\\"password\\": \\"hunter 2\\", \\"user\\":\\"me\\"}"',
+    '"{\\"password\\": ***", \\"user\\":\\"me\\"}"',
+  ],
 ])('%s', (text, expected) => {
   expect(redactText(text, MAX)).toBe(expected);
 });
@@ -57,6 +62,8 @@ test('handles a hostile text quickly', () => {
     `${'a'.repeat(100_000)}=`,
     '"'.repeat(100_000),
     '://'.repeat(50_000),
+    'token\\\\\\"'.repeat(30_000),
+    'token=>\\"'.repeat(30_000),
   ];
   for (const text of hostile) {
     for (let round = 0; round < 50; round++) redactText(text, 8_192);

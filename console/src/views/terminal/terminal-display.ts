@@ -11,6 +11,8 @@ import { printable } from '../../base/format.ts';
 import { dark, preferences } from '../../base/preferences.ts';
 import { Store } from '../../base/store.ts';
 import type { ProcessDisplay, ProcessSession } from '../../connection/process-session.ts';
+import { limitLinks } from './link-limit.ts';
+import { limitResets } from './reset-limit.ts';
 import { MONOSPACE, terminalTheme } from './terminal-theme.ts';
 import { WriteQueue } from './write-queue.ts';
 
@@ -48,6 +50,8 @@ export class TerminalDisplay implements ProcessDisplay {
   #opened = false;
   #resizeTimer: ReturnType<typeof setTimeout> | undefined;
   #sentSize = '';
+  /** What was typed in this turn, and what the terminal answers. */
+  #typed = '';
   /** Whether the terminal gets old output. Then it must not answer to it, set the title or ask for the clipboard. */
   #isReplaying = false;
   /** How many screens are being drawn. Each needs the size that it was made for. */
@@ -82,6 +86,8 @@ export class TerminalDisplay implements ProcessDisplay {
       onStuck: () => this.problem.set('This terminal has failed. Load the page again to see the program.'),
     });
     refuseLongRepeats(this.terminal, () => {});
+    limitLinks(this.terminal);
+    limitResets(this.terminal);
     this.terminal.loadAddon(this.#fit);
     limitCells(this.terminal, new Unicode11Addon());
     const hover = {
@@ -93,14 +99,16 @@ export class TerminalDisplay implements ProcessDisplay {
       if (!this.#isReplaying) this.title.set(printable(title.slice(0, MAX_TITLE_LENGTH)));
     });
     this.terminal.onData((data) => {
-      if (!this.#isReplaying) session.write(this.#withCtrl(data));
+      if (!this.#isReplaying) this.#type(this.#withCtrl(data));
     });
     this.terminal.onKey(() => {
       const { role, phase } = session.state.value;
       if (role === 'viewer' && phase === 'live') this.ignoredKeys.set(this.ignoredKeys.value + 1);
     });
     this.terminal.onBinary((data) => {
-      if (!this.#isReplaying) session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
+      if (this.#isReplaying) return;
+      this.#sendTyped();
+      session.write(Uint8Array.from(data, (char) => char.charCodeAt(0)));
     });
     this.terminal.parser.registerOscHandler(52, (data) => this.#requestCopy(data));
     this.#element.addEventListener('paste', (event) => this.#paste(event), { capture: true });
@@ -261,6 +269,17 @@ export class TerminalDisplay implements ProcessDisplay {
     }, delay);
   }
 
+  /** What comes in one turn is one request: a terminal can have thousands of answers to one piece of output. */
+  #type(data: string): void {
+    if (this.#typed === '') queueMicrotask(() => this.#sendTyped());
+    this.#typed += data;
+  }
+
+  #sendTyped(): void {
+    if (this.#typed !== '') this.#session.write(this.#typed);
+    this.#typed = '';
+  }
+
   #withCtrl(data: string): string {
     if (!this.ctrl.value || data.length !== 1) return data;
     this.ctrl.set(false);
@@ -271,7 +290,7 @@ export class TerminalDisplay implements ProcessDisplay {
   /** OSC 52. A question for the content of the clipboard gets no answer. */
   #requestCopy(data: string): boolean {
     const [, content = ''] = data.split(';', 2);
-    if (this.#isReplaying) return true;
+    if (this.#isReplaying || this.#session.showsPast) return true;
     if (content === '?' || content === '' || content.length > MAX_CLIPBOARD_LENGTH) return true;
     try {
       const bytes = Uint8Array.from(atob(content), (char) => char.charCodeAt(0));

@@ -1,10 +1,10 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionLimits } from '../../../listener/connection-slots.ts';
 import { FailureDelay } from '../../../listener/failure-delay.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress } from '../../../listener/listen-url.ts';
+import { refusalDelay } from '../../../listener/refusal-delay.ts';
 import { listenError } from '../../../listener/start-error.ts';
 import type { TlsFiles } from '../../../listener/tls.ts';
 import { addressOf, WebServer } from '../../../listener/web-server.ts';
@@ -84,12 +84,12 @@ export class RelayListener {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const address = addressOf(request.socket);
+    const { socket } = request;
     let answer: HttpResponse;
     try {
-      answer = await this.#answer(request, address);
+      answer = await this.#answer(request, addressOf(socket));
     } catch (error) {
-      answer = await this.#refusal(error, address);
+      answer = await this.#refusal(error, socket);
     }
     response.writeHead(answer.status, answer.headers);
     response.end(request.method === 'HEAD' ? '' : answer.body);
@@ -111,7 +111,6 @@ export class RelayListener {
 
   async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy());
-    const address = addressOf(socket);
     try {
       const admission = await this.#admit(request, socket);
       let accepted = false;
@@ -123,7 +122,7 @@ export class RelayListener {
       this.#upgrader.upgrade(request, socket, head, accept, admission.credit);
       if (!accepted) admission.abandon();
     } catch (error) {
-      const refusal = await this.#refusal(error, address);
+      const refusal = await this.#refusal(error, socket);
       socket.end(encodeResponse(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
     }
   }
@@ -153,7 +152,7 @@ export class RelayListener {
   }
 
   /** Records a refusal and returns its response. Delays the response to an unknown credential. */
-  async #refusal(error: unknown, address: string | null): Promise<HttpResponse> {
+  async #refusal(error: unknown, socket: Duplex): Promise<HttpResponse> {
     const { records, log } = this.#options;
     if (!(error instanceof RequestError)) {
       // ECONNRESET: the client disconnected during its request, which is not an error of the relay.
@@ -162,9 +161,9 @@ export class RelayListener {
       return errorResponse(500, 'internal_error', 'internal error of the relay');
     }
     const { status, code, message, tokenId } = error;
-    records.connectionRejected(status, message, address, tokenId);
+    records.connectionRejected(status, message, addressOf(socket), tokenId);
     if (error instanceof UnknownCredentialError)
-      await delay(this.#failures.failed(address), undefined, { ref: false });
+      await refusalDelay(socket, this.#failures.failed(addressOf(socket)));
     return errorResponse(status, code, message);
   }
 

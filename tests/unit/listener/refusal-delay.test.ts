@@ -1,0 +1,17 @@
+import { PassThrough } from 'node:stream';
+import { expect, test } from 'vitest';
+import { refusalDelay } from '../../../src/listener/refusal-delay.ts';
+
+test('lasts until its time is over, and leaves nothing behind', async () => {
+  const socket = new PassThrough();
+  await refusalDelay(socket, 1);
+  expect(socket.listenerCount('close')).toBe(0);
+});
+
+test('ends with the connection', async () => {
+  const socket = new PassThrough();
+  const delayed = refusalDelay(socket, 600_000);
+  socket.destroy();
+  await delayed;
+  await refusalDelay(socket, 600_000);
+});
