@@ -45,7 +45,7 @@ interface ConsoleEnvironment {
   readonly label: string;
   /** Where it is, for people. */
   readonly address: string;
-  /** Where commands begin; null for the directory of the server. */
+  /** Where commands begin: `~` for the home directory there, null for the directory of the server. */
   readonly directory: string | null;
   readonly default: boolean;
 }

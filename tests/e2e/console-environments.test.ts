@@ -131,7 +131,13 @@ describe.skipIf(!hasChromium)('the page of the command console', () => {
     await page.locator('.facts', { hasText: 'Exit 3' }).waitFor();
     // Commands of the private server begin in the directory of the console.
     if (name === 'local') await page.locator('.facts', { hasText: user.workspace.path }).waitFor();
-    if (name === 'remote') await seesText(page, machine!.user.runtime);
+    if (name === 'remote') {
+      await seesText(page, machine!.user.runtime);
+      const home = machine!.user.workspace.path;
+      await page.locator('.facts', { hasText: home }).waitFor();
+      await goTo(page, 'files');
+      await expect.poll(() => page.getByLabel('Path').inputValue()).toBe(home);
+    }
     await goTo(page, 'processes');
     const rows = page.getByRole('grid', { name: 'Processes' }).getByRole('row');
     await rows

@@ -169,6 +169,33 @@ describe.skipIf(!hasChromium)('the console for people', () => {
     await page.setViewportSize({ width: 1200, height: 760 });
   });
 
+  test('shows names and buttons in full in a window of 768 pixels', async () => {
+    for (const name of ['a-name', LONG.slice(0, 60)]) {
+      await (await client.spawn(['echo', 'recorded'], { record: true, name })).wait();
+    }
+    writeFileSync(join(shown, 'narrow.txt'), 'some text\n');
+    await page.setViewportSize({ width: 768, height: 640 });
+    const isCut = (target: Locator) =>
+      target.evaluate(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
+    await goTo(page, 'recordings');
+    const recording = page.locator('.recording', { hasText: 'a-name' });
+    await recording.waitFor();
+    expect(await isCut(recording.locator('.recording-main'))).toBe(false);
+    expect(await isCut(recording.getByText('echo recorded'))).toBe(false);
+    const long = page
+      .locator('.recording', { hasText: LONG.slice(0, 60) })
+      .filter({ hasText: 'echo recorded' });
+    expect(await isCut(long.locator('.recording-main'))).toBe(false);
+    expect(await isCut(long.getByText('echo recorded'))).toBe(false);
+    await goTo(page, `files/${shown}/narrow.txt`);
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('button', { name: 'Save' }).waitFor();
+    expect(await isCut(page.locator('.file-bar'))).toBe(false);
+    expect(await isCut(page.locator('.file-bar h2'))).toBe(false);
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await page.setViewportSize({ width: 1200, height: 760 });
+  });
+
   test('is used with the keyboard alone', async () => {
     const heading = (name: string) => page.getByRole('heading', { name, exact: true });
     await goTo(page, 'machine');

@@ -292,6 +292,24 @@ describe.skipIf(!hasChromium)('a terminal in the console', () => {
     await page.context().close();
   });
 
+  test('of a program that has ended has the size that the program drew for', async () => {
+    const draw = String.raw`printf '\033[?1049h\033[H\033[2Jtop\033[40;1Hbottom'`;
+    const size = { rows: 40, cols: 100 };
+    const drawn = await client.spawn(['sh', '-c', draw], { tty: size, detached: true });
+    await drawn.wait();
+    const page = await openConsole(browser, server, { hash: `processes/${drawn.ref}` });
+    const screen = `top${'\n'.repeat(39)}bottom`;
+    await eventually(() => screenOf(page)).toBe(screen);
+    // The tab gets the output before it is shown.
+    await goTo(page, 'processes');
+    await page.reload();
+    await isOnline(page);
+    await page.getByRole('row').filter({ hasText: drawn.ref! }).first().waitFor();
+    await goTo(page, `processes/${drawn.ref}`);
+    await eventually(() => screenOf(page)).toBe(screen);
+    await page.context().close();
+  });
+
   test('that is too large to show says so', async () => {
     const driver = await client.spawn(['cat'], { tty: true });
     await driver.resize(65_535, 65_535);

@@ -126,9 +126,30 @@ describe.skipIf(!hasChromium)('the views of the console', () => {
     await follow.click();
     await last.waitFor();
     await follow.waitFor({ state: 'detached' });
+    // Output that arrives before the event of the page's own scrolling does not end the following.
+    await log.evaluate(async (element) => {
+      const arriving = document.createElement('div');
+      arriving.style.height = '1000px';
+      element.append(arriving);
+      element.dispatchEvent(new Event('scroll'));
+      arriving.remove();
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    });
+    expect(await follow.count()).toBe(0);
     await button('Close stdin').click();
     await log.locator('.line', { hasText: 'at-the-end' }).waitFor();
     await page.locator('.facts', { hasText: 'Exit 0' }).waitFor();
+  });
+
+  test('says that a program without stdin did not get a line', async () => {
+    const ref = await started(['sleep', '1000']);
+    await goTo(page, `processes/${ref}`);
+    await hasRole(page, 'driver');
+    await page.getByLabel('A line for stdin').fill('a line');
+    await page.keyboard.press('Enter');
+    await page.getByText('The program did not get this line').waitFor();
+    await client.processes.terminate(ref);
+    await page.locator('.facts', { hasText: 'SIG' }).waitFor();
   });
 
   test('keeps at most 16 tabs, and closes them', async () => {

@@ -42,6 +42,8 @@ const WINDOW_BYTES = 96 * 1024;
 /** An ended program whose whole output is at most this long is shown with its history instead of its last screen. */
 const REPLAY_MAX_BYTES = 2_000_000;
 
+const STDIN_CLOSED = 'The program did not get this line: its stdin is closed, or it was started without one.';
+
 /** How much earlier output of a terminal is loaded for its history. More than its lines are long. */
 const HISTORY_BYTES = 512 * 1024;
 
@@ -240,8 +242,10 @@ export class ProcessSession {
   }
 
   #report(error: unknown): void {
-    if (error instanceof ClientError && error.kind === 'stdinClosed') return;
-    this.#set({ error: describeError(error) });
+    const isClosed = error instanceof ClientError && error.kind === 'stdinClosed';
+    // A key for a terminal whose program has just ended is no error.
+    if (isClosed && this.state.value.info?.tty === true) return;
+    this.#set({ error: isClosed ? STDIN_CLOSED : describeError(error) });
   }
 
   #set(change: Partial<SessionState>): void {

@@ -1,4 +1,4 @@
-import type { ProcessInfo } from '../../../src/client/browser.ts';
+import type { ExecServerClient, ProcessInfo } from '../../../src/client/browser.ts';
 import { Store } from '../base/store.ts';
 import type { Session } from '../session/api.ts';
 import { EnvironmentConnection } from './environment-connection.ts';
@@ -16,7 +16,7 @@ export class Workspace {
   readonly session: Session;
   /** The name of the environment for people. */
   readonly label: string;
-  /** Where commands and the view of files begin; null for the directory of the server. */
+  /** Where commands and the view of files begin: `~` for the home directory there, null for the directory of the server. */
   readonly directory: string | null;
   /** The folder that was looked at last. */
   folder: string | null = null;
@@ -56,6 +56,12 @@ export class Workspace {
 
   get mayWriteFiles(): boolean {
     return !this.session.readOnly && this.session.scopes.files === 'write';
+  }
+
+  /** The path where commands and the view of files begin; null for the directory of the server. */
+  async startDirectory(client: ExecServerClient): Promise<string | null> {
+    if (this.directory !== '~') return this.directory;
+    return (await client.info()).userHomeDir ?? null;
   }
 
   /** Opens a tab for a process, or returns the one that it has. */

@@ -34,7 +34,7 @@ export interface Environment {
   readonly label: string;
   /** Where it is: a URL, or words. */
   readonly address: string;
-  /** Where commands begin; null for the directory of the server. */
+  /** Where commands begin: `~` for the home directory there, null for the directory of the server. */
   readonly directory: string | null;
   readonly default: boolean;
 }

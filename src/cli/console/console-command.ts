@@ -122,12 +122,11 @@ function createConsole(
     tls: false,
     log,
     pageFolder: packagePageFolder(),
-    environments: [...shown].map(([name, { publicAddress }], index) => ({
+    environments: [...shown].map(([name, target], index) => ({
       name,
       label: name,
-      address: publicAddress,
-      // The private server itself runs in the root directory.
-      directory: name === LOCAL ? process.cwd() : null,
+      address: target.publicAddress,
+      directory: startDirectory(name, target),
       default: index === 0,
     })),
     // The command does not know the rights of a token. The server refuses what the token does not allow.
@@ -162,6 +161,12 @@ function createConsole(
     },
     authorize: null,
   });
+}
+
+/** Where commands of an environment begin. Private servers, also those behind ssh, run in the root directory. */
+function startDirectory(name: string, { address }: Target): string | null {
+  if (name === LOCAL) return process.cwd();
+  return address.startsWith('ssh:') ? '~' : null;
 }
 
 /** The environments by the names that the page uses. A URL without a name of its own has its public part as name. */

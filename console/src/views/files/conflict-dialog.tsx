@@ -31,7 +31,8 @@ export function ConflictDialog({
         </p>
       ) : (
         <p>
-          {name} was changed on the machine after you opened it. Saving replaces that change with your text.
+          {name} was changed on the machine after you opened it. Replacing it overwrites that change with your
+          text. Loading theirs discards your text.
         </p>
       )}
       <div class="dialog-actions">

@@ -22,7 +22,10 @@ export function FilesView({ workspace, path }: { workspace: Workspace; path: str
   const [root, setRoot] = useState<string | null>(null);
   useEffect(() => {
     if (client === null || root !== null) return;
-    client.files.realPath(workspace.directory ?? '.').then(setRoot, () => setRoot('/'));
+    workspace
+      .startDirectory(client)
+      .then((directory) => client.files.realPath(directory ?? '.'))
+      .then(setRoot, () => setRoot('/'));
   }, [client, root]);
   const selected = path ?? workspace.folder ?? root;
   if (workspace.session.scopes.files === 'none') {

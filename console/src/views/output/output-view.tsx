@@ -35,14 +35,22 @@ export function OutputView({
   );
   const { first, last } = useRowWindow(scroller, lines.length, ROW_HEIGHT);
 
+  /** Where the page itself has scrolled to. */
+  const end = useRef(0);
   useLayoutEffect(() => {
     const element = scroller.current;
-    if (follows && element !== null) element.scrollTop = element.scrollHeight;
+    if (!follows || element === null) return;
+    element.scrollTop = element.scrollHeight;
+    end.current = element.scrollTop;
   }, [revision, follows, shown, filter, last]);
   useEffect(() => {
     const element = scroller.current!;
-    const scrolled = () =>
-      setFollows(element.scrollHeight - element.scrollTop - element.clientHeight < 2 * ROW_HEIGHT);
+    const scrolled = () => {
+      const { scrollHeight, scrollTop, clientHeight } = element;
+      if (scrollHeight - scrollTop - clientHeight < 2 * ROW_HEIGHT) setFollows(true);
+      // The event comes later than the scrolling, and more output may have arrived. Only a reader scrolls up.
+      else if (scrollTop < end.current) setFollows(false);
+    };
     element.addEventListener('scroll', scrolled, { passive: true });
     return () => element.removeEventListener('scroll', scrolled);
   }, []);

@@ -14,6 +14,18 @@ const REASONS = {
   outputLimit: 'it printed more than permitted',
 } as const;
 
+/** For a process that the server does not have any more: how it ended is not known. */
+const GONE: Status = {
+  kind: 'done',
+  text: 'Gone',
+  detail: 'The server does not have this process any more.',
+};
+
+/** The status of a process with a tab. The tab stays open when the server does not have the process any more. */
+export function statusOfTab(info: ProcessInfo, isLost: boolean): Status {
+  return isLost && info.state !== 'closed' ? GONE : statusOf(info);
+}
+
 /** Whether a process runs, and how it ended. */
 export function statusOf({ state, exitCode, signal, reason }: ProcessInfo): Status {
   if (state !== 'closed' && exitCode === null) return { kind: 'running', text: 'Running', detail: 'Running' };

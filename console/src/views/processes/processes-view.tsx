@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ProcessInfo } from '../../../../src/client/browser.ts';
 import { formatCommand } from '../../base/format.ts';
 import { go } from '../../base/route.ts';
@@ -32,7 +32,7 @@ export function ProcessesView({ workspace }: { workspace: Workspace }): JSX.Elem
   const owners = useMemo(() => new Set(processes?.map(({ owner }) => owner)), [processes]);
   const running = (processes ?? []).filter(({ state }) => state !== 'closed').length;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const keys = (event: KeyboardEvent) => {
       const isFilter = event.target === filterField.current;
       if (event.key === '/' && !isTyping(event.target)) filterField.current?.focus();

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SpawnOptions } from '../../../../src/client/browser.ts';
 import { describeError } from '../../base/format.ts';
 import { go } from '../../base/route.ts';
@@ -43,7 +43,7 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
   const set = <K extends keyof Options>(name: K, value: Options[K]) =>
     setOptions({ ...options, [name]: value });
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const keys = (event: KeyboardEvent) => {
       if (event.key !== 'n' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))
         return;
@@ -60,7 +60,8 @@ export function StartCommand({ workspace }: { workspace: Workspace }): JSX.Eleme
     setBusy(true);
     setError(null);
     try {
-      const process = await current.spawn(command, spawnOptions(options, workspace.directory));
+      const directory = await workspace.startDirectory(current);
+      const process = await current.spawn(command, spawnOptions(options, directory));
       setCommand('');
       setOptions({ ...options, name: '' });
       workspace.list.refresh();

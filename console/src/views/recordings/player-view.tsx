@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ExecServerClient } from '../../../../src/client/browser.ts';
 import { describeError, formatBytes } from '../../base/format.ts';
 import { dark } from '../../base/preferences.ts';
@@ -39,7 +39,8 @@ export function PlayerView({
   const [error, setError] = useState<string | null>(null);
   const [isReady, setReady] = useState(false);
   const [isCut, setCut] = useState(false);
-  useEffect(() => {
+  // A layout effect, because the cleanup of other effects runs later than the removal of the frame.
+  useLayoutEffect(() => {
     let player: Player | null = null;
     let closed = false;
     let show = (_startAt: number): void => {};

@@ -12,7 +12,7 @@ import { toast } from '../../ui/toasts.tsx';
 import { OutputDisplay } from '../output/output-display.ts';
 import { OutputView } from '../output/output-view.tsx';
 import { KillDialog } from '../processes/kill-dialog.tsx';
-import { statusOf } from '../processes/process-status.ts';
+import { statusOfTab } from '../processes/process-status.ts';
 import type { TerminalDisplay } from './terminal-display.ts';
 import { TerminalView } from './terminal-view.tsx';
 
@@ -37,7 +37,7 @@ export function ProcessView({
           <p>
             No process has the reference or name <code>{session.ref}</code>.
           </p>
-          <p>The server removes ended processes after some time.</p>
+          <p>The server removes ended processes after some time, and all processes end when it restarts.</p>
           <button
             type="button"
             class="button"
@@ -143,9 +143,9 @@ function Tab({
   useEffect(() => {
     if (isCurrent) element.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [isCurrent]);
-  const { info } = useStore(tab.state);
+  const { info, phase } = useStore(tab.state);
   const label = info === null ? tab.ref : (info.name ?? formatCommand(info.argv));
-  const kind = info === null ? 'done' : statusOf(info).kind;
+  const kind = info === null ? 'done' : statusOfTab(info, phase === 'lost').kind;
   return (
     <li ref={element} class={isCurrent ? 'tab current' : 'tab'}>
       <a
@@ -168,7 +168,8 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
   const { ports } = useStore(workspace.list.state);
   const [killing, setKilling] = useState(false);
   const process = info!;
-  const status = statusOf(process);
+  const status = statusOfTab(process, phase === 'lost');
+  const isOver = process.state === 'closed' || phase === 'lost';
   const own = ports.get(session.ref) ?? [];
   const copyLink = async () => {
     const copied = await copyText(location.href);
@@ -185,9 +186,11 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
             <span class={`dot ${status.kind}`} />
             {status.text}
           </span>
-          <span title={`Started ${formatTime(process.startedAt)}`}>
-            {formatDuration((process.endedAt ?? new Date()).getTime() - process.startedAt.getTime())}
-          </span>
+          {(process.endedAt !== null || !isOver) && (
+            <span title={`Started ${formatTime(process.startedAt)}`}>
+              {formatDuration((process.endedAt ?? new Date()).getTime() - process.startedAt.getTime())}
+            </span>
+          )}
           <span class="mono">{session.ref}</span>
           <span class="mono ellipsis desktop" title="Working directory">
             {process.cwd}
@@ -240,7 +243,7 @@ function Facts({ workspace, session }: { workspace: Workspace; session: ProcessS
         >
           <Icon name="link" />
         </button>
-        {workspace.mayExec && process.state !== 'closed' && (
+        {workspace.mayExec && !isOver && (
           <button
             type="button"
             class="icon-button"

@@ -146,16 +146,22 @@ export class TerminalDisplay implements ProcessDisplay {
     this.terminal.focus();
   }
 
-  /** A driver's terminal has the size of the page. A viewer's has that of the driver, with smaller letters if it does not fit. */
+  /**
+   * A driver's terminal has the size of the page. A viewer's has that of the driver, and that of a program that has ended keeps its size:
+   * the output was written for it. The letters become smaller if it does not fit.
+   */
   fit(): void {
     if (this.#drawings > 0) return;
-    if (!this.#element.isConnected || this.#element.clientWidth === 0) return;
     const { role, phase, info } = this.#session.state.value;
+    const isDriver = role === 'driver' && phase === 'live' && info?.state !== 'closed';
+    // The output also arrives before the terminal is in the page.
+    if (!isDriver && info?.size) this.#resize(info.size);
+    if (!this.#element.isConnected || this.#element.clientWidth === 0) return;
     const { fontSize } = preferences.value;
     if (this.terminal.options.fontSize !== fontSize) this.terminal.options.fontSize = fontSize;
     const proposed = this.#fit.proposeDimensions();
     if (proposed === undefined || Number.isNaN(proposed.cols)) return;
-    if (role === 'driver' && phase === 'live') {
+    if (isDriver) {
       const cols = Math.max(2, proposed.cols);
       const rows = Math.max(1, proposed.rows);
       this.#resize({ cols, rows });
@@ -168,7 +174,6 @@ export class TerminalDisplay implements ProcessDisplay {
     const scale = Math.min(1, proposed.cols / size.cols, proposed.rows / size.rows);
     const smaller = Math.max(7, Math.floor(fontSize * scale * 2) / 2);
     if (smaller !== fontSize) this.terminal.options.fontSize = smaller;
-    this.#resize(size);
   }
 
   async screen(screen: ProcessScreen, before: readonly Uint8Array[] | string): Promise<void> {
