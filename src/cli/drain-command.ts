@@ -44,6 +44,12 @@ export async function drainCommand(argv: readonly string[], host: Host): Promise
   }
   // A server that has got the request ends its programs itself.
   if (await server.ended(deadline - performance.now())) {
+    if (answer !== null && request.isAnswerLeft) {
+      throw new RunError(
+        `process ${pid} was killed before it had ended its programs; they were interrupted if they still ran`,
+        { kind: 'killed' },
+      );
+    }
     return report.ended(pid, performance.now() < deadline ? null : flags.timeout!, answer);
   }
   server.signal('SIGTERM');
@@ -135,6 +141,11 @@ class Request {
     }
     this.#pidFile = file;
     this.remove = remove;
+  }
+
+  /** Whether the answer is there. A server removes it when it exits, but not when it is killed or crashes. */
+  get isAnswerLeft(): boolean {
+    return this.#pidFile !== null && readDrainAnswer(this.#pidFile) !== null;
   }
 
   /** What the server answers; null when it does not, or ends before. */
