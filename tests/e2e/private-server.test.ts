@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
+  chownSync,
   closeSync,
   existsSync,
   mkdirSync,
@@ -413,6 +415,16 @@ for command in ps use 'run -- true' 'cp local:/etc/hostname copy' 'use local'; d
   const gone = 'exec-server: the current directory no longer exists; cd elsewhere\n125\n';
   expect(stdout).toMatch(/^REF .*\n0\nlocal\t.*\n0\n/);
   expect(stdout.slice(stdout.indexOf('exec-server:'))).toBe(gone.repeat(3));
+});
+
+test.runIf(process.geteuid?.() === 0)('a user without a home directory needs no configuration', () => {
+  const user = newUser();
+  const uid = 1_234_567;
+  chmodSync(user.workspace.path, 0o755);
+  chownSync(user.runtime, uid, uid);
+  const options = { uid, gid: uid, encoding: 'utf8', env: { PATH: process.env.PATH, ...user.env } } as const;
+  const outcome = spawnSync(process.execPath, [CLI, 'run', '--', 'echo', 'started'], options);
+  expect(outcome).toMatchObject({ status: 0, stdout: 'started\n', stderr: '' });
 });
 
 const mayMount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
