@@ -33,6 +33,8 @@ export interface CommandResult {
   readonly text: string;
   /** Lines for stderr, where `text` is for another program. */
   readonly details?: string;
+  /** What the error says, besides the reason, when `text` cannot be written. */
+  readonly unwritten?: string;
   readonly exitCode: number;
 }
 

@@ -54,13 +54,13 @@ async function main(): Promise<void> {
     host.failures = { ...host.failures, json: beforeDashes(argv).includes('--json') };
     (await import('./undecodable-arguments.ts')).refuseUndecodable(argv);
   }
-  const { text, exitCode, details } = await runCommand(argv, host);
+  const { text, exitCode, details, unwritten } = await runCommand(argv, host);
   if (details) process.stderr.write(details);
   if (text === '') return exit(exitCode);
   // The callback gets the error, too.
   stdout.on('error', () => {});
   stdout.write(text, (error) => {
-    if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
+    if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error, unwritten));
     else void exit(exitCode);
   });
 }

@@ -84,9 +84,13 @@ async function startDetached(client: ExecServerClient, program: Program): Promis
     pipeStdin: flags.interactive === true,
     detached: true,
   });
-  if (flags.json) return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, exitCode: 0 };
-  const details = host.isTerminal ? `'${attachCommand(place, name ?? ref!)}' shows the program\n` : '';
-  return { text: `${visible(ref!)}\n`, details, exitCode: 0 };
+  const attach = attachCommand(place, name ?? ref!);
+  const unwritten = `the program runs: '${attach}' attaches to it`;
+  if (flags.json) {
+    return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, unwritten, exitCode: 0 };
+  }
+  const details = host.isTerminal ? `'${attach}' shows the program\n` : '';
+  return { text: `${visible(ref!)}\n`, details, unwritten, exitCode: 0 };
 }
 
 async function runToEnd(client: ExecServerClient, program: Program): Promise<CommandResult> {
