@@ -30,7 +30,10 @@ const host: Host = {
   },
   debug: false,
   failures: SERVER_FAILURES,
-  onSignal: (listener) => listenForSignals(process, listener),
+  onSignal(listener, others = []) {
+    listenForSignals(process, listener);
+    for (const signal of others) process.on(signal, () => listener(signal));
+  },
   onDrainSignal: (listener) => void process.on('SIGUSR2', listener),
   surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
