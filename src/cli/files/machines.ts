@@ -9,6 +9,7 @@ import { currentDirectory } from '../environments/current-directory.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
+import { isServerGone, watchLine } from '../programs/line-watch.ts';
 import { colonHint, type FileOperand, homeOf, namedBy, uriThere } from './operands.ts';
 
 /** A path of a machine that is connected. */
@@ -42,8 +43,12 @@ export class Machines {
   readonly #signal: AbortSignal;
   readonly #command: string;
   readonly #clients = new Map<string, Promise<Machine>>();
+  readonly #serverGone = new AbortController();
+  /** Aborts when the command is interrupted, and when the private server of this machine has ended. */
+  readonly signal: AbortSignal;
 
   constructor(command: string, flags: MachineFlags, env: NodeJS.ProcessEnv, signal: AbortSignal) {
+    this.signal = AbortSignal.any([signal, this.#serverGone.signal]);
     this.#command = command;
     this.#flags = flags;
     this.#env = env;
@@ -80,6 +85,11 @@ export class Machines {
     return { operand, machine: name, uri, files: client.files, path: uri, kind };
   }
 
+  /** Whether the private server of this machine has ended, which cannot continue what it did. */
+  get isServerGone(): boolean {
+    return this.#serverGone.signal.aborted;
+  }
+
   async close(): Promise<void> {
     const clients = await Promise.allSettled(this.#clients.values());
     await Promise.all(clients.map((one) => (one.status === 'fulfilled' ? one.value.client.close() : null)));
@@ -109,6 +119,10 @@ export class Machines {
       signal: this.#signal,
       whileDraining: use === 'read',
     });
+    const lost = async () => {
+      if (await isServerGone(target, this.#env)) this.#serverGone.abort();
+    };
+    watchLine(client, { lost: () => void lost(), restored: () => {} });
     return { name: target.name, client, home: await homeOf(client, this.#signal) };
   }
 }
