@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { onAbort } from '../../base/abort.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import { failedWith } from '../../client/files/file-errors.ts';
 import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
@@ -43,16 +44,16 @@ export class Machines {
   readonly #signal: AbortSignal;
   readonly #command: string;
   readonly #clients = new Map<string, Promise<Machine>>();
-  readonly #serverGone = new AbortController();
-  /** Aborts when the command is interrupted, and when the private server of this machine has ended. */
-  readonly signal: AbortSignal;
+  readonly #ending = new AbortController();
+  /** Whether the private server of this machine has ended. It cannot continue what it did. */
+  isServerGone = false;
 
   constructor(command: string, flags: MachineFlags, env: NodeJS.ProcessEnv, signal: AbortSignal) {
-    this.signal = AbortSignal.any([signal, this.#serverGone.signal]);
     this.#command = command;
     this.#flags = flags;
     this.#env = env;
     this.#signal = signal;
+    onAbort(signal, () => this.#ending.abort(signal.reason));
   }
 
   /**
@@ -85,9 +86,9 @@ export class Machines {
     return { operand, machine: name, uri, files: client.files, path: uri, kind };
   }
 
-  /** Whether the private server of this machine has ended, which cannot continue what it did. */
-  get isServerGone(): boolean {
-    return this.#serverGone.signal.aborted;
+  /** Aborts when the command is interrupted, and when the private server of this machine has ended. */
+  get signal(): AbortSignal {
+    return this.#ending.signal;
   }
 
   async close(): Promise<void> {
@@ -120,7 +121,9 @@ export class Machines {
       whileDraining: use === 'read',
     });
     const lost = async () => {
-      if (await isServerGone(target, this.#env)) this.#serverGone.abort();
+      if (!(await isServerGone(target, this.#env))) return;
+      this.isServerGone = true;
+      this.#ending.abort();
     };
     watchLine(client, { lost: () => void lost(), restored: () => {} });
     return { name: target.name, client, home: await homeOf(client, this.#signal) };
