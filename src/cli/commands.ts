@@ -17,7 +17,8 @@ export interface Host {
   debug: boolean;
   /** How failures are reported. */
   failures: FailureStyle;
-  onSignal(listener: (signal: string) => void): void;
+  /** Reports SIGINT, SIGTERM and SIGHUP, and `others`, which end the process if they are not named. */
+  onSignal(listener: (signal: string) => void, others?: readonly NodeJS.Signals[]): void;
   /** Calls the listener when the process is asked to drain (SIGUSR2). */
   onDrainSignal(listener: () => void): void;
   /** Keeps SIGHUP from ending the process before `onSignal` is called: it asks a server to reload, also one that starts. */
@@ -33,6 +34,8 @@ export interface CommandResult {
   readonly text: string;
   /** Lines for stderr, where `text` is for another program. */
   readonly details?: string;
+  /** What the error says, besides the reason, when `text` cannot be written. */
+  readonly unwritten?: string;
   readonly exitCode: number;
 }
 

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { quoteValue } from '../server/config/values.ts';
@@ -6,17 +5,10 @@ import type { CommandResult, Host } from './commands.ts';
 import { parseDuration } from './duration.ts';
 import { RunError, UsageError } from './failures.ts';
 import { type GivenFlags, parseOnlyFlags } from './flags.ts';
-import { privateFolder, readServerInfo } from './private-server/private-folder.ts';
+import { runningPrivateServer } from './private-server/running-private-server.ts';
 import { ageText } from './programs/ps.ts';
 import { type DrainAnswer, readDrainAnswer, writeDrainRequest } from './service/drain-file.ts';
-import {
-  expectServer,
-  isRunning,
-  pidInFile,
-  type ServerProcess,
-  serverProcess,
-  startedAfter,
-} from './service/server-process.ts';
+import { expectServer, pidInFile, type ServerProcess, serverProcess } from './service/server-process.ts';
 import { servicePidFile } from './service/unit-files.ts';
 import { DRAIN } from './specs/drain-spec.ts';
 import { table } from './table.ts';
@@ -44,6 +36,12 @@ export async function drainCommand(argv: readonly string[], host: Host): Promise
   }
   // A server that has got the request ends its programs itself.
   if (await server.ended(deadline - performance.now())) {
+    if (answer !== null && request.isAnswerLeft) {
+      throw new RunError(
+        `process ${pid} was killed before it had ended its programs; they were interrupted if they still ran`,
+        { kind: 'killed' },
+      );
+    }
     return report.ended(pid, performance.now() < deadline ? null : flags.timeout!, answer);
   }
   server.signal('SIGTERM');
@@ -137,6 +135,11 @@ class Request {
     this.remove = remove;
   }
 
+  /** Whether the answer is there. A server removes it when it exits, but not when it is killed or crashes. */
+  get isAnswerLeft(): boolean {
+    return this.#pidFile !== null && readDrainAnswer(this.#pidFile) !== null;
+  }
+
   /** What the server answers; null when it does not, or ends before. */
   async answered(server: ServerProcess): Promise<DrainAnswer | null> {
     if (this.#pidFile === null) return null;
@@ -195,16 +198,8 @@ async function findServer(
     const found = pidInFile(pidFile);
     return found === null ? null : { pid: found, pidFile };
   }
-  if (!service) return privateServer(env);
+  if (!service) return runningPrivateServer(env);
   const { systemctl } = await import('./service/systemctl.ts');
   const main = Number(systemctl(user === true, env).property('exec-server.service', 'MainPID'));
   return main === 0 ? null : { pid: main, pidFile: servicePidFile(user === true, env) };
-}
-
-/** This user's private server; null when there is none. A server that was killed leaves its description. */
-function privateServer(env: NodeJS.ProcessEnv): FoundServer | null {
-  const folder = privateFolder(env);
-  const pid = readServerInfo(folder)?.pid ?? null;
-  if (pid === null || !isRunning(pid)) return null;
-  return startedAfter(pid, statSync(folder.info).mtimeMs) ? null : { pid, pidFile: folder.pid };
 }

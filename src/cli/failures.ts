@@ -62,9 +62,10 @@ export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EPIPE' || code === 'EIO';
 }
 
-/** The error for output that cannot be written, because a disk is full for example. */
-export function cannotWrite(stream: 'stdout' | 'stderr', error: Error): RunError {
-  return new RunError(`cannot write to ${stream}: ${systemReason(error)}`, { kind: 'storage' });
+/** The error for output that cannot be written, because a disk is full for example. `consequence` says what that means. */
+export function cannotWrite(stream: 'stdout' | 'stderr', error: Error, consequence?: string): RunError {
+  const end = consequence === undefined ? '' : `; ${consequence}`;
+  return new RunError(`cannot write to ${stream}: ${systemReason(error)}${end}`, { kind: 'storage' });
 }
 
 interface RunErrorDetails {

@@ -30,7 +30,10 @@ const host: Host = {
   },
   debug: false,
   failures: SERVER_FAILURES,
-  onSignal: (listener) => listenForSignals(process, listener),
+  onSignal(listener, others = []) {
+    listenForSignals(process, listener);
+    for (const signal of others) process.on(signal, () => listener(signal));
+  },
   onDrainSignal: (listener) => void process.on('SIGUSR2', listener),
   surviveHangup: () => void process.on('SIGHUP', () => {}),
   onExit: (cleanup) => process.on('exit', cleanup),
@@ -54,13 +57,13 @@ async function main(): Promise<void> {
     host.failures = { ...host.failures, json: beforeDashes(argv).includes('--json') };
     (await import('./undecodable-arguments.ts')).refuseUndecodable(argv);
   }
-  const { text, exitCode, details } = await runCommand(argv, host);
+  const { text, exitCode, details, unwritten } = await runCommand(argv, host);
   if (details) process.stderr.write(details);
   if (text === '') return exit(exitCode);
   // The callback gets the error, too.
   stdout.on('error', () => {});
   stdout.write(text, (error) => {
-    if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error));
+    if (error && !isReaderGone(error)) fail(cannotWrite('stdout', error, unwritten));
     else void exit(exitCode);
   });
 }

@@ -264,7 +264,16 @@ const ID = /^\d{8}T\d{9}Z-[0-9a-z]{1,32}$/;
 /** Where recordings are when no directory is configured. */
 export function defaultDirectory(env: Readonly<Record<string, string | undefined>>): string {
   const { XDG_STATE_HOME: state = '' } = env;
-  return join(isAbsolute(state) ? state : join(homedir(), '.local', 'state'), 'exec-server', 'recordings');
+  return join(isAbsolute(state) ? state : join(home(), '.local', 'state'), 'exec-server', 'recordings');
+}
+
+/** The home of this user. A user that the system does not know has none, and gets that of such users in containers. */
+function home(): string {
+  try {
+    return homedir();
+  } catch {
+    return '/';
+  }
 }
 
 async function prepareDirectory(directory: string): Promise<void> {

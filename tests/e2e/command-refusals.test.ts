@@ -147,6 +147,26 @@ describe('a server without the capabilities of this one', () => {
   });
 });
 
+test('without the exit code or the reference of a program in an answer, wait and run -d fail', async () => {
+  const methods = new Map<unknown, unknown>();
+  const other = await MessageProxy.open(server.url, ({ direction, text }) => {
+    const message = JSON.parse(text);
+    if (direction === 'toServer') methods.set(message.id, message.method);
+    else if (message.result && ['process/start', 'process/wait'].includes(String(methods.get(message.id))))
+      return { text: JSON.stringify({ ...message, result: {} }) };
+    return 'pass';
+  });
+  onTestFinished(() => other.close());
+  const started = await user.run(['run', '-E', other.url, '-d', '--name', 'unanswered', 'true']);
+  expect([started.code, started.stdout]).toEqual([125, '']);
+  expect(started.stderr).toContain('did not report the reference of the program');
+  const { code, stderr } = await user.run(['wait', '-E', other.url, 'unanswered']);
+  expect([code, stderr]).toEqual([
+    125,
+    expect.stringContaining('did not report the exit code of unanswered'),
+  ]);
+});
+
 describe('no such host', () => {
   test('over a websocket', async () => {
     const { code, stderr } = await user.run(['run', '-E', 'ws://no-such-host.invalid:4000', 'true']);

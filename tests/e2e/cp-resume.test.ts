@@ -38,6 +38,23 @@ async function copied(...args: string[]) {
   return JSON.parse(stdout);
 }
 
+test('the end of the private server ends the copy, and the same command continues it', async () => {
+  writeFileSync(at('sparse'), '');
+  truncateSync(at('sparse'), 4096 * MIB);
+  mkdirSync(at('there'));
+  const run = user.start(['cp', at('sparse'), `:${at('there')}/copy`]);
+  await waitFor('a part', () => readdirSync(at('there')).length > 0);
+  process.kill(user.serverPid!, 'SIGKILL');
+  const { code, stderr } = await run.outcome;
+  expect([code, stderr]).toEqual([
+    125,
+    expect.stringMatching(
+      /^exec-server: the private server has ended; .*; run the same command to continue.*\n$/,
+    ),
+  ]);
+  expect(existsSync(at('there/copy'))).toBe(false);
+});
+
 describe('a large file', () => {
   const SIZE = 24 * MIB;
   let server: TestServer;

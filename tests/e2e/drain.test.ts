@@ -218,6 +218,23 @@ test('the command drain ends the programs after its time, and changes that of an
   await client.close();
 });
 
+test('the command drain fails when the server is killed before its programs have ended', async () => {
+  const pidFile = join(workspace.path, 'killed-pid');
+  const child = await startServerProcess(['--pid-file', pidFile]);
+  const client = await child.connect();
+  await client.call('process/start', untilEnd('job'));
+  const command = workspace.start(['drain', '--pid-file', pidFile, '--json']);
+  await once(command.child.stdout, 'data');
+  child.process.kill('SIGKILL');
+  const { code, stdout, stderr } = await command.outcome;
+  expect(code).toBe(1);
+  expect(stdout).not.toContain('ended');
+  expect(JSON.parse(stderr)).toMatchObject({
+    code: 'killed',
+    message: expect.stringContaining('was killed'),
+  });
+});
+
 test('the command drain has nothing to do without the file of a server', async () => {
   const flags = ['--pid-file', join(workspace.path, 'removed')];
   expect(await workspace.run(['drain', ...flags])).toMatchObject({

@@ -100,3 +100,13 @@ test.skipIf(!mayMount)('run says that its output does not fit, after as much of 
     /^exit 0\nexec-server: cannot write to stdout: no space left on device; the program (is ended|has exited with 141)\nexit 125\n1048576\n$/,
   );
 });
+
+test.skipIf(!mayMount)('run -d names the program that it has started when the reference does not fit', () => {
+  expect(
+    onSmallDisk(`
+      cat /dev/zero > disk/fill 2>/dev/null
+      { ${process.execPath} ${CLI} run -d --name job -- cat > disk/out; } 2>&1; echo "exit $?"`),
+  ).toBe(
+    "exec-server: cannot write to stdout: no space left on device; the program runs: 'exec-server attach job' attaches to it\nexit 125\n",
+  );
+});

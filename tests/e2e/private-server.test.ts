@@ -1,8 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
+  chownSync,
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -62,6 +66,21 @@ test('the first command starts a server that later commands share, and only this
   expect(statSync(join(user.folder, 'server.sock')).mode & 0o777).toBe(0o600);
   // A working directory would keep its file system from being unmounted.
   expect(spawnSync('readlink', [`/proc/${pid}/cwd`], { encoding: 'utf8' }).stdout.trim()).toBe('/');
+});
+
+test('the server does not keep the locks and the pipes of the command that started it', async () => {
+  const user = newUser();
+  const file = openSync(user.workspace.file('lock', ''), 'w');
+  const stdio = Array.from({ length: 201 }, (_, descriptor) =>
+    [3, 20, 200].includes(descriptor) ? file : 'ignore',
+  );
+  const env = { PATH: process.env.PATH, HOME: user.workspace.path, ...user.env };
+  const { status } = spawnSync(process.execPath, [CLI, ...TEST], { env, stdio });
+  closeSync(file);
+  expect(status).toBe(0);
+  const { stdout } = spawnSync('ls', ['-l', `/proc/${user.serverPid}/fd`], { encoding: 'utf8' });
+  expect(stdout).toContain(join(user.folder, 'server.log'));
+  expect(stdout).not.toContain(join(user.workspace.path, 'lock'));
 });
 
 /** A server that another one was faster than ends by itself, a moment later. */
@@ -419,6 +438,16 @@ for command in ps use 'run -- true' 'cp local:/etc/hostname copy' 'use local'; d
   const gone = 'exec-server: the current directory no longer exists; cd elsewhere\n125\n';
   expect(stdout).toMatch(/^REF .*\n0\nlocal\t.*\n0\n/);
   expect(stdout.slice(stdout.indexOf('exec-server:'))).toBe(gone.repeat(3));
+});
+
+test.runIf(process.geteuid?.() === 0)('a user without a home directory needs no configuration', () => {
+  const user = newUser();
+  const uid = 1_234_567;
+  chmodSync(user.workspace.path, 0o755);
+  chownSync(user.runtime, uid, uid);
+  const options = { uid, gid: uid, encoding: 'utf8', env: { PATH: process.env.PATH, ...user.env } } as const;
+  const outcome = spawnSync(process.execPath, [CLI, 'run', '--', 'echo', 'started'], options);
+  expect(outcome).toMatchObject({ status: 0, stdout: 'started\n', stderr: '' });
 });
 
 const mayMount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;

@@ -379,7 +379,7 @@ describe('signals', () => {
     await waitFor('the descendant to end', () => !isAlive(pid));
   });
 
-  test.each(['SIGTERM', 'SIGHUP'] as const)('%s is passed on', async (signal) => {
+  test.each(['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const)('%s is passed on', async (signal) => {
     const started = user.start([
       'run',
       ...sh(`trap 'exit 7' ${signal.slice(3)}; echo ready; while :; do sleep 0.02; done`),

@@ -199,6 +199,7 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     ['SIGTERM', 'kill -TERM PID'],
     ['SIGINT', 'kill -INT PID'],
     ['SIGHUP', 'kill -HUP PID'],
+    ['SIGQUIT', 'kill -QUIT PID'],
     ['an exception', 'kill -USR2 PID'],
     ['the end of the program', 'kill -TERM PROGRAM'],
   ])('the terminal has its old modes after %s', async (name, kill) => {

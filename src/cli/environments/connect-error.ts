@@ -12,6 +12,8 @@ export interface ServerFacts {
   readonly tokenAdvice: string;
   /** Whether it is behind a relay. */
   readonly isRelay?: boolean;
+  /** What to do about a server that does not answer; null where the network may be the reason. */
+  readonly silentAdvice?: string | null;
 }
 
 /** The command that shows whether ssh finds exec-server on a machine. */
@@ -25,7 +27,8 @@ const NAME_WITH_CERTIFICATE =
   "name the server with 'exec-server env add NAME URL --tls-cert FILE --tls-key FILE'";
 
 /** Says what to do on the command line, where the client library names its options. */
-export function connectError(error: Error, { address, tokenFrom, tokenAdvice, isRelay }: ServerFacts): Error {
+export function connectError(error: Error, facts: ServerFacts): Error {
+  const { address, tokenFrom, tokenAdvice, isRelay, silentAdvice = null } = facts;
   if (error.name !== 'ClientError') return error;
   const { kind, hint, data, cause } = error as ClientError & { data?: { status?: unknown } };
   const message =
@@ -39,13 +42,17 @@ export function connectError(error: Error, { address, tokenFrom, tokenAdvice, is
         : `the token in ${tokenFrom} is wrong, expired or revoked; put a new one there`;
     return new RunError(`${problem}; ${advice}`, { kind: 'permissionDenied' });
   }
+  const limit = /(\d+) ms$/.exec(problem)?.[1];
+  const time = limit === undefined ? 'too long' : `longer than ${Number(limit) / 1_000} s`;
   if (kind === 'connectTimeout') {
-    const limit = /(\d+) ms$/.exec(problem)?.[1];
-    const time = limit === undefined ? 'too long' : `longer than ${Number(limit) / 1_000} s`;
-    const advice = isRelay
+    const networkAdvice = isRelay
       ? 'check that its executor runs and is connected to the relay'
       : 'check the address, the network and the firewall';
-    return new RunError(`connecting to ${address} took ${time}; ${advice}`, { kind });
+    return new RunError(`connecting to ${address} took ${time}; ${silentAdvice ?? networkAdvice}`, { kind });
+  }
+  if (kind === 'initializeTimeout') {
+    const advice = silentAdvice ?? 'check that an exec-server listens there, and try again';
+    return new RunError(`the answer of ${address} took ${time}; ${advice}`, { kind });
   }
   const [, exit, said] = /: ssh has ended \(([^)]*)\)(?:: (.*?))?(?: \(\d+\))?$/.exec(problem) ?? [];
   if (exit === 'exit code 127') {

@@ -9,6 +9,8 @@ import { withFolderLock } from './folder-lock.ts';
 /** Directories that are remembered. The one that was set first is forgotten first. */
 export const MAX_DIRECTORIES = 1_000;
 
+const FILE = 'directories.json';
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The environment that `use` has chosen for a directory, and the directory at which it was chosen. */
@@ -37,13 +39,17 @@ export async function select(directory: string, environment: string | null, env:
   });
 }
 
+/** Without a home directory nothing was chosen. */
 function read(env: Environment): Map<string, string> {
+  const path = userConfigFile(env, FILE);
+  if (path === null) return new Map();
   try {
-    return new Map(Object.entries(JSON.parse(readFileSync(pathOf(env), 'utf8'))));
+    return new Map(Object.entries(JSON.parse(readFileSync(path, 'utf8'))));
   } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
     // A file that is no JSON was not written by this program, and the next `use` replaces it.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return new Map();
-    throw error instanceof RunError ? error : cannotReadFile(pathOf(env), error);
+    if (code === 'ENOENT' || code === 'ENOTDIR' || error instanceof SyntaxError) return new Map();
+    throw cannotReadFile(path, error);
   }
 }
 
@@ -57,7 +63,7 @@ function write(env: Environment, chosen: readonly (readonly [string, string])[])
 }
 
 function pathOf(env: Environment): string {
-  const path = userConfigFile(env, 'directories.json');
+  const path = userConfigFile(env, FILE);
   if (path === null) throw new RunError('this user has no home directory; set XDG_CONFIG_HOME');
   return path;
 }

@@ -231,8 +231,8 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
       ]);
       const { result } = await reachPrivateServer(env, (url) =>
         ExecServerClient.connect({ ...options, url }),
-      ).catch((error: Error) => {
-        throw connectError(error, server);
+      ).catch(async (error: Error) => {
+        throw connectError(error, { ...server, silentAdvice: await silentAdviceFor(env) });
       });
       return result;
     },
@@ -246,6 +246,14 @@ function privateTarget(env: NodeJS.ProcessEnv, source: string): Target {
     transport: async () => transport,
     open: (signal) => openTo(transport, signal, server),
   };
+}
+
+/** What to do about a private server that does not answer. Null when its pid is not known. */
+async function silentAdviceFor(env: NodeJS.ProcessEnv): Promise<string | null> {
+  const { runningPrivateServer } = await import('../private-server/running-private-server.ts');
+  const pid = runningPrivateServer(env)?.pid;
+  if (pid === undefined) return null;
+  return `it is busy or stopped; 'kill -9 ${pid}' ends it and its programs, and the next command starts another one`;
 }
 
 function environmentTarget(

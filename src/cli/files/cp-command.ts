@@ -47,9 +47,10 @@ export async function cpCommand(argv: readonly string[], host: Host): Promise<Co
     for (const copy of copies) check(copy.from, copy.to, flags);
     refuseSameTarget(copies.filter(({ to: target }) => target !== to));
     if (to.kind === null) next = continuation(sources) ?? next;
-    return await new CopyRun(host, flags, interrupted.signal).run(copies, next);
+    return await new CopyRun(host, flags, machines.signal).run(copies, next);
   } catch (error) {
-    throw interrupted.signal.aborted ? interruption(error, String(interrupted.signal.reason), next) : error;
+    if (interrupted.signal.aborted) throw interruption(error, String(interrupted.signal.reason), next);
+    throw machines.isServerGone ? serverGone(error, next) : error;
   } finally {
     await machines.close();
   }
@@ -248,12 +249,25 @@ async function isLeft(part: string, error: TransferError, { files }: FileEnd): P
 /** How long a server may take to say whether a part is there. */
 const PART_CHECK_TIMEOUT_MS = 10_000;
 
+function serverGone(error: unknown, next: string): RunError {
+  return new RunError(
+    `the private server has ended; files that were copied are complete; ${next}${left(error)}`,
+    {
+      kind: 'disconnected',
+    },
+  );
+}
+
 function interruption(error: unknown, signal: string, next: string): RunError {
-  const left = error instanceof TransferError && error.parts.length > 0 ? ` ${partsOf(error.parts)}` : '';
-  return new RunError(`interrupted; files that were copied are complete; ${next}${left}`, {
+  return new RunError(`interrupted; files that were copied are complete; ${next}${left(error)}`, {
     kind: 'aborted',
     exitCode: exitCodeOf(signal),
   });
+}
+
+/** The parts that a transfer has left. */
+function left(error: unknown): string {
+  return error instanceof TransferError && error.parts.length > 0 ? ` ${partsOf(error.parts)}` : '';
 }
 
 /** How to continue where the destination did not exist. A directory is there now, so the same command would copy into it. */

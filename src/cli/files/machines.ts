@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { onAbort } from '../../base/abort.ts';
 import type { ExecServerClient } from '../../client/client.ts';
 import { failedWith } from '../../client/files/file-errors.ts';
 import type { TransferEnd } from '../../client/files/transfer/transfers.ts';
@@ -9,6 +10,7 @@ import { currentDirectory } from '../environments/current-directory.ts';
 import { findTarget, LOCAL } from '../environments/target.ts';
 import { UsageError } from '../failures.ts';
 import { cannotReadFile } from '../file-failures.ts';
+import { isServerGone, watchLine } from '../programs/line-watch.ts';
 import { colonHint, type FileOperand, homeOf, namedBy, uriThere } from './operands.ts';
 
 /** A path of a machine that is connected. */
@@ -42,12 +44,16 @@ export class Machines {
   readonly #signal: AbortSignal;
   readonly #command: string;
   readonly #clients = new Map<string, Promise<Machine>>();
+  readonly #ending = new AbortController();
+  /** Whether the private server of this machine has ended. It cannot continue what it did. */
+  isServerGone = false;
 
   constructor(command: string, flags: MachineFlags, env: NodeJS.ProcessEnv, signal: AbortSignal) {
     this.#command = command;
     this.#flags = flags;
     this.#env = env;
     this.#signal = signal;
+    onAbort(signal, () => this.#ending.abort(signal.reason));
   }
 
   /**
@@ -80,6 +86,11 @@ export class Machines {
     return { operand, machine: name, uri, files: client.files, path: uri, kind };
   }
 
+  /** Aborts when the command is interrupted, and when the private server of this machine has ended. */
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
   async close(): Promise<void> {
     const clients = await Promise.allSettled(this.#clients.values());
     await Promise.all(clients.map((one) => (one.status === 'fulfilled' ? one.value.client.close() : null)));
@@ -109,6 +120,12 @@ export class Machines {
       signal: this.#signal,
       whileDraining: use === 'read',
     });
+    const lost = async () => {
+      if (!(await isServerGone(target, this.#env))) return;
+      this.isServerGone = true;
+      this.#ending.abort();
+    };
+    watchLine(client, { lost: () => void lost(), restored: () => {} });
     return { name: target.name, client, home: await homeOf(client, this.#signal) };
   }
 }

@@ -1,3 +1,4 @@
+import type { StdioNull } from 'node:child_process';
 import { closeSync, constants, openSync, rmSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemReason } from '../../client/system-error.ts';
@@ -6,6 +7,7 @@ import { isDrainingError } from '../environments/target.ts';
 import { RunError } from '../failures.ts';
 import { cannotWriteFile } from '../file-failures.ts';
 import { ownCommand } from '../own-command.ts';
+import { inheritedDescriptors } from './inherited-descriptors.ts';
 import { FIRST_PAUSE_MS, MAX_PAUSE_MS, START_CLAIM_MS, START_SPAWN_MS, START_TIMEOUT_MS } from './limits.ts';
 import {
   openOwnFile,
@@ -78,16 +80,21 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
   const { spawn } = await import('node:child_process');
   const log = openLog(folder);
   let claim: number | null = null;
+  let nothing: number | null = null;
   try {
     claim = claimStart(folder);
     if (claim === null) return null;
     // Not in the folder of the command, which its user may want to remove.
     const [program, ...args] = ownCommand();
+    nothing = openSync('/dev/null', 'r');
+    const stdio: (StdioNull | number)[] = ['ignore', 'ignore', log];
+    // The server would keep the locks and the pipes of the caller.
+    for (const descriptor of inheritedDescriptors()) stdio[descriptor] = nothing;
     const child = spawn(program, [...process.execArgv, ...args, '__private-server'], {
       cwd: '/',
       detached: true,
       env,
-      stdio: ['ignore', 'ignore', log],
+      stdio: Array.from(stdio, (item) => item ?? 'ignore'),
     });
     const start: Start = { hasEnded: false, failure: null };
     child.once('error', (error) => {
@@ -110,6 +117,7 @@ async function startServer(folder: PrivateFolder, env: NodeJS.ProcessEnv): Promi
   } finally {
     closeSync(log);
     if (claim !== null) closeSync(claim);
+    if (nothing !== null) closeSync(nothing);
   }
 }
 

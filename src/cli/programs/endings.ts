@@ -146,7 +146,7 @@ export function resultOf(ending: Ending, circumstances: Circumstances): CommandR
     const text = `${end}, and ${losses.text}; with --retained-output-bytes-per-process a server keeps more`;
     return { text: '', details: details('outputLost', text), exitCode: PROGRAM_EXIT_CODES.failure.code };
   }
-  if (reason === null) return { text: '', exitCode };
+  if (reason === null) return { text: '', exitCode: exitCodeOf(ending.exit) };
   return {
     text: '',
     details: details(reason, limitText(reason, timeout)),

@@ -11,7 +11,12 @@ export interface ProgramEnd {
 
 /** The exit code of a command that waited for a program: its own, or 124 when a limit ended it. */
 export function exitCodeOf({ exitCode, reason }: ProgramEnd): number {
-  return reason == null ? exitCode : PROGRAM_EXIT_CODES.timedOut.code;
+  return reason == null ? statusOf(exitCode) : PROGRAM_EXIT_CODES.timedOut.code;
+}
+
+/** This system keeps the last eight bits. Those of Windows have more, and a failure must not look like a success. */
+function statusOf(exitCode: number): number {
+  return exitCode === 0 ? 0 : exitCode & 0xff || 255;
 }
 
 /** The limit that ended a program, in words. */

@@ -6,7 +6,13 @@ import { ClientError, messageWithoutHint } from '../../client/errors.ts';
 import type { Host } from '../commands.ts';
 import { PROGRAM_EXIT_CODES } from '../failures.ts';
 import { attachCommand, detachedText, exitOf, limitOf, type Place } from './endings.ts';
-import { type Interruption, type Interruptions, signalExitCode, signalOf } from './interruptions.ts';
+import {
+  type Interruption,
+  type InterruptionSignal,
+  type Interruptions,
+  signalExitCode,
+  signalOf,
+} from './interruptions.ts';
 import { followSize, readKeys, watchRole } from './keyboard.ts';
 import {
   DETACH_WAIT_MS,
@@ -252,7 +258,7 @@ class Follower {
   }
 
   /** Leaves the rest of the output when the program has exited after a signal, and the reader takes nothing. */
-  async #leaveStoppedReader(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): Promise<void> {
+  async #leaveStoppedReader(signal: InterruptionSignal): Promise<void> {
     if (this.#watchesReader) return;
     this.#watchesReader = true;
     for (let seq = -1; ; ) {
@@ -369,7 +375,7 @@ class Follower {
   }
 
   /** Leaves because nothing reads the output or types any more. A program that does not outlive this command ends. */
-  #leaveAfter(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP' | 'SIGPIPE'): void {
+  #leaveAfter(signal: InterruptionSignal | 'SIGPIPE'): void {
     const { outlives, process, place, output } = this.#with;
     const { failure } = output;
     const exitCode = failure === null ? signalExitCode(signal) : PROGRAM_EXIT_CODES.failure.code;

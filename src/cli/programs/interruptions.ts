@@ -6,9 +6,14 @@ import { RunError } from '../failures.ts';
 export type Interruption = string;
 
 /** The signal that an interruption stands for. A terminal that is closed sends SIGHUP. */
-export function signalOf(interruption: Interruption): 'SIGINT' | 'SIGTERM' | 'SIGHUP' {
-  return interruption === 'SIGINT' || interruption === 'SIGTERM' ? interruption : 'SIGHUP';
+export function signalOf(interruption: Interruption): InterruptionSignal {
+  return SIGNALS.find((signal) => signal === interruption) ?? 'SIGHUP';
 }
+
+/** The signals of a program that its command gets. */
+export type InterruptionSignal = (typeof SIGNALS)[number];
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
 /** The exit code of a command that a signal ended. */
 export function signalExitCode(signal: keyof typeof constants.signals): number {
@@ -23,7 +28,7 @@ export class Interruptions {
   /** `when` is the end of the message about a signal that ends the command. */
   constructor(host: Pick<Host, 'onSignal'>, when = 'before the start of the program was confirmed') {
     this.endCommand(when);
-    host.onSignal((interruption) => this.#handle(interruption));
+    host.onSignal((interruption) => this.#handle(interruption), ['SIGQUIT']);
   }
 
   /** Aborts when a signal ends the command. */

@@ -8,7 +8,7 @@ import type { CommandResult, Host } from '../commands.ts';
 import { parseDuration } from '../duration.ts';
 import { type ClientOptions, LOCAL, type Target } from '../environments/target.ts';
 import { withStarter } from '../environments/with-client.ts';
-import { UsageError } from '../failures.ts';
+import { RunError, UsageError } from '../failures.ts';
 import { type GivenFlags, parseFlags } from '../flags.ts';
 import { RUN_FLAGS } from '../specs/run-specs.ts';
 import { visible } from '../terminal-text.ts';
@@ -84,9 +84,19 @@ async function startDetached(client: ExecServerClient, program: Program): Promis
     pipeStdin: flags.interactive === true,
     detached: true,
   });
-  if (flags.json) return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, exitCode: 0 };
-  const details = host.isTerminal ? `'${attachCommand(place, name ?? ref!)}' shows the program\n` : '';
-  return { text: `${visible(ref!)}\n`, details, exitCode: 0 };
+  if (ref === null) {
+    const list = commandFor('ps', place);
+    throw new RunError(`the server did not report the reference of the program; '${list}' lists programs`, {
+      kind: 'protocol',
+    });
+  }
+  const attach = attachCommand(place, name ?? ref);
+  const unwritten = `the program runs: '${attach}' attaches to it`;
+  if (flags.json) {
+    return { text: `${JSON.stringify({ type: 'started', ref, name })}\n`, unwritten, exitCode: 0 };
+  }
+  const details = host.isTerminal ? `'${attach}' shows the program\n` : '';
+  return { text: `${visible(ref)}\n`, details, unwritten, exitCode: 0 };
 }
 
 async function runToEnd(client: ExecServerClient, program: Program): Promise<CommandResult> {

@@ -74,7 +74,7 @@ async function waitForAll(
       .catch((error) => {
         throw processGoneError(error, nameOf(process));
       });
-    if (exitCode === null)
+    if (!Number.isInteger(exitCode) || exitCode === null)
       throw new RunError(`the server did not report the exit code of ${nameOf(process)}`);
     const end = { ref, name, exitCode, reason: reason ?? null };
     known.set(ref, end);

@@ -98,7 +98,7 @@ directory of this command. Another environment gets neither; -e, --env-file and 
 The program and its arguments are executed as they are, without a shell. For a shell line write: run -- sh -c 'cd src && make'
 
 The stdin of this command is that of the program, as with ssh. In a loop such as while read, -n leaves it to the loop. Ctrl-C sends SIGINT, and a second one within 2 s terminates the \
-program and everything it has started. SIGTERM and SIGHUP are passed on. When the reader of stdout ends, the program gets SIGPIPE.
+program and everything it has started. SIGTERM, SIGHUP and SIGQUIT are passed on. When the reader of stdout ends, the program gets SIGPIPE.
 
 A lost connection is restored, and no output is repeated. A program that prints more than the server retains waits meanwhile. On a server that cannot hold output, the oldest output is lost: stderr says how much, and \
 the exit code is 125. ~. leaves the program running, like -d. Otherwise it ends when \

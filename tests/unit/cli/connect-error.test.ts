@@ -21,6 +21,18 @@ test.each([
   },
 );
 
+test('a server that does not answer the handshake is named, without options of the client library', () => {
+  const error = new ClientError('initializeTimeout', 'the handshake took longer than 10000 ms', {
+    hint: 'check that the address is an exec-server, or raise `initializeTimeoutMs`',
+  });
+  expect(connectError(error, server)).toMatchObject({
+    kind: 'initializeTimeout',
+    message:
+      'the answer of ws://gpu.example:4000 took longer than 10 s; check that an exec-server listens there, and try again',
+  });
+  expect(connectError(error, { ...server, silentAdvice: 'end it' }).message).toMatch(/ 10 s; end it$/);
+});
+
 test.each([
   ['/home/me/token', 'the token in /home/me/token is wrong, expired or revoked; put a new one there'],
   ['EXEC_SERVER_TOKEN', 'the token in EXEC_SERVER_TOKEN is wrong, expired or revoked; put a new one there'],

@@ -46,3 +46,7 @@ test('replaces a file that is no JSON', async () => {
   await select('/a', 'y', env);
   expect(selectionFor('/a', env)?.environment).toBe('y');
 });
+
+test('nothing was chosen where the home is no directory', () => {
+  expect(selectionFor('/work', { HOME: '/dev/null' })).toBeNull();
+});
