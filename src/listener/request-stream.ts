@@ -57,6 +57,8 @@ export class RequestStream extends Duplex {
 
   constructor(socket: Socket, requestTimeoutMs: number, credit: TurnCredit) {
     super({ allowHalfOpen: true });
+    // Each unanswered request may wait for the end of the connection.
+    this.setMaxListeners(0);
     this.#socket = socket;
     this.#turns = new ConnectionTurns(credit, () => this.#continue());
     this.#requestTimeoutMs = requestTimeoutMs;
@@ -107,7 +109,10 @@ export class RequestStream extends Duplex {
     else this.once('finish', () => this.destroy());
   }
 
-  /** Returns the socket, and what the parser has not read of it. The stream must not be used any more. */
+  /**
+   * Returns the socket, and what the parser has not read of it. Answers to earlier requests that come later are dropped, because the socket
+   * speaks another protocol or is closed then. The stream closes with the socket.
+   */
   release(): { readonly socket: Socket; readonly unread: Buffer } {
     const socket = this.#socket;
     this.#isReleased = true;
@@ -117,8 +122,10 @@ export class RequestStream extends Duplex {
     socket.off('data', this.#onData);
     socket.off('end', this.#onEnd);
     socket.off('error', this.#onError);
-    socket.off('close', this.#onClose);
+    if (this.#unanswered === 0) socket.off('close', this.#onClose);
     socket.off('timeout', this.#onTimeout);
+    // A write that the socket has not finished may fail. The new owner of the socket handles its errors.
+    this.on('error', () => {});
     const unread: Buffer[] = [];
     for (let bytes: Buffer | null = this.read(); bytes !== null; bytes = this.read()) unread.push(bytes);
     if (this.#rest !== null) unread.push(this.#rest);
@@ -131,11 +138,13 @@ export class RequestStream extends Duplex {
   }
 
   override _write(chunk: Buffer, encoding: BufferEncoding, written: (error?: Error | null) => void): void {
-    this.#socket.write(chunk, encoding, written);
+    if (this.#isReleased) written();
+    else this.#socket.write(chunk, encoding, written);
   }
 
   override _final(ended: () => void): void {
-    this.#socket.end(ended);
+    if (this.#isReleased) ended();
+    else this.#socket.end(ended);
   }
 
   override _destroy(error: Error | null, destroyed: (error: Error | null) => void): void {

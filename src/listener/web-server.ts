@@ -65,6 +65,7 @@ export class WebServer {
     });
     this.#http.on('upgrade', (request, stream, head) => {
       const { socket, unread } = (stream as RequestStream).release();
+      request.socket = socket;
       handlers.upgrade(request, socket, unread.length === 0 ? head : Buffer.concat([head, unread]));
     });
   }

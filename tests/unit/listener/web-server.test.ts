@@ -44,8 +44,12 @@ async function start(requestTimeoutMs = 60_000) {
           response.end('x');
         });
       },
-      upgrade: (_request, socket, head) => {
+      upgrade: (request, socket, head) => {
         upgraded.push(head);
+        if (request.url === '/refused') {
+          socket.end('refused', () => socket.destroy());
+          return;
+        }
         socket.on('data', (chunk: Buffer) => upgraded.push(chunk)).resume();
       },
       evict: (socket) => socket.destroy(),
@@ -108,6 +112,23 @@ test('the connections of an address share a credit, of which a limited number is
     expect(credits.of({ remoteAddress: `10.0.${index >> 8}.${index & 255}` } as Peer)).not.toBe(first);
   }
   expect(credits.of({ remoteAddress: '192.0.2.1' } as Peer)).not.toBe(first);
+});
+
+test.each([
+  ['accepted', '/'],
+  ['refused', '/refused'],
+])('drops answers that come after an upgrade was %s', async (_, path) => {
+  const { client, served, answerLate } = await start();
+  const { socket, received } = await client();
+  const late = REQUEST.replace('/answer', '/late');
+  socket.write(late.repeat(2) + UPGRADE.replace('/', path) + 'x');
+  await waitFor('the requests', () => served.get('/late') === 2);
+  if (path === '/refused') await waitFor('the end', () => socket.closed);
+  answerLate();
+  const other = await client();
+  other.socket.write(REQUEST);
+  await waitFor('an answer', () => other.received().includes('200 OK'));
+  expect(received()).toBe(path === '/' ? '' : 'refused');
 });
 
 test('passes on everything that follows an upgrade request', async () => {
