@@ -57,6 +57,9 @@ export async function initialize(
   }
 }
 
+/** A shell that does not find or may not run the program, and an ssh that may not log in. Another attempt would only repeat the refusal. */
+const PROGRAM_REFUSED = /\(exit code 12[67]\)|: Permission denied \(/;
+
 /**
  * The connection ended during the handshake. A program that ends is no reason to give up a session: ssh does so as long as the network
  * is down.
@@ -70,7 +73,7 @@ export function endedEarly(
   if (end?.protocolError) return notAnExecServer(end.reason, { retryable: true });
   if (reason.programEnded)
     return new ClientError('spawn', `the server did not start: ${reason.reason}`, {
-      retryable: resumes,
+      retryable: resumes && !PROGRAM_REFUSED.test(reason.reason),
       hint: 'check its program, `args` and `cwd`',
     });
   return new ClientError(

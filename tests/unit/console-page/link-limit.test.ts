@@ -20,6 +20,7 @@ test('a link is text when its address is too long, or when there were too many; 
   while (!refuses(`id=${links};https://short.example`)) links++;
   expect(links).toBeGreaterThan(100_000);
   expect(links).toBeLessThan(300_000);
+  expect(refuses(';https://short.example/;')).toBe(true);
   expect(refuses(';')).toBe(false);
   expect(refuses('id=1;')).toBe(false);
 });

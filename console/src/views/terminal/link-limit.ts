@@ -14,8 +14,8 @@ const BYTES_PER_LINK = 256;
 export function limitLinks(terminal: Pick<Terminal, 'parser'>): void {
   let bytes = 0;
   terminal.parser.registerOscHandler(8, (data) => {
-    // The end of a link.
-    if (data.endsWith(';')) return false;
+    // The end of a link has no address.
+    if (data.indexOf(';') === data.length - 1) return false;
     if (data.length > MAX_LINK_LENGTH || bytes > MAX_LINK_BYTES) return true;
     bytes += data.length + BYTES_PER_LINK;
     return false;

@@ -70,6 +70,22 @@ describe('a lost connection', () => {
     await client.close();
   });
 
+  test.each([
+    'ssh has ended (exit code 127): sh: exec-server: not found',
+    'ssh has ended (exit code 255): me@box: Permission denied (publickey,password).',
+  ])('is given up when the program that carries it was refused: %s', async (reason) => {
+    const { server, client } = await world([]);
+    server.answers.initialize = (_params, link) => {
+      link.transport.close({ code: 1006, reason, programEnded: true });
+      return SILENCE;
+    };
+    server.link.break();
+    await waitFor('the end', () => client.state === 'failed');
+    expect(server.attempts).toBe(2);
+    expect(client.failure?.message).toContain(reason);
+    await client.close();
+  });
+
   test('loses no output: the client reads what it missed, once and in order', async () => {
     const { server, client, processes } = await world();
     server.link.output('p', 1);
