@@ -6,7 +6,7 @@ import { encodeResponse, type HttpResponse, textResponse } from './http-response
 import { MAX_METRICS_SOCKETS, METRICS_REQUEST_TIMEOUT_MS } from './limits.ts';
 import { hostInUrl, isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from './listen-url.ts';
 import type { MetricsToken } from './metrics-token.ts';
-import { refusalDelay } from './refusal-delay.ts';
+import { closeWithClient, refusalDelay } from './refusal-delay.ts';
 import { listenError, StartError } from './start-error.ts';
 import { addressOf, WebServer } from './web-server.ts';
 
@@ -45,6 +45,7 @@ export class MetricsListener {
         // Some clients send an upgrade header with every request, for example for h2c.
         upgrade: (request, socket) => {
           socket.on('error', () => socket.destroy());
+          closeWithClient(socket);
           void this.#answer(request).then((answer) =>
             socket.end(encodeResponse(answer, STATUS_CODES[answer.status] ?? ''), () => socket.destroy()),
           );

@@ -10,3 +10,12 @@ export async function refusalDelay(socket: Duplex, delayMs: number): Promise<voi
   await delay(delayMs, undefined, { ref: false, signal: closed.signal }).catch(() => {});
   socket.off('close', end);
 }
+
+/**
+ * Closes the connection of a websocket that is about to be refused when its client leaves. The connection is paused, so the system would
+ * not report that. A client that does not wait for the answer leaves, too.
+ */
+export function closeWithClient(socket: Duplex): void {
+  const close = () => void socket.destroy();
+  socket.once('end', close).once('data', close).resume();
+}

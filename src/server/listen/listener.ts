@@ -6,7 +6,7 @@ import type { ConnectionLimits } from '../../listener/connection-slots.ts';
 import { createHostCheck, type HostCheck } from '../../listener/host-check.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress, type UnixAddress } from '../../listener/listen-url.ts';
-import { refusalDelay } from '../../listener/refusal-delay.ts';
+import { closeWithClient, refusalDelay } from '../../listener/refusal-delay.ts';
 import { listenError } from '../../listener/start-error.ts';
 import type { TlsFiles } from '../../listener/tls.ts';
 import { addressOf, WebServer } from '../../listener/web-server.ts';
@@ -147,6 +147,7 @@ export class Listener {
     // Some clients send an upgrade header with every request, for example for h2c.
     const metrics = misdirected === null ? this.#metricsFor(request) : null;
     if (metrics !== null) {
+      closeWithClient(socket);
       void metrics.then((response) => end(socket, response));
       return;
     }
@@ -183,6 +184,7 @@ export class Listener {
     }
     const admission = await gate(request.headers.authorization, addressOf(socket));
     if ('refusal' in admission) {
+      closeWithClient(socket);
       end(socket, await this.#unauthorized(socket, admission));
       return;
     }

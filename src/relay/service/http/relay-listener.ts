@@ -4,7 +4,7 @@ import type { ConnectionLimits } from '../../../listener/connection-slots.ts';
 import { FailureDelay } from '../../../listener/failure-delay.ts';
 import { encodeResponse, type HttpResponse, handshakeError } from '../../../listener/http-response.ts';
 import { hostInUrl, type SocketAddress } from '../../../listener/listen-url.ts';
-import { refusalDelay } from '../../../listener/refusal-delay.ts';
+import { closeWithClient, refusalDelay } from '../../../listener/refusal-delay.ts';
 import { listenError } from '../../../listener/start-error.ts';
 import type { TlsFiles } from '../../../listener/tls.ts';
 import { addressOf, WebServer } from '../../../listener/web-server.ts';
@@ -122,6 +122,7 @@ export class RelayListener {
       this.#upgrader.upgrade(request, socket, head, accept, admission.credit);
       if (!accepted) admission.abandon();
     } catch (error) {
+      closeWithClient(socket);
       const refusal = await this.#refusal(error, socket);
       socket.end(encodeResponse(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
     }
