@@ -101,7 +101,7 @@ export const PROXY = {
   description: `\
 Connects stdin and stdout with this machine's private server, and starts the server if needed. 'ssh://HOST' environments run it on the \
 other machine. A session survives the end of the proxy, so a lost ssh connection loses nothing. After the end of stdin it waits for answers, \
-as long as one comes within 10 seconds, or within one second if sshd has started it.`,
+as long as one comes within 10 seconds, or within one second in an ssh session (SSH_CONNECTION).`,
   flags: { help: HELP },
   examples: [
     { line: 'proxy', meaning: 'Speak the protocol on stdin and stdout, one JSON object per line.' },
