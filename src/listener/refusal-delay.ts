@@ -12,8 +12,8 @@ export async function refusalDelay(socket: Duplex, delayMs: number): Promise<voi
 }
 
 /**
- * Closes the connection of a websocket that is about to be refused when its client leaves. The connection is paused, so the system would
- * not report that. A client that does not wait for the answer leaves, too.
+ * Closes the connection of a websocket that is about to be refused as soon as its client ends it, which a paused socket does not report.
+ * Clients send nothing before the answer, so a connection with more data is closed too.
  */
 export function closeWithClient(socket: Duplex): void {
   const close = () => void socket.destroy();

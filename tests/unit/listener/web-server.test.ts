@@ -121,7 +121,7 @@ test.each([
   const { client, served, answerLate } = await start();
   const { socket, received } = await client();
   const late = REQUEST.replace('/answer', '/late');
-  socket.write(late.repeat(2) + UPGRADE.replace('/', path) + 'x');
+  socket.write(`${late.repeat(2)}${UPGRADE.replace('/', path)}x`);
   await waitFor('the requests', () => served.get('/late') === 2);
   if (path === '/refused') await waitFor('the end', () => socket.closed);
   answerLate();
