@@ -3,7 +3,7 @@ import { type CommandResult, type Host, printed } from './commands.ts';
 import { currentDirectory } from './environments/current-directory.ts';
 import { setDefault } from './environments/environments-file.ts';
 import { select } from './environments/selection.ts';
-import { findTarget } from './environments/target.ts';
+import { findTarget, LOCAL, type TargetSources } from './environments/target.ts';
 import { UsageError } from './failures.ts';
 import { parseFlags } from './flags.ts';
 import { USE_FLAGS } from './specs/environment-specs.ts';
@@ -29,13 +29,20 @@ export async function useCommand(argv: readonly string[], { env }: Host): Promis
   if (name !== undefined) await findTarget({ environment: name, tokenFile: null, source: 'use' }, sources);
   if (flags.global) await setDefault(env, name ?? null);
   else await select(process.cwd(), name ?? null, env);
-  const isOverruled = name !== undefined && Boolean(env.EXEC_SERVER_URL);
   const text = flags.json ? await inUse(sources, true) : '';
-  return { text, details: isOverruled ? OVERRULED : '', exitCode: 0 };
+  const overruled = env.EXEC_SERVER_URL ? OVERRULED : '';
+  return { text, details: name === undefined ? await remaining(sources) : overruled, exitCode: 0 };
+}
+
+/** The line about another choice that is in use after one was removed. A choice that names nothing is reported by the next command. */
+async function remaining(sources: TargetSources): Promise<string> {
+  const left = await findTarget({ environment: null, tokenFile: null }, sources).catch(() => null);
+  if (left === null || left.name === LOCAL) return '';
+  return `${left.name} is in use now (${left.source})\n`;
 }
 
 /** The line about the environment that commands use without -E. */
-async function inUse(sources: Parameters<typeof findTarget>[1], json = false): Promise<string> {
+async function inUse(sources: TargetSources, json = false): Promise<string> {
   const { name, address, source } = await findTarget({ environment: null, tokenFile: null }, sources);
   return json ? `${JSON.stringify({ name, address, source })}\n` : `${name}\t${address}\t${source}\n`;
 }

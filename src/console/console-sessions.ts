@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { CloseCode, type CloseReason } from '../transport/transport.ts';
+import { largestShare } from './largest-share.ts';
 import {
   MAX_ENDED_SESSIONS,
   MAX_SESSIONS,
@@ -39,6 +40,14 @@ export interface ConsoleSession<Grant> {
   lastUsedMs: number;
 }
 
+/** What sessions depend on. */
+interface SessionRules<Grant> {
+  /** Whether what a session may do is still granted. */
+  isGranted(grant: Grant): boolean;
+  ownerOf(grant: Grant): string;
+  ended(session: ConsoleSession<Grant>): void;
+}
+
 /** Times of sessions, and the clock. */
 interface SessionTimes {
   readonly idleMs: number;
@@ -56,25 +65,18 @@ const TIMES: SessionTimes = {
 
 /**
  * The browsers that have signed in. A session ends after a time without use, after a maximum time, when it signs out, when its grant is
- * withdrawn, when its browser signs in again, and when too many others have signed in since. Its websockets end with it.
+ * withdrawn, when its browser signs in again, and when there are too many and its owner has most of them. Its websockets end with it.
  */
 export class ConsoleSessions<Grant> {
   readonly #times: SessionTimes;
-  /** Whether what a session may do is still granted. */
-  readonly #isGranted: (grant: Grant) => boolean;
+  readonly #rules: SessionRules<Grant>;
   readonly #sessions = new Map<string, ConsoleSession<Grant>>();
   /** Why the latest sessions ended, by id. The oldest first. */
   readonly #ended = new Map<string, SessionEnd>();
-  readonly #onEnd: (session: ConsoleSession<Grant>) => void;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(
-    isGranted: (grant: Grant) => boolean,
-    onEnd: (session: ConsoleSession<Grant>) => void,
-    times: Partial<SessionTimes> = {},
-  ) {
-    this.#isGranted = isGranted;
-    this.#onEnd = onEnd;
+  constructor(rules: SessionRules<Grant>, times: Partial<SessionTimes> = {}) {
+    this.#rules = rules;
     this.#times = { ...TIMES, ...times };
   }
 
@@ -122,7 +124,7 @@ export class ConsoleSessions<Grant> {
     const [oldest] = this.#ended.keys();
     if (this.#ended.size > MAX_ENDED_SESSIONS && oldest !== undefined) this.#ended.delete(oldest);
     for (const socket of session.sockets) socket.close(reason);
-    this.#onEnd(session);
+    this.#rules.ended(session);
     if (this.#sessions.size > 0 || this.#timer === null) return;
     clearInterval(this.#timer);
     this.#timer = null;
@@ -138,17 +140,16 @@ export class ConsoleSessions<Grant> {
     for (const session of [...this.#sessions.values()]) {
       const isIdle = session.sockets.size === 0 && nowMs - session.lastUsedMs >= this.#times.idleMs;
       if (isIdle || nowMs >= session.expiresAtMs) this.end(session, 'expired');
-      else if (!this.#isGranted(session.grant)) this.end(session, 'kicked');
+      else if (!this.#rules.isGranted(session.grant)) this.end(session, 'kicked');
     }
   }
 
-  /** Sessions with an open page come last. There is at least one session. */
+  /** Of the sessions of the owner that has most. Those with an open page come last. There is at least one session. */
   #leastRecentlyUsed(): ConsoleSession<Grant> {
     const age = ({ sockets, lastUsedMs }: ConsoleSession<Grant>) =>
       sockets.size > 0 ? Number.POSITIVE_INFINITY : lastUsedMs;
-    return [...this.#sessions.values()].reduce((oldest, session) =>
-      age(session) < age(oldest) ? session : oldest,
-    );
+    const share = largestShare(this.#sessions.values(), ({ grant }) => this.#rules.ownerOf(grant));
+    return share.reduce((oldest, session) => (age(session) < age(oldest) ? session : oldest));
   }
 }
 

@@ -69,6 +69,8 @@ export interface ConsoleOptions<Grant> {
   readonly environments: readonly ConsoleEnvironment[];
   scopesOf(grant: Grant): ConsoleScopes;
   isReadOnly(grant: Grant): boolean;
+  /** Whose grant it is. Owners do not take each other's places. */
+  ownerOf(grant: Grant): string;
   /** When the grant ends, in milliseconds since 1970; null when it does not. */
   expiryOf(grant: Grant): number | null;
   /** Whether the grant has not been withdrawn. */
@@ -113,10 +115,15 @@ const TICKET_PREFIX = 'ticket.';
 export class Console<Grant> {
   readonly #options: ConsoleOptions<Grant>;
   readonly #page: PageAnswers;
-  readonly #codes = new OneTimeSecrets<Grant>({ ttlMs: CODE_TTL_MS, max: MAX_CODES });
+  readonly #codes = new OneTimeSecrets<Grant>({
+    ttlMs: CODE_TTL_MS,
+    max: MAX_CODES,
+    ownerOf: (grant) => this.#options.ownerOf(grant),
+  });
   readonly #tickets = new OneTimeSecrets<Ticket<Grant>>({
     ttlMs: TICKET_TTL_MS,
     max: MAX_TICKETS,
+    ownerOf: ({ session }) => this.#options.ownerOf(session.grant),
     unused: ({ session, link }) => {
       this.#release(session);
       link.close();
@@ -133,7 +140,7 @@ export class Console<Grant> {
 
   constructor(
     options: ConsoleOptions<Grant>,
-    times: ConstructorParameters<typeof ConsoleSessions<Grant>>[2] = {},
+    times: ConstructorParameters<typeof ConsoleSessions<Grant>>[1] = {},
   ) {
     this.#options = options;
     this.#page = new PageAnswers(options.pageFolder, options.authorize === null ? 'command' : 'server');
@@ -141,7 +148,7 @@ export class Console<Grant> {
       this.#tickets.revoke((ticket) => ticket.session === session);
       this.#waiting.delete(session);
     };
-    this.#sessions = new ConsoleSessions(options.isGranted, ended, times);
+    this.#sessions = new ConsoleSessions({ ...options, ended }, times);
   }
 
   /** Creates a code that signs one browser in. */

@@ -1,19 +1,19 @@
 /** How long a sign-in code can be used: long enough to open a link, too short to find it in a log. */
 export const CODE_TTL_MS = 60_000;
 
-/** Codes that wait for a browser. A further one replaces the oldest. */
+/** Codes that wait for a browser. A further one replaces the oldest of the owner that has most. */
 export const MAX_CODES = 16;
 
 /** How long a ticket can be used. The page opens its websocket immediately. */
 export const TICKET_TTL_MS = 30_000;
 
-/** Tickets of all sessions that wait for their websocket. A further one replaces the oldest. */
+/** Tickets of all sessions that wait for their websocket. A further one replaces the oldest of the owner that has most. */
 export const MAX_TICKETS = 64;
 
 /** Tickets of one session that wait for their websocket, or are being prepared. Each may hold a connection to an environment. */
 export const MAX_TICKETS_PER_SESSION = 8;
 
-/** Browsers that are signed in. A further one ends the session that was used longest ago. */
+/** Browsers that are signed in. A further one ends a session of the owner that has most: the one that was used longest ago. */
 export const MAX_SESSIONS = 32;
 
 /** Websockets of one session: one per tab and environment. */

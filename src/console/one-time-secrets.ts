@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { largestShare } from './largest-share.ts';
 import { SECRET_BYTES } from './limits.ts';
 
 interface Entry<Value> {
@@ -6,14 +7,18 @@ interface Entry<Value> {
   readonly timer: NodeJS.Timeout;
 }
 
-/** How long secrets are valid, how many there may be, and what happens with the value of one that was not used. */
+/** How long secrets are valid, how many there may be, whose they are, and what happens with the value of one that was not used. */
 interface OneTimeOptions<Value> {
   readonly ttlMs: number;
   readonly max: number;
+  ownerOf(value: Value): string;
   unused?(value: Value): void;
 }
 
-/** Secrets that can be exchanged once for a value, for a short time. When there are too many, the oldest one becomes invalid. */
+/**
+ * Secrets that can be exchanged once for a value, for a short time. When there are too many, the oldest one of the owner that has most
+ * becomes invalid.
+ */
 export class OneTimeSecrets<Value> {
   readonly #options: OneTimeOptions<Value>;
   /** By the hash of the secret, so that the time of a lookup says nothing about it. The oldest first. */
@@ -25,8 +30,11 @@ export class OneTimeSecrets<Value> {
 
   /** Creates a secret for the value. */
   issue(value: Value): string {
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size >= this.#options.max && oldest !== undefined) this.#drop(oldest);
+    const { max, ownerOf } = this.#options;
+    if (this.#entries.size >= max) {
+      const [oldest] = largestShare(this.#entries, ([, entry]) => ownerOf(entry.value));
+      this.#drop(oldest![0]);
+    }
     const secret = newSecret();
     const key = hash(secret);
     const timer = setTimeout(() => this.#drop(key), this.#options.ttlMs);

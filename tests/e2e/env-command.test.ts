@@ -227,6 +227,10 @@ test('use holds in the directories below, and the nearest one counts', async () 
   ]);
   expect(inside('project/sub/deep', 'run', '-n', '--', 'echo', 'there')).toBe('there\n');
   expect(JSON.parse(inside('project/sub/deep', 'env', 'test', '--json'))).toMatchObject({ name: 'inner' });
+  inside('project/sub', 'use', 'inner', '--global');
+  const unset = await user.run(['use', '--unset']);
+  expect(unset).toMatchObject({ code: 0, stderr: expect.stringMatching(/^inner is in use now \(\/.*\)\n$/) });
+  inside('project/sub', 'use', '--unset', '--global');
   inside('project/sub', 'use', '--unset');
   expect(current('project/sub/deep')).toBe('outer');
   inside('project', 'use', '--unset');

@@ -53,6 +53,7 @@ test('exports the recording by reference or name, its text, and a file', async (
     const text = 'ready\nAPI_TOKEN=***\n99%\n';
     expect(await user.run(['export', '--txt', operand])).toMatchObject({ code: 0, stdout: text });
   }
+  expect(await user.run(['export', '-o', '-', 'job'])).toMatchObject({ code: 0, stdout: recording });
   const copy = at('copy.cast');
   expect((await user.run(['export', '-o', copy, 'job'])).code).toBe(0);
   expect(readFileSync(copy, 'utf8')).toBe(recording);

@@ -135,6 +135,7 @@ function createConsole(
       return { exec, observe, processes: true, files, net, metrics, below: null };
     },
     isReadOnly: ({ readOnly }) => readOnly,
+    ownerOf: () => LOCAL,
     expiryOf: () => null,
     isGranted: () => true,
     connect: async ({ readOnly }, name) => {

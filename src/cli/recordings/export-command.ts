@@ -18,7 +18,7 @@ export async function exportCommand(argv: readonly string[], host: Host): Promis
   return withRecording('export', positionals, flags, host, async (recording) => {
     // The recording is found before a file is created.
     const text = await convert(recording, (problem) => host.stderr.write(problem));
-    return output === undefined ? print(text, host.stdout) : save(text, output);
+    return output === undefined || output === '-' ? print(text, host.stdout) : save(text, output);
   });
 }
 

@@ -73,7 +73,7 @@ export const EXPORT_FLAGS = {
     type: 'string',
     short: 'o',
     value: 'FILE',
-    description: 'Write to this file, which must not exist. Default: stdout',
+    description: 'Write to this file, which must not exist. Default: -, which is stdout',
   },
   ...TARGET_FLAGS,
   help: HELP,

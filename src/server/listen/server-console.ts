@@ -69,6 +69,7 @@ export function createServerConsole(options: ServerConsoleOptions): ServerConsol
       below: below && textOfNativePath(below),
     }),
     isReadOnly: ({ access }) => !access.exec && access.files !== 'write',
+    ownerOf: ({ owner }) => owner,
     expiryOf: ({ expiresAtMs }) => expiresAtMs,
     isGranted: (principal) => !isRevoked(principal),
     connect: async (principal) => ({

@@ -8,7 +8,7 @@ import { createLogger } from '../../../src/observability/log.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 import { ConsoleBrowser } from '../../support/console-browser.ts';
 
-type Grant = { revoked: boolean };
+type Grant = { revoked: boolean; owner?: string };
 
 /** A page with one asset, and a file that is none. */
 export const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
@@ -61,6 +61,7 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
         below: null,
       }),
       isReadOnly: () => false,
+      ownerOf: ({ owner = 'ann' }) => owner,
       expiryOf: () => null,
       isGranted: ({ revoked }) => !revoked,
       connect: async (_, name) => ({
@@ -77,6 +78,7 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
   const origin = await server.listen();
   onTestFinished(() => server.close());
   const grant = { revoked: false };
-  const signedIn = () => ConsoleBrowser.open(`${origin}/console/#code=${console.issueCode(grant)}`);
+  const signedIn = (as: Grant = grant) =>
+    ConsoleBrowser.open(`${origin}/console/#code=${console.issueCode(as)}`);
   return { console, clock, origin, closedLinks, grant, signedIn, stranger: new ConsoleBrowser(origin) };
 }

@@ -170,6 +170,19 @@ describe('a session ends', () => {
     expect(await idle.get('session')).toMatchObject({ status: 401, json: { error: 'kicked' } });
     expect((await watching.get('session')).status).toBe(200);
   });
+
+  test('when its owner has most of too many, also with open pages', async () => {
+    const { signedIn, grant } = await start();
+    const idle = await signedIn();
+    const bob = { ...grant, owner: 'bob' };
+    const first = await signedIn(bob);
+    for (let others = 2; others <= MAX_SESSIONS; others++) {
+      const browser = await signedIn(bob);
+      await browser.connect(await browser.ticket());
+    }
+    expect((await idle.get('session')).status).toBe(200);
+    expect(await first.get('session')).toMatchObject({ status: 401, json: { error: 'kicked' } });
+  });
 });
 
 test('facts about the machine need a session, and exist for known environments', async () => {

@@ -10,7 +10,12 @@ afterEach(() => {
 
 function secrets(max = 3) {
   const unused: string[] = [];
-  const kept = new OneTimeSecrets<string>({ ttlMs: 60_000, max, unused: (value) => unused.push(value) });
+  const kept = new OneTimeSecrets<string>({
+    ttlMs: 60_000,
+    max,
+    ownerOf: (value) => value.split(':')[0]!,
+    unused: (value) => unused.push(value),
+  });
   return { kept, unused };
 }
 
@@ -32,11 +37,11 @@ test('a secret expires', () => {
   expect([kept.redeem(late), unused]).toEqual([null, ['late']]);
 });
 
-test('a further secret replaces the oldest', () => {
-  const { kept, unused } = secrets(2);
-  const issued = ['one', 'two', 'three'].map((value) => kept.issue(value));
-  expect(unused).toEqual(['one']);
-  expect(issued.map((secret) => kept.redeem(secret))).toEqual([null, 'two', 'three']);
+test('a further secret replaces the oldest of the owner that has most', () => {
+  const { kept, unused } = secrets(3);
+  const issued = ['ann:1', 'bob:1', 'bob:2', 'bob:3'].map((value) => kept.issue(value));
+  expect(unused).toEqual(['bob:1']);
+  expect(issued.map((secret) => kept.redeem(secret))).toEqual(['ann:1', null, 'bob:2', 'bob:3']);
 });
 
 test('secrets can be revoked by their value', () => {
