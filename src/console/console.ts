@@ -22,6 +22,16 @@ import { OneTimeSecrets } from './one-time-secrets.ts';
 import { type OwnOrigin, ownOrigin } from './own-origin.ts';
 import { PageAnswers } from './page-answers.ts';
 import { CONSOLE_PATH } from './paths.ts';
+import {
+  BAD_CODE,
+  BAD_TICKET,
+  BODY_PROBLEMS,
+  ENDED,
+  FOREIGN_ORIGIN,
+  NOT_FOUND,
+  SESSION_PROBLEMS,
+  UNKNOWN_ENVIRONMENT,
+} from './refusals.ts';
 import { readBody } from './request-body.ts';
 import { cookiesOf, sessionCookie } from './session-cookie.ts';
 
@@ -423,34 +433,6 @@ const METHODS: Readonly<Record<Route, 'GET' | 'POST'>> = {
   ticket: 'POST',
   'sign-out': 'POST',
   machine: 'GET',
-};
-
-const FOREIGN_ORIGIN = fail(403, 'forbidden', 'only the page of this console may send this request');
-/** Sessions have not ended for the page: it tries again, and says that the server does not answer. */
-const ENDED = fail(503, 'offline', 'the console has ended');
-const NOT_FOUND = fail(404, 'notFound', 'the console has no such address');
-const BAD_CODE = fail(
-  401,
-  'badCode',
-  'the code was used already, has expired or is wrong; ask for a new link',
-);
-const BAD_TICKET = fail(401, 'signedOut', 'the ticket was used already, has expired or is wrong');
-const UNKNOWN_ENVIRONMENT = fail(404, 'notFound', 'the console has no such environment');
-
-const BODY_PROBLEMS = {
-  wrongType: fail(415, 'forbidden', 'the content type must be application/json'),
-  tooLarge: fail(413, 'tooLarge', 'the request is too large', { connection: 'close' }),
-  malformed: fail(400, 'badRequest', 'the body must be a JSON object'),
-};
-
-const SESSION_PROBLEMS: Readonly<Record<SessionEnd, Answer>> = {
-  signedOut: fail(401, 'signedOut', 'this browser is not signed in; open a new link'),
-  expired: fail(401, 'expired', 'the session has expired; open a new link'),
-  kicked: fail(
-    401,
-    'kicked',
-    'the server has ended the session: its token was revoked, this browser has signed in again, or too many others have; open a new link',
-  ),
 };
 
 function isAnswer<Grant>(value: Grant | Answer): value is Answer {
