@@ -28,9 +28,9 @@ export async function drainCommand(argv: readonly string[], host: Host): Promise
   let answer: DrainAnswer | null = null;
   try {
     if (!server.signal('SIGUSR2')) return report.ended(pid, null, null);
-    report.draining(pid);
     answer = await request.answered(server);
-    report.waitsFor(pid, answer);
+    if (answer === null && request.expectsAnswer && !(await server.ended(0))) report.silent(pid);
+    else report.draining(pid, answer);
   } finally {
     request.remove();
   }
@@ -55,9 +55,10 @@ const FORCED_END_MS = 30_000;
 /** Says what happens. */
 interface Report {
   notRunning(): CommandResult;
-  draining(pid: number): void;
   /** `answer` is null when the server does not say what it waits for. */
-  waitsFor(pid: number, answer: DrainAnswer | null): void;
+  draining(pid: number, answer: DrainAnswer | null): void;
+  /** The server has not answered in time. It may drain nevertheless. */
+  silent(pid: number): void;
   /** `timeout` is the time of this command after which programs were ended; null when it was not reached. */
   ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult;
 }
@@ -73,12 +74,13 @@ class TextReport implements Report {
     return { text: '', details: 'no server is running\n', exitCode: 0 };
   }
 
-  draining(pid: number): void {
-    this.#stderr.write(`process ${pid} drains; waiting until its programs have ended\n`);
+  draining(pid: number, answer: DrainAnswer | null): void {
+    const programs = answer === null ? '' : waitsFor(answer);
+    this.#stderr.write(`process ${pid} drains; waiting until its programs have ended\n${programs}`);
   }
 
-  waitsFor(_pid: number, answer: DrainAnswer | null): void {
-    if (answer !== null) this.#stderr.write(waitsFor(answer));
+  silent(pid: number): void {
+    this.#stderr.write(`process ${pid} does not answer: ${SILENT}; waiting until it has ended\n`);
   }
 
   ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult {
@@ -99,10 +101,14 @@ class JsonReport implements Report {
     return this.#last({ type: 'notRunning' });
   }
 
-  draining(): void {}
-
-  waitsFor(pid: number, answer: DrainAnswer | null): void {
+  draining(pid: number, answer: DrainAnswer | null): void {
     this.#stdout.write(`${JSON.stringify({ type: 'draining', pid, ...answer })}\n`);
+  }
+
+  silent(pid: number): void {
+    this.#stdout.write(
+      `${JSON.stringify({ type: 'note', message: `process ${pid} does not answer: ${SILENT}` })}\n`,
+    );
   }
 
   ended(pid: number, timeout: string | null, answer: DrainAnswer | null): CommandResult {
@@ -113,6 +119,8 @@ class JsonReport implements Report {
     return { text: `${JSON.stringify(value)}\n`, exitCode: 0 };
   }
 }
+
+const SILENT = 'it is stopped, busy, or of a version that does not answer';
 
 /** Whether the server has reached its deadline, at which it ends the programs that are left. */
 function isOver(answer: DrainAnswer | null): boolean {
@@ -133,6 +141,11 @@ class Request {
     }
     this.#pidFile = file;
     this.remove = remove;
+  }
+
+  /** Whether a server of this version answers. */
+  get expectsAnswer(): boolean {
+    return this.#pidFile !== null;
   }
 
   /** Whether the answer is there. A server removes it when it exits, but not when it is killed or crashes. */

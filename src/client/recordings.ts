@@ -90,7 +90,7 @@ export class Recordings {
 
   #requireRecordings(): void {
     if (!this.#host.capabilities.processRecording) {
-      throw unsupported('record processes', 'use a server with the capability processRecording');
+      throw unsupported('record processes', 'update the server: it lacks the capability processRecording');
     }
   }
 }

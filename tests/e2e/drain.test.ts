@@ -235,6 +235,24 @@ test('the command drain fails when the server is killed before its programs have
   });
 });
 
+test('the command drain says when the server does not answer', async () => {
+  const pidFile = join(workspace.path, 'stopped-pid');
+  const child = await startServerProcess(['--pid-file', pidFile]);
+  child.process.kill('SIGSTOP');
+  const commands = [[], ['--json']].map((flags) =>
+    workspace.start(['drain', '--pid-file', pidFile, ...flags]),
+  );
+  const [text, json] = await Promise.all(
+    [commands[0]!.child.stderr, commands[1]!.child.stdout].map(async (stream) =>
+      String((await once(stream, 'data'))[0]),
+    ),
+  );
+  child.process.kill('SIGCONT');
+  expect(text).toMatch(/^process \d+ does not answer: it is stopped, busy, or /);
+  expect(JSON.parse(json!)).toMatchObject({ type: 'note', message: expect.stringContaining('not answer') });
+  for (const { outcome } of commands) expect(await outcome).toMatchObject({ code: 0 });
+});
+
 test('the command drain has nothing to do without the file of a server', async () => {
   const flags = ['--pid-file', join(workspace.path, 'removed')];
   expect(await workspace.run(['drain', ...flags])).toMatchObject({

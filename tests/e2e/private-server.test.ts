@@ -334,6 +334,21 @@ test('a link in place of a file in the folder changes no other file', async () =
   expect(readFileSync(precious, 'utf8')).toBe('precious');
 });
 
+test('a directory in place of a file in the folder is reported', async () => {
+  const user = newUser();
+  for (const name of ['server.sock', 'starting', 'replace']) {
+    const path = join(user.folder, name);
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const { code, stderr } = await user.run(TEST);
+    expect([code, JSON.parse(stderr).message]).toEqual([
+      125,
+      expect.stringContaining(`${path} is not a regular file of this user with one name`),
+    ]);
+    rmSync(user.folder, { recursive: true });
+  }
+  expect(await user.run(TEST)).toMatchObject({ code: 0 });
+});
+
 test('programs in a sandbox can neither open the folder nor move it away', async () => {
   const user = newUser();
   const attack = `cd ${user.runtime}; touch ok; touch exec-server/replace; ls exec-server; mv exec-server away`;

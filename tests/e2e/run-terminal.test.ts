@@ -172,8 +172,12 @@ describe.skipIf(!HAS_TMUX)('on a terminal', () => {
     const [driver, watcher] = [terminal(), terminal()];
     driver.line('exec-server run --name pair -- sh -c "echo hello; cat"');
     await driver.shows(/^hello$/m);
+    watcher.line('clear; exec-server attach pair');
+    await watcher.shows(/^hello\n+exec-server: another client has the keyboard; you watch until it leaves/m);
+    watcher.keys('C-c');
+    await watcher.shows(/the program keeps running: .*\n%$/);
     watcher.line('clear; exec-server attach --read-only pair');
-    await watcher.shows(/^hello$/m);
+    await watcher.shows(/^hello\n+exec-server: watching; Ctrl-C leaves$/m);
     watcher.type('unwanted');
     driver.line('wanted');
     await watcher.shows(/^wanted\nwanted$/m);

@@ -52,6 +52,21 @@ async function keepsModes(
 }
 let runs = 0;
 
+test.skipIf(!HAS_TMUX)(
+  'shell says what a server lacks that cannot keep a shell, and what to use instead',
+  async () => {
+    const proxy = await MessageProxy.open(server, ({ text }) => ({
+      text: text.replace('"processSharing":true', '"processSharing":false'),
+    }));
+    onTestFinished(() => proxy.close());
+    const tmux = terminals.open();
+    tmux.line(`exec-server shell -E ${proxy.url}`);
+    await tmux.shows('it lacks processSharing; update it');
+    tmux.line('echo code-$?');
+    await tmux.shows('code-125');
+  },
+);
+
 describe.skipIf(!HAS_TMUX)('~. of run', () => {
   test('while the link is silent says that the server does not answer, and gives up when it is typed again', async () => {
     const proxy = await proxyTo(server);

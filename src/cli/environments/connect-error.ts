@@ -61,6 +61,13 @@ export function connectError(error: Error, facts: ServerFacts): Error {
       { kind },
     );
   }
+  // An exec-server without the command says so, and then how to get help.
+  if (exit === 'exit code 2' && /^exec-server: unknown command|^Try 'exec-server /.test(said ?? '')) {
+    return new RunError(
+      'ssh has connected, but the exec-server there is too old: it has no command proxy; update it there',
+      { kind },
+    );
+  }
   if (exit !== undefined) {
     const reason = said?.replace(/\.$/, '') ?? 'it gave no reason';
     return new RunError(`ssh has failed (${exit}): ${reason}; try '${sshTestFor(address)}'`, { kind });

@@ -10,6 +10,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
   type Stats,
 } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
@@ -135,6 +136,15 @@ function openWithoutLinks(path: string, flags: number): number {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR' ? notOwnFile(path) : error;
+  }
+}
+
+/** Removes a file of the folder if it is there. Throws RunError for a directory, which this program never creates there. */
+export function removeOwnFile(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ERR_FS_EISDIR' ? notOwnFile(path) : error;
   }
 }
 

@@ -16,6 +16,7 @@ import {
   privateFolder,
   readOwnFile,
   readServerInfo,
+  removeOwnFile,
   requirePrivate,
 } from './private-folder.ts';
 
@@ -131,7 +132,7 @@ function openLog({ log }: PrivateFolder): number {
 
 /** Creates the file that keeps other commands from starting a server too. It only saves work: the server's lock decides. */
 function claimStart({ starting }: PrivateFolder): number | null {
-  if (!isBeingStarted(starting)) rmSync(starting, { force: true });
+  if (!isBeingStarted(starting)) removeOwnFile(starting);
   try {
     return openSync(starting, 'wx', 0o600);
   } catch (error) {

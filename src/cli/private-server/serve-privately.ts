@@ -14,7 +14,7 @@ import { serveArguments } from '../serve-command.ts';
 import { parseServerArguments } from '../server-arguments.ts';
 import { drainFile } from '../service/drain-file.ts';
 import { DEFAULT_IDLE_TIMEOUT, LOCK_RETRY_MS, LOCK_TIMEOUT_MS, REPLACE_CHECK_MS } from './limits.ts';
-import { openOwnFile, type PrivateFolder, privateFolder } from './private-folder.ts';
+import { openOwnFile, type PrivateFolder, privateFolder, removeOwnFile } from './private-folder.ts';
 
 /**
  * Serves this user's private server until it is idle. Ends immediately when another one serves. Its settings come from private.toml in
@@ -24,7 +24,7 @@ export async function privateServerCommand(_argv: readonly string[], host: Host)
   const folder = privateFolder(host.env);
   if (!(await becomeTheOnlyOne(folder))) return { text: '', exitCode: 0 };
   // Only this process may serve now, so whatever an earlier one left is stale.
-  for (const stale of [folder.socket, folder.replace, drainFile(folder.pid)]) rmSync(stale, { force: true });
+  for (const stale of [folder.socket, folder.replace, drainFile(folder.pid)]) removeOwnFile(stale);
   clear(folder.log);
   const idleTimeout = host.env.EXEC_SERVER_IDLE_TIMEOUT_MS ?? DEFAULT_IDLE_TIMEOUT;
   for (const name of Object.keys(host.env)) if (name.startsWith('EXEC_SERVER_')) delete host.env[name];

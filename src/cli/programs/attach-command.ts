@@ -50,8 +50,10 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
       const { process, isWatching } = await unlessAborted(attach(client, info, flags, terminal), signal);
       const output = outputOf(flags, streams, terminal);
       if (output instanceof JsonOutput) output.attached(process);
-      if (isWatching) output.note(ANOTHER_HAS_THE_KEYBOARD);
-      if (flags['read-only'] && isatty(2)) output.note(WATCHING);
+      const note = isWatching ? ANOTHER_HAS_THE_KEYBOARD : flags['read-only'] && isatty(2) ? WATCHING : null;
+      // A screen would be drawn over it.
+      const noteAfterScreen = terminal !== null && info.state === 'running' ? note : null;
+      if (note !== null && noteAfterScreen === null) output.note(note);
       if (info.tty && !flags['read-only'] && !isatty(0)) output.note(NO_END_OF_INPUT);
       if (terminal !== null) {
         terminal.enterRawMode();
@@ -62,7 +64,16 @@ export async function attachToProgram(argv: readonly string[], host: Host): Prom
       const input = inputOf(flags, terminal, info);
       const wantsKeyboard = !flags['read-only'];
       const losses = new OutputLosses(info.nextSeq);
-      return { process, terminal, output, input, isOnTerminal: info.tty, wantsKeyboard, losses };
+      return {
+        process,
+        terminal,
+        output,
+        input,
+        isOnTerminal: info.tty,
+        wantsKeyboard,
+        losses,
+        noteAfterScreen,
+      };
     },
   });
 }

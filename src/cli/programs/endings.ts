@@ -167,7 +167,8 @@ function limitText(reason: string, timeout: string | null): string {
 
 /** What a command says when it has lost the server for good. */
 export function lostText(error: ClientError): string {
-  return `lost the server: ${messageWithoutHint(error).replaceAll('`', '')}`;
+  const problem = messageWithoutHint(error).replaceAll('`', '');
+  return `lost the server: ${problem.replace(/ with HTTP 401$/, '$& (the token is wrong, expired or revoked)')}`;
 }
 
 /** The error for a program that can no longer be followed. It says whether the program still runs. */

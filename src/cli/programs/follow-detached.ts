@@ -28,7 +28,7 @@ interface DetachedAccess {
 /** What a command knows about its program after the first connection. */
 type DetachedProgram = Pick<
   Followed,
-  'process' | 'terminal' | 'input' | 'isOnTerminal' | 'wantsKeyboard' | 'losses'
+  'process' | 'terminal' | 'input' | 'isOnTerminal' | 'wantsKeyboard' | 'losses' | 'noteAfterScreen'
 > & {
   readonly output: ProgramOutput;
 };

@@ -51,6 +51,8 @@ export interface Followed {
   readonly isResumed: boolean;
   /** Counts what could not be shown. */
   readonly losses: OutputLosses;
+  /** What a person should know as soon as the screen of the program is drawn. */
+  readonly noteAfterScreen?: string | null;
 }
 
 /** How following ended. */
@@ -136,7 +138,7 @@ class Follower {
 
   /** Shows the events of the program until the last one. */
   async #show(): Promise<Ending> {
-    const { client, process, output, terminal, isOnTerminal, losses } = this.#with;
+    const { client, process, output, terminal, isOnTerminal, losses, noteAfterScreen = null } = this.#with;
     let exited: Extract<ProcessEvent, { type: 'exited' }> | null = null;
     // A program whose output is not read waits.
     for await (const event of process.events({ signal: this.#stop.signal })) {
@@ -153,6 +155,8 @@ class Follower {
       } else if (event.type === 'screen') {
         terminal?.modes.follow(event.screen.redraw);
         await this.#written(output.write('pty', event.seq, event.screen.redraw));
+        // On the alternate screen it would move what the program draws; there the first key shows it.
+        if (noteAfterScreen !== null && !terminal?.modes.isAlternate) this.#note(noteAfterScreen);
       } else if (event.type === 'lost') {
         losses.add(event);
         if (event.bytes !== 0) output.lost(event);

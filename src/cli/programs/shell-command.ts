@@ -1,9 +1,10 @@
 import { quoteValue } from '../../server/config/values.ts';
 import type { CommandResult, Host } from '../commands.ts';
 import { LOCAL } from '../environments/target.ts';
-import { UsageError } from '../failures.ts';
+import { RunError, UsageError } from '../failures.ts';
 import { parseFlags } from '../flags.ts';
 import { SHELL_FLAGS } from '../specs/run-specs.ts';
+import { commandFor } from './endings.ts';
 import { followDetached } from './follow-detached.ts';
 import { Interruptions } from './interruptions.ts';
 import { LocalTerminal } from './local-terminal.ts';
@@ -48,6 +49,13 @@ export async function shellCommand(argv: readonly string[], host: Host): Promise
         ...(userHomeDir !== undefined && { cwd: userHomeDir }),
       };
       const argv = [shell.path, '-l'];
+      if (!client.capabilities.processSharing) {
+        const run = `${commandFor('run', place)} -t -- ${shell.path} -l`;
+        throw new RunError(
+          `the server cannot keep a shell without a connection: it lacks processSharing; update it, or use '${run}'`,
+          { kind: 'unsupported' },
+        );
+      }
       const started = await client
         .spawn(argv, {
           tty: terminal.size,

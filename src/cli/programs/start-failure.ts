@@ -68,8 +68,29 @@ export function startFailure(
     const advice = `choose another, or end that process with '${commandFor('kill', place, ref)}'`;
     return new RunError(`${nameInUse}; ${advice}`, { kind });
   }
+  if (/^process \S+ start was cancelled$/.test(problem)) {
+    return new RunError(
+      'the program was not started: the server is ending, or another client has ended the program meanwhile; try again',
+      { kind },
+    );
+  }
+  const [, option] = /^the server cannot start programs with (\w+)$/.exec(problem) ?? [];
+  const flag = FLAGS[option ?? ''];
+  if (kind === 'unsupported' && flag !== undefined) {
+    return new RunError(`the server cannot start programs with ${flag}; update it, or leave ${flag} out`, {
+      kind,
+    });
+  }
   if (isDrainingError(error)) return new RunError(error.message, { kind: DRAINING });
   return new RunError(error.message.replaceAll('`', ''), { kind });
 }
+
+/** The flags that set options of the library which not every server has. */
+const FLAGS: Readonly<Record<string, string>> = {
+  detached: '-d',
+  name: '--name',
+  record: '--record',
+  limits: '--timeout',
+};
 
 const SHELL_LINE = /[\s|&;<>$*?"'()]/;

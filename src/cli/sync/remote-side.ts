@@ -46,7 +46,12 @@ export class RemoteSide implements Side {
 
   /** The path of the root, without links. */
   async realRoot(): Promise<NativePath> {
-    this.#root = pathFromUri(await this.#on('read', '', (uri) => this.#files.canonicalize(uri, this.#call)));
+    const uri = await this.#on('read', '', (uri) => this.#files.canonicalize(uri, this.#call));
+    try {
+      this.#root = pathFromUri(uri);
+    } catch {
+      throw invalid('the real path of a directory');
+    }
     return this.#root;
   }
 

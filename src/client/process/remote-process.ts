@@ -287,7 +287,8 @@ export class RemoteProcess implements ExecProcess {
   async takeOver(options: CallOptions = {}): Promise<void> {
     this.#expectUsable('takeOver', options);
     const { ref } = this;
-    if (ref === null) throw unsupported('share processes', 'use a server with the capability processSharing');
+    if (ref === null)
+      throw unsupported('share processes', 'update the server: it lacks the capability processSharing');
     const received = (attached: Attached) => this.#attachment.answered(attached);
     const { connectionParams } = this.#attachment;
     await this.#host.attach({ ref, role: 'driver', takeOver: true, ...connectionParams }, received, options);

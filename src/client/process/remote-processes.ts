@@ -218,7 +218,7 @@ export class RemoteProcesses implements SharedProcesses {
   #requireSharing(): void {
     if (this.#host.capabilities.processSharing) return;
     throw new ClientError('unsupported', 'the server cannot share processes', {
-      hint: 'use a server with the capability processSharing',
+      hint: 'update the server: it lacks the capability processSharing',
     });
   }
 }

@@ -21,6 +21,16 @@ test.each([
   },
 );
 
+test.each(["exec-server: unknown command 'proxy'", "Try 'exec-server --help'"])(
+  'an exec-server behind ssh that is too old is told by its last line: %s',
+  (line) => {
+    const error = new ClientError('connectFailed', `closed: ssh has ended (exit code 2): ${line}`);
+    expect(connectError(error, { ...server, address: 'ssh://build' }).message).toBe(
+      'ssh has connected, but the exec-server there is too old: it has no command proxy; update it there',
+    );
+  },
+);
+
 test('a server that does not answer the handshake is named, without options of the client library', () => {
   const error = new ClientError('initializeTimeout', 'the handshake took longer than 10000 ms', {
     hint: 'check that the address is an exec-server, or raise `initializeTimeoutMs`',

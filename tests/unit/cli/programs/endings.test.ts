@@ -1,9 +1,10 @@
 import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { flushed, recoveryMsOf } from '../../../../src/cli/programs/endings.ts';
+import { flushed, lostText, recoveryMsOf } from '../../../../src/cli/programs/endings.ts';
 import type { Ending } from '../../../../src/cli/programs/follow.ts';
 import { Interruptions } from '../../../../src/cli/programs/interruptions.ts';
 import { PlainOutput, StandardStreams } from '../../../../src/cli/programs/program-output.ts';
+import { ClientError } from '../../../../src/client/errors.ts';
 
 /** Output with a reader that takes nothing, and a function that sends a signal to the command. */
 function unread() {
@@ -27,6 +28,14 @@ test('a signal ends the wait for a reader of the last output', async () => {
   const ended = flushed(ending, output, interruptions);
   send('SIGTERM');
   expect(await ended).toEqual({ type: 'left', exitCode: 143, text: null });
+});
+
+test('a connection that is lost because of its token says so', () => {
+  const error = new ClientError(
+    'disconnected',
+    'the connection was lost and ws://box answered with HTTP 401',
+  );
+  expect(lostText(error)).toMatch(/with HTTP 401 \(the token is wrong, expired or revoked\)$/);
 });
 
 test('a program that was left does not wait for a reader that takes nothing', async () => {

@@ -126,6 +126,17 @@ describe('the remote side', () => {
     await expect(sideOf(server).list([''])).rejects.toThrow(/invalid message from the server/);
   });
 
+  test.each([{}, { path: 1 }, { path: 'root' }, { path: 'file://other/root' }])(
+    'refuses %j as the real path from a server',
+    async (result) => {
+      const server = new FakeFileServer(['fsAttributes']);
+      server.answer('fs/canonicalize', result);
+      await expect(sideOf(server).realRoot()).rejects.toThrow(
+        'invalid message from the server: the real path of a directory',
+      );
+    },
+  );
+
   test('returns an error for a directory that a listing lacks', async () => {
     const server = new FakeFileServer(['fsAttributes']);
     server.answer('fs/list', { listings: [{ path: 'file:///etc', attributes, entries: [] }], unlisted: [] });
