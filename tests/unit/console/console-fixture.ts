@@ -10,18 +10,19 @@ import { ConsoleBrowser } from '../../support/console-browser.ts';
 
 type Grant = { revoked: boolean; owner?: string };
 
-/** A page with one asset, and a file that is none. */
-export const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
-mkdirSync(join(folder, 'assets'));
-writeFileSync(
-  join(folder, 'index.html'),
-  '<html data-served-by="SERVED_BY"><title>Console</title><script src="/console/assets/console-1.js"></script>',
-);
-writeFileSync(join(folder, 'assets', 'console-1.js'), 'main();'.repeat(100));
-writeFileSync(join(folder, 'secret.txt'), 'secret');
-
-// Several test files share this module and the folder, so hooks of one of them cannot remove it.
-process.once('exit', () => rmSync(folder, { recursive: true }));
+/** Creates a page with one asset, and a file that is none, for one test. */
+function pageFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'console-page-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, 'assets'));
+  writeFileSync(
+    join(folder, 'index.html'),
+    '<html data-served-by="SERVED_BY"><title>Console</title><script src="/console/assets/console-1.js"></script>',
+  );
+  writeFileSync(join(folder, 'assets', 'console-1.js'), 'main();'.repeat(100));
+  writeFileSync(join(folder, 'secret.txt'), 'secret');
+  return folder;
+}
 
 /** Answers each message with the same text. */
 export function echo(transport: Transport): Promise<void> {
@@ -45,7 +46,7 @@ export async function start(options: Partial<ConsoleOptions<Grant>> = {}) {
     {
       version: '1.2.3',
       tls: false,
-      pageFolder: folder,
+      pageFolder: pageFolder(),
       log,
       environments: [
         { name: 'one', label: 'One', address: 'ws://one', directory: null, default: true },

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { CODE_TTL_MS, MAX_CODES } from '../../../src/console/limits.ts';
 import { signInUrl } from '../../../src/console/paths.ts';
@@ -6,7 +5,7 @@ import { FailureDelay } from '../../../src/listener/failure-delay.ts';
 import { createLogger } from '../../../src/observability/log.ts';
 import { ConsoleBrowser, closeCode } from '../../support/console-browser.ts';
 import { testForeignRequests } from '../../support/foreign-requests.ts';
-import { folder, start } from './console-fixture.ts';
+import { start } from './console-fixture.ts';
 
 /** The path of the page's script below /console/. */
 async function assetOf(browser: ConsoleBrowser): Promise<string> {
@@ -118,7 +117,7 @@ describe('the page', () => {
   });
 
   test('says so when it was not built', async () => {
-    const { stranger } = await start({ pageFolder: join(folder, 'missing') });
+    const { stranger } = await start({ pageFolder: '/nonexistent' });
     expect(await stranger.get('')).toMatchObject({ status: 503, json: { error: 'failed' } });
   });
 });
