@@ -22,7 +22,7 @@ test.each([
 );
 
 test.each(["exec-server: unknown command 'proxy'", "Try 'exec-server --help'"])(
-  'an exec-server behind ssh that is too old is told by its last line: %s',
+  'reports an exec-server behind ssh that is too old, by the last line of its output: %s',
   (line) => {
     const error = new ClientError('connectFailed', `closed: ssh has ended (exit code 2): ${line}`);
     expect(connectError(error, { ...server, address: 'ssh://build' }).message).toBe(
